@@ -1,0 +1,96 @@
+"""What a rule is, and how rules are found.
+
+A rule lives in ``codemods/<stem>.py`` with its page ``codemods/<stem>.md``. It never touches text:
+it yields findings, and findings may carry a fix. Nothing imports a rule by name.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.model import Finding, Fix, Safety, Severity, Span
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+Handler = Callable[["Module", ast.AST], Iterator[Finding]]
+
+
+class Rule:
+    """Base of every rule on Python source.
+
+    A subclass names itself with the class attributes and defines any of
+
+    * ``on_<NodeType>(self, module, node)`` for node types of :mod:`ast` (``on_Call``, ``on_Constant`` …):
+      called once for each such node, in source order, in the one walk that serves all rules;
+    * ``on_module(self, module)``: called once when the walk is over.
+
+    Both are generators of :class:`~hpushim.model.Finding`; build them with :meth:`finding`. An instance
+    serves one file, so state between handlers lives on ``self``.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    severity: ClassVar[Severity] = "warning"
+    safety: ClassVar[Safety] = "safe"
+    #: A file is parsed only if it contains one of the markers of one of the rules.
+    markers: ClassVar[tuple[bytes, ...]] = (b"cuda",)
+    #: Further codes that the rule may give, with their names (``{"HPU103": "cuda-call-unproven"}``).
+    also: ClassVar[dict[str, str]] = {}
+
+    def finding(
+        self,
+        module: Module,
+        where: ast.AST | Span,
+        message: str,
+        *,
+        fix: Fix | None = None,
+        row: str | None = None,
+        code: str | None = None,
+        severity: Severity | None = None,
+        safety: Safety | None = None,
+    ) -> Finding:
+        """A finding at ``where``; its safety is the fix's unless given."""
+        span = where if isinstance(where, Span) else module.span(where)
+        line, column = module.position(span.start)
+        end_line, end_column = module.position(span.end)
+        code = code or self.code
+        return Finding(
+            code=code,
+            name=self.name if code == self.code else self.also[code],
+            severity=severity or self.severity,
+            safety=safety or (fix.safety if fix else "manual"),
+            message=message,
+            span=span,
+            line=line,
+            column=column,
+            end_line=end_line,
+            end_column=end_column,
+            row=row,
+            fix=fix,
+        )
+
+
+@cache
+def rules() -> tuple[type[Rule], ...]:
+    """Every rule of the ``codemods`` room, by code."""
+    package = importlib.import_module("hpushim.codemods")
+    found: list[type[Rule]] = []
+    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
+        if info.name.startswith("_"):
+            continue
+        module = importlib.import_module(f"hpushim.codemods.{info.name}")
+        found += [
+            item
+            for item in vars(module).values()
+            if isinstance(item, type)
+            and issubclass(item, Rule)
+            and item.__module__ == module.__name__
+            and "code" in vars(item)
+        ]
+    return tuple(sorted(found, key=lambda rule: rule.code))
