@@ -1,7 +1,102 @@
-"""The ``hpushim`` command."""
+"""The ``hpushim`` command: one file per subcommand, each imported only when it is called.
+
+A subcommand parses, calls, prints; it computes nothing. Exit codes: 0 nothing to do, 1 findings or
+changes pending, 2 wrong usage, 3 a file could not be read or an edit was rejected, 4 internal error.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
+from typing import Any
 
-def main() -> int:
-    raise SystemExit("hpushim: the command line is not built yet")
+import click
+
+import hpushim
+from hpushim.errors import HpushimError
+
+#: Subcommand → its line in ``--help``. The command itself is ``hpushim.cli.<name>:command``.
+COMMANDS = {
+    "migrate": "Rewrite CUDA code for Gaudi; --diff previews, --undo restores.",
+    "check": "Report CUDA uses without writing anything; for CI.",
+    "report": "Judge a project: what runs on Gaudi, what changes, what blocks.",
+    "run": "Run a CUDA script on HPU without editing it; emulates where there is no Gaudi.",
+    "explain": "Explain a code such as HPU102.",
+    "api": "Ask the matrix what Gaudi does with a CUDA name.",
+    "matrix": "Show, check, compare and count the compatibility matrix.",
+    "doctor": "Say what hpushim finds on this machine.",
+}
+
+
+class _Lazy(click.Group):
+    """Loads a subcommand when it is called, so that ``--help`` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"hpushim.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            import difflib
+
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = (
+                f"; did you mean {near[0]!r}?"
+                if near
+                else f"; the commands are {', '.join(COMMANDS)}"
+            )
+            ctx.fail(f"no command {name!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(hpushim.__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """Run and port CUDA training scripts on Intel Gaudi."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    # The package arms the shim when it is imported; a command is no training script.
+    disarm: Any = getattr(importlib.import_module("hpushim.shim.arm"), "disarm", None)
+    if disarm is not None:
+        disarm()
+    try:
+        result = cli.main(args=argv, prog_name="hpushim", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Abort:
+        click.echo("hpushim: stopped", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except HpushimError as error:
+        click.echo(f"hpushim: {error}", err=True)
+        return 2
+    except BrokenPipeError:
+        # The reader (head, less) left; nothing is wrong, and nothing more can be said.
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        return 0
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        click.echo(
+            f"hpushim: internal error ({type(error).__name__}: {error}); nothing was left half done. "
+            "Please report it with the lines above.",
+            err=True,
+        )
+        return 4

@@ -1,0 +1,41 @@
+# make demo   sets up, reports on the bundled CUDA project, migrates a copy, trains original and migrated on the emulated HPU
+# make test   sets up, runs linters, types and tests
+# Both build their own virtual environment in .venv; nothing else is touched.
+
+PYTHON ?= python3
+# The emulated HPU needs a torch without CUDA. Where this name gives a CUDA build, point TORCH at a CPU build.
+TORCH ?= torch==2.13.0
+VENV := .venv
+BIN := $(VENV)/bin
+# Two workers fit the smallest machine that the tests are meant for.
+WORKERS ?= 2
+
+.PHONY: demo test lint types pytest bench clean
+
+demo: $(VENV)/.ready
+	$(BIN)/python tests/projects/demo.py
+
+test: lint types pytest
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready
+	$(BIN)/mypy
+
+pytest: $(VENV)/.ready
+	HPUSHIM=off $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+bench: $(VENV)/.ready
+	HPUSHIM=off $(BIN)/python -m pytest tests/bench -m bench -s
+
+$(VENV)/.ready: pyproject.toml Makefile
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else "hpushim needs Python 3.10 or newer; found %d.%d: make PYTHON=python3.11 …" % v[:2])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

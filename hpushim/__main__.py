@@ -1,0 +1,9 @@
+"""``python -m hpushim``: the same as the ``hpushim`` command."""
+
+from __future__ import annotations
+
+import sys
+
+from hpushim.cli import main
+
+sys.exit(main())

@@ -1,0 +1,103 @@
+"""What is installed: the wheel from a clean copy holds every file of the tree, and nothing beside."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # From a clean copy: a build folder left in the tree would leak deleted modules into the wheel.
+    copy = tmp_path_factory.mktemp("source") / "hpushim"
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if tracked.returncode:
+        pytest.skip("not a git checkout: the clean copy is made from git's list of files")
+    for name in filter(None, tracked.stdout.decode().split("\0")):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)
+    out = copy.parent / "dist"
+    # sdist first, then the wheel from it: both must be whole
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, copy],
+        check=True,
+        capture_output=True,
+    )
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_the_whole_tree(wheel: Path) -> None:
+    names = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
+    expected = {"hpushim/data/compat_matrix.toml"}
+    for path in (ROOT / "hpushim").rglob("*"):
+        relative = path.relative_to(ROOT).as_posix()
+        if not path.is_file() or "__pycache__" in relative or path.suffix in (".so", ".pyc"):
+            continue
+        if relative.startswith("hpushim/shim/entry/"):
+            expected.add(relative.replace("hpushim/shim/entry/", "_hpushim/"))
+        else:
+            expected.add(relative)
+    expected |= {f"hpushim/codemods/{p.name}" for p in (ROOT / "codemods").glob("*.[pm][yd]")}
+    assert names == expected
+
+
+def test_only_our_two_names_reach_site_packages(wheel: Path) -> None:
+    tops = {n.split("/")[0] for n in zipfile.ZipFile(wheel).namelist()}
+    assert {t for t in tops if not t.endswith(".dist-info")} == {"hpushim", "_hpushim"}
+
+
+def test_the_installed_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir()
+    script.write_text('import torch\nx = torch.zeros(1, device="cuda")\n')
+    code = (
+        f"import sys; sys.path.insert(0, {str(target)!r}); import hpushim; "
+        f"assert hpushim.__file__.startswith({str(target)!r}), hpushim.__file__; "
+        f"from hpushim.cli import main; sys.exit(main(['check', {str(script.parent)!r}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "HPU105" in done.stdout
+
+
+def test_nothing_bounds_torch_or_asks_for_the_vendor_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = [
+        Requirement(text)
+        for text in (*project["dependencies"], *sum(project["optional-dependencies"].values(), []))
+    ]
+    assert not any("habana" in r.name for r in requirements)
+    for r in requirements:
+        if r.name == "torch":
+            assert {s.operator for s in r.specifier} == {">="}
+    assert not any(r.name == "torch" for r in map(Requirement, project["dependencies"]))
+
+
+def test_the_root_holds_no_python() -> None:
+    # hpushim.data is the root: any module there would ship as hpushim/data/…
+    assert not list(ROOT.glob("*.py"))
