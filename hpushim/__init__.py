@@ -1,5 +1,80 @@
-"""Run and port CUDA training scripts on Intel Gaudi (device ``hpu``)."""
+"""Run and port CUDA training scripts on Intel Gaudi (device ``hpu``).
+
+``import hpushim`` before anything else is enough: as soon as torch is imported, CUDA calls land on HPU.
+Where a CUDA device works, nothing is changed. ``HPUSHIM=auto|off|hpu|emulate`` decides otherwise. Importing
+this package imports neither torch nor anything else that is heavy.
+"""
 
 from __future__ import annotations
 
+import os as _os
+import sys as _sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "activate", "deactivate", "disarm", "ledger", "native", "status"]
+
+
+def activate() -> bool:
+    """Patches torch now, or as soon as it is imported; True when torch is patched on return.
+
+    Does nothing where a CUDA device works or ``HPUSHIM=off``. Raises HpushimError when ``HPUSHIM`` asks for a
+    device that cannot be had.
+    """
+    if "torch" in _sys.modules:
+        from hpushim.shim.session import session
+
+        return session.activate()
+    from hpushim.shim.arm import waiter
+
+    waiter.forget("torch")
+    waiter.wait_for("torch", _torch_arrived)
+    return False
+
+
+def _torch_arrived(module: Any) -> None:
+    activate()
+
+
+def deactivate() -> None:
+    """Puts torch back as it was, and stops waiting for it."""
+    disarm()
+    if "hpushim.shim.session" in _sys.modules:
+        from hpushim.shim.session import session
+
+        session.deactivate()
+
+
+def disarm() -> None:
+    """Stops waiting for torch; what is patched already stays patched."""
+    from hpushim.shim.arm import waiter
+
+    waiter.forget("torch")
+
+
+def native() -> AbstractContextManager[None]:
+    """A context in which torch behaves as it does without the shim, in the whole process."""
+    from hpushim.shim.session import session
+
+    return session.native()
+
+
+def status() -> dict[str, Any]:
+    """Whether the shim is active and why, which patches are applied, what they had to say; plain data."""
+    from hpushim.shim.session import session
+
+    return session.status()
+
+
+def ledger() -> dict[str, Any]:
+    """What ran in this process: the emulator's books, if it is on, and ``unhandled_cuda``."""
+    from hpushim.shim.session import session
+
+    return session.ledger()
+
+
+if _os.environ.get("HPUSHIM", "").strip().lower() not in ("0", "off"):
+    activate()

@@ -1,0 +1,119 @@
+"""One decision, with its reason: is there CUDA, a Gaudi, or should the HPU be emulated?
+
+The only door from the shim to the emulator.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hpushim.errors import HpushimError
+
+Mode = Literal["auto", "off", "hpu", "emulate"]
+_SPELLINGS: dict[str, Mode] = {
+    "": "auto", "1": "auto", "on": "auto", "auto": "auto",
+    "0": "off", "off": "off", "hpu": "hpu", "gaudi": "hpu", "emulate": "emulate",
+}  # fmt: skip
+
+_HOW_TO_EMULATE = "to try the script on an emulated HPU set HPUSHIM=emulate, or use `hpushim run`"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether to patch torch, and why. ``device`` is ``gaudi``, ``emulated`` or None when off."""
+
+    on: bool
+    reason: str
+    device: Literal["gaudi", "emulated"] | None = None
+    quiet: bool = False
+
+
+def mode() -> Mode:
+    """What ``HPUSHIM`` asks for. Raises HpushimError for a value that it does not know."""
+    text = os.environ.get("HPUSHIM", "").strip().lower()
+    try:
+        return _SPELLINGS[text]
+    except KeyError:
+        raise HpushimError(
+            f"HPUSHIM={text!r}: expected auto, off, hpu or emulate; unset it or choose one of these"
+        ) from None
+
+
+def decide() -> Decision:
+    """Looks at the machine, with torch imported; turns the emulator on where it was asked for.
+
+    Raises HpushimError when what was asked for cannot be had; EmulatorError from the emulator's build.
+    """
+    import torch
+
+    wanted = mode()
+    if wanted == "off":
+        return Decision(False, "HPUSHIM=off", quiet=True)
+    if wanted != "emulate" and _gaudi_software():
+        return _on_gaudi(torch, wanted)
+    if wanted == "hpu":
+        raise HpushimError(
+            "HPUSHIM=hpu, but habana_frameworks is not installed here; expected a Gaudi machine with its "
+            f"software; {_HOW_TO_EMULATE}"
+        )
+    if wanted == "emulate":
+        _refuse_cuda_build(torch)
+        emulate()
+        return Decision(True, "HPUSHIM=emulate", "emulated")
+    if cuda_works():
+        return Decision(False, "a working CUDA device is here, so nothing is patched", quiet=True)
+    return Decision(False, f"neither a CUDA device nor a Gaudi is here; {_HOW_TO_EMULATE}")
+
+
+def cuda_works() -> bool:
+    """Whether torch itself, unpatched, has a CUDA device to work on."""
+    import torch
+
+    return bool(torch.backends.cuda.is_built() and torch.cuda.is_available())
+
+
+def emulate() -> None:
+    """Makes the emulated HPU the ``hpu`` device of this process. Raises EmulatorError with the remedy."""
+    from hpushim import emulator
+
+    emulator.enable()
+
+
+def emulator_ledger() -> dict[str, Any]:
+    """The emulator's books of this process; empty without the emulator."""
+    import sys
+
+    if "hpushim.emulator.ledger" not in sys.modules:
+        return {}
+    from hpushim.emulator import ledger
+
+    books: dict[str, Any] = ledger.snapshot()
+    return books
+
+
+def _on_gaudi(torch: Any, wanted: Mode) -> Decision:
+    if wanted == "auto" and torch.backends.cuda.is_built() and torch.cuda.is_available():
+        return Decision(False, "a working CUDA device is here, so nothing is patched", quiet=True)
+    _refuse_cuda_build(torch)
+    importlib.import_module("habana_frameworks.torch")
+    if not torch.hpu.is_available():
+        raise HpushimError(
+            "the Gaudi software is installed, but no Gaudi device answers; expected one from `hl-smi`; check "
+            "the driver and HABANA_VISIBLE_DEVICES, or set HPUSHIM=emulate (emulated HPU) or HPUSHIM=off"
+        )
+    return Decision(True, "a Gaudi is here", "gaudi")
+
+
+def _gaudi_software() -> bool:
+    return importlib.util.find_spec("habana_frameworks") is not None
+
+
+def _refuse_cuda_build(torch: Any) -> None:
+    if torch.backends.cuda.is_built():
+        raise HpushimError(
+            f"torch {torch.__version__} is a CUDA build, which cannot host an hpu device; expected a CPU build or "
+            "Intel's; install one, for instance from https://download.pytorch.org/whl/cpu"
+        )

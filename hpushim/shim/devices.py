@@ -1,0 +1,51 @@
+"""What ``"cuda"``, ``"cuda:3"`` and ``0`` mean here: the one HPU that this process holds.
+
+A Gaudi process sees exactly one device, ``hpu:0``; which card that is, the module id decides. So every index
+becomes 0. Only device arguments come through here: no other string is ever looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+DEVICE = "hpu"
+INDEXED = "hpu:0"
+
+
+def target() -> Any:
+    """``torch.device("hpu", 0)``."""
+    import torch
+
+    return torch.device(INDEXED)
+
+
+def is_cuda_text(text: str) -> bool:
+    """Whether the text is a CUDA device and nothing else: ``cuda`` or ``cuda:<number>``."""
+    return text == "cuda" or (text.startswith("cuda:") and text[5:].isdigit())
+
+
+def text(device: str) -> str:
+    """``"cuda"`` to ``"hpu"``, ``"cuda:N"`` to ``"hpu:0"``; any other text as it is."""
+    if device == "cuda":
+        return DEVICE
+    return INDEXED if is_cuda_text(device) else device
+
+
+def mapped(device: Any) -> Any:
+    """The device argument of a torch call, on this machine: text, ``torch.device``, index or None."""
+    if device is None:
+        return None
+    if isinstance(device, str):
+        return text(device)
+    if isinstance(device, bool):
+        return device
+    if isinstance(device, int):
+        return INDEXED if device >= 0 else device
+    if getattr(device, "type", None) == "cuda":
+        return INDEXED if device.index is not None else DEVICE
+    return device
+
+
+def is_hpu(device: Any) -> bool:
+    """Whether a ``torch.device`` is the HPU."""
+    return getattr(device, "type", None) == DEVICE

@@ -1,0 +1,48 @@
+"""Moving and asking tensors and modules: ``.to("cuda")``, ``.cuda()``, ``.is_cuda``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.shim import devices
+from hpushim.shim.patch import APPROXIMATE, EXACT, patch
+
+_mapped = devices.mapped
+
+
+@patch("torch:Tensor.to", "torch.nn:Module.to", how="method", level=EXACT, factory=True)
+def to(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``x.to("cuda")``, ``x.to(0)``, ``x.to(device=…)``."""
+
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if args:
+            first = args[0]
+            if type(first) is str or type(first) is int or getattr(first, "type", None) == "cuda":
+                args = (_mapped(first), *args[1:])
+        if kwargs and "device" in kwargs:
+            kwargs["device"] = _mapped(kwargs["device"])
+        return original(self, *args, **kwargs)
+
+    return to
+
+
+@patch("torch:Tensor.cuda", "torch.nn:Module.cuda", how="method", level=EXACT)
+def cuda(
+    original: Callable[..., Any], self: Any, device: Any = None, *args: Any, **kwargs: Any
+) -> Any:
+    """``x.cuda()``, ``model.cuda(rank)``: moves to the HPU."""
+    kwargs.pop("memory_format", None) if kwargs.get("memory_format", 0) is None else None
+    if args:
+        kwargs["non_blocking"] = args[0]
+    return self.to(devices.INDEXED, **kwargs)
+
+
+@patch("torch:Tensor.is_cuda", how="getter", level=APPROXIMATE, factory=True)
+def is_cuda(original: Callable[..., Any]) -> Callable[..., Any]:
+    """True on HPU: code that asks wants to know whether the tensor is on the accelerator."""
+
+    def is_cuda(self: Any) -> bool:
+        return self.device.type == "hpu" or bool(original(self))
+
+    return is_cuda

@@ -1,0 +1,160 @@
+"""The shim as a whole: activates, deactivates, answers for its state. One per process."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hpushim.shim import constructors, detect, in_place, log
+from hpushim.shim.arm import waiter
+from hpushim.shim.detect import Decision
+from hpushim.shim.patch import Patch, declared
+
+_lock = threading.RLock()
+
+
+class Session:
+    """What is patched at the moment, in the order it was done."""
+
+    def __init__(self) -> None:
+        self.decision: Decision | None = None
+        self.active = False
+        self.applied: list[tuple[Patch, in_place.Undo]] = []
+        self.deferred: list[Patch] = []
+        self.missing: list[str] = []
+        self.sticky: list[str] = []
+        self.natives = 0
+
+    def activate(self) -> bool:
+        """Decides and patches; True when torch is patched now. A second call changes nothing.
+
+        Raises HpushimError when the environment asks for a device that cannot be had.
+        """
+        with _lock:
+            if self.active:
+                return True
+            decision = detect.decide()
+            self.decision = decision
+            if decision.on:
+                self._patch()
+                log.start(self._start_line(decision))
+            elif not decision.quiet:
+                log.start(f"off: {decision.reason}")
+            return decision.on
+
+    def deactivate(self) -> None:
+        """Puts back everything, last change first. What others have changed since is left and listed as sticky."""
+        with _lock:
+            waiter.forget()
+            while self.applied:
+                patch, undo = self.applied.pop()
+                if not undo():
+                    self.sticky.append(patch.target)
+            self.deferred.clear()
+            self.active = False
+
+    @contextlib.contextmanager
+    def native(self) -> Iterator[None]:
+        """Torch as it is without the shim, for the whole process, until the block ends."""
+        with _lock:
+            was_active = self.active
+            self.deactivate()
+        try:
+            yield
+        finally:
+            with _lock:
+                if was_active and not self.active:
+                    self._patch()
+
+    def status(self) -> dict[str, Any]:
+        """The decision and the state of every patch, as plain data."""
+        with _lock:
+            decision = self.decision
+            return {
+                "active": self.active,
+                "device": decision.device if decision else None,
+                "reason": decision.reason if decision else "torch has not been imported yet",
+                "patches": [patch.target for patch, _ in self.applied],
+                "waiting": sorted({patch.target for patch in self.deferred}),
+                "missing": list(self.missing),
+                "sticky": list(self.sticky),
+                "notes": log.fired(),
+                "unhandled_cuda": log.unhandled_calls(),
+            }
+
+    def ledger(self) -> dict[str, Any]:
+        """The emulator's books of this process, and the CUDA calls that had no answer."""
+        return {**detect.emulator_ledger(), "unhandled_cuda": log.unhandled_calls()}
+
+    def _patch(self) -> None:
+        import torch
+
+        version = _release(torch.__version__)
+        self.missing.clear()
+        self.sticky.clear()
+        self.active = True
+        late: dict[str, list[Patch]] = {}
+        for patch in declared():
+            if not patch.applies_to(version):
+                continue
+            if patch.module in sys.modules:
+                self._apply(patch, sys.modules[patch.module])
+            else:
+                late.setdefault(patch.module, []).append(patch)
+                self.deferred.append(patch)
+        for name, patches in late.items():
+            waiter.wait_for(name, self._on_import(patches))
+
+    def _on_import(self, patches: list[Patch]) -> Callable[[Any], None]:
+        def apply_now(module: Any) -> None:
+            with _lock:
+                for patch in patches:
+                    if self.active and patch in self.deferred:
+                        self.deferred.remove(patch)
+                        self._apply(patch, module)
+
+        return apply_now
+
+    def _apply(self, patch: Patch, module: Any) -> None:
+        try:
+            undo = _apply(patch, module)
+        except in_place.MissingTarget:
+            if not patch.optional:
+                self.missing.append(patch.target)
+                log.warn(
+                    "HPU907", f"this torch has no {patch.target}; what it patched will not work"
+                )
+            return
+        if undo is not None:
+            self.applied.append((patch, undo))
+
+    def _start_line(self, decision: Decision) -> str:
+        kind = "an emulated HPU" if decision.device == "emulated" else "HPU"
+        return f"CUDA calls run on {kind} ({decision.reason})"
+
+
+session = Session()
+
+
+def _apply(patch: Patch, module: Any) -> in_place.Undo | None:
+    if patch.how == "hook":
+        undo = patch.replacement()
+        return (lambda: undo() is not False) if undo is not None else None
+    if patch.how == "constructor":
+        cls = in_place.find(patch, module)
+        try:
+            return constructors.hook(cls, patch.replacement)
+        except constructors.HookUnavailable as error:
+            log.warn(
+                "HPU909", f"{patch.row}: {error}; a stand-in class is used, isinstance still works"
+            )
+            return constructors.stand_in(module, patch.path, patch.replacement)
+    return in_place.apply(patch, module)
+
+
+def _release(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int("".join(ch for ch in minor if ch.isdigit()) or 0)
