@@ -1,0 +1,233 @@
+"""Asking the matrix: rows by name, rule or action, and the verdict on a name for one target."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import msgspec
+
+from hpushim.matrix import version
+from hpushim.matrix.operators import Operators
+from hpushim.matrix.schema import (
+    Autocast,
+    Confidence,
+    ExecutionMode,
+    Generation,
+    GenerationInfo,
+    Limit,
+    MatrixFile,
+    Policy,
+    Release,
+    Row,
+    Source,
+    Status,
+)
+from hpushim.model import Target
+
+#: Which row answers when a name has several: what Python resolves comes first.
+_KINDS = ("python", "argument", "string", "env", "package", "command", "flag", "config", "image", "concept")  # fmt: skip
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the matrix says about a name for one target. ``row`` is None for a name that it lacks."""
+
+    name: str
+    status: Status
+    target: str
+    note: str
+    row: Row | None
+    limits: tuple[Limit, ...]  #: the limits that apply to the target
+    confidence: Confidence | None
+    inherited: bool = False  #: the row is that of a module or package that the name belongs to
+
+    @property
+    def known(self) -> bool:
+        """Does the matrix hold an answer? False for a missing row and for the status ``unknown``."""
+        return self.row is not None and self.status != "unknown"
+
+
+class Matrix:
+    """The compatibility matrix, indexed. Make one with :func:`hpushim.matrix.load`."""
+
+    def __init__(
+        self, content: MatrixFile, rows: tuple[Row, ...], sources: Mapping[str, Source], path: str
+    ) -> None:
+        self.rows = rows
+        self.sources = sources
+        self.path = path
+        self.policy: Policy = content.policy
+        self.autocast: Autocast = content.autocast
+        self.generations: Mapping[Generation, GenerationInfo] = content.generation
+        self.releases: Mapping[str, Release] = {item.stack: item for item in content.release}
+        self.operators = Operators(content.operators)
+        self._by_name: dict[str, Row] = {}
+        order = {kind: place for place, kind in enumerate(_KINDS)}
+        for row in rows:
+            for name in row.names:
+                other = self._by_name.get(name)
+                if other is None or order[row.kind] < order[other.kind]:
+                    self._by_name[name] = row
+
+    def row(self, name: str, kind: str = "") -> Row | None:
+        """The row of exactly this name (or of one that it lists under ``also``), None without one."""
+        found = self._by_name.get(name)
+        if found is None or not kind or found.kind == kind:
+            return found
+        return next((row for row in self.rows if row.kind == kind and name in row.names), None)
+
+    def covering(self, name: str) -> Row | None:
+        """The row of the name itself, or else of the nearest module or package that it lies in."""
+        while name:
+            if row := self._by_name.get(name):
+                return row
+            name = name.rpartition(".")[0]
+        return None
+
+    def by_rule(self, code: str) -> tuple[Row, ...]:
+        """The rows that one rule finds in source."""
+        return self._rules.get(code, ())
+
+    def by_runtime(self, action: str) -> tuple[Row, ...]:
+        """The rows with one run-time action (``"alias"``, ``"patch"``, ``"noop"`` …)."""
+        return tuple(row for row in self.rows if row.runtime == action)
+
+    def by_kind(self, kind: str) -> tuple[Row, ...]:
+        """The rows of one kind (``"env"``, ``"package"`` …)."""
+        return tuple(row for row in self.rows if row.kind == kind)
+
+    def arguments(self, name: str) -> tuple[Row, ...]:
+        """The rows on single arguments of a callable: ``torch.load`` gives ``torch.load(map_location=)``."""
+        return self._arguments.get(name, ())
+
+    def find(self, pattern: str) -> tuple[Row, ...]:
+        """Rows whose name matches a shell pattern, or contains the text when it has no ``*?[``."""
+        wanted = pattern.lower()
+        if not any(sign in wanted for sign in "*?["):
+            wanted = f"*{wanted}*"
+        return tuple(
+            row
+            for row in self.rows
+            if any(fnmatch.fnmatchcase(name.lower(), wanted) for name in row.names)
+        )
+
+    def reverse(self, name: str) -> tuple[Row, ...]:
+        """Rows that lead to this Gaudi-side name; a short name matches the end of a dotted one."""
+        tail = f".{name}"
+        return tuple(
+            row
+            for row in self.rows
+            if row.target == name or row.target.split("(")[0] == name or row.target.endswith(tail)
+        )
+
+    def near(self, name: str, limit: int = 5) -> tuple[str, ...]:
+        """Names in the matrix that resemble a name that it lacks, best first."""
+        same_end = [known for known in self._by_name if known.endswith(f".{name}")]
+        close = difflib.get_close_matches(name, self._by_name, n=limit, cutoff=0.7)
+        return tuple(dict.fromkeys([*same_end, *close]))[:limit]
+
+    def verdict(self, name: str, target: Target | None = None) -> Verdict:
+        """What Gaudi does with ``name`` on ``target`` (None: the default target)."""
+        target = target or Target()
+        row = self.covering(name)
+        if row is None:
+            note = f"the matrix has no row for {name}"
+            return Verdict(name, "unknown", "", note, None, (), None)
+        return self.judge(row, target, name)
+
+    def judge(self, row: Row, target: Target, name: str = "") -> Verdict:
+        """The verdict on one row; the last limit that applies and has a status decides."""
+        limits = tuple(limit for limit in row.limits if self.applies(limit, target))
+        status = row.status
+        for limit in limits:
+            if limit.status and not limit.package:
+                status = limit.status
+        return Verdict(
+            name=name or row.name,
+            status=status,
+            target=row.target,
+            note=row.note,
+            row=row,
+            limits=limits,
+            confidence=row.confidence,
+            inherited=bool(name) and name not in row.names,
+        )
+
+    def applies(self, limit: Limit, target: Target) -> bool:
+        """Does a limit hold on a target? A portable target runs in its release's default mode."""
+        if limit.gaudi and target.gaudi not in limit.gaudi:
+            return False
+        if limit.mode and self.mode(target) not in limit.mode:
+            return False
+        if limit.package:
+            return True
+        return version.within(target.stack, limit.since, limit.until)
+
+    def mode(self, target: Target) -> ExecutionMode:
+        """The execution mode that a target runs in."""
+        if target.mode != "portable":
+            return target.mode
+        release = self.release(target.stack)
+        return release.default_mode if release else "eager"
+
+    def release(self, stack: str) -> Release | None:
+        """The release of this number, or the newest one that it starts (``1.24`` gives 1.24.1)."""
+        if stack in self.releases:
+            return self.releases[stack]
+        fits = [item for name, item in self.releases.items() if name.startswith(f"{stack}.")]
+        if fits:
+            return max(fits, key=lambda item: version.parse(item.stack))
+        wider = [item for name, item in self.releases.items() if stack.startswith(f"{name}.")]
+        return wider[0] if wider else None
+
+    def torch_mismatch(self, stack: str, torch_version: str) -> str | None:
+        """A warning when this torch is not the one of the stack; None when it is, or nothing is known."""
+        release = self.release(stack)
+        if release is None:
+            known = ", ".join(self.releases)
+            return f"release {stack} is not in the matrix; known releases: {known}"
+        if not release.torch:
+            return None
+        minor = torch_version.split("+", maxsplit=1)[0].split(".")[:2]
+        if any(known.split(".")[:2] == minor for known in release.torch):
+            return None
+        fits = [item.stack for item in self.releases.values()
+                if any(known.split(".")[:2] == minor for known in item.torch)]  # fmt: skip
+        belongs = f"; it belongs to release {', '.join(fits)}" if fits else ""
+        wanted = " or ".join(release.torch)
+        return (
+            f"torch {torch_version} is not the torch of release {stack}, which is {wanted}{belongs}"
+        )
+
+    def citations(self, row: Row) -> Iterator[tuple[str, str]]:
+        """Title and address ("" when it has none) of each source of a row."""
+        for item in row.source:
+            key, _, place = item.partition(":")
+            if key in ("http", "https"):
+                yield item, item
+                continue
+            source = self.sources[key]
+            url = source.url.replace("{}", place)
+            yield (f"{source.title}, {place}" if place else source.title), url
+
+    @cached_property
+    def _rules(self) -> dict[str, tuple[Row, ...]]:
+        return _grouped((row.rule, row) for row in self.rows if row.rule)
+
+    @cached_property
+    def _arguments(self) -> dict[str, tuple[Row, ...]]:
+        return _grouped(
+            (name.split("(")[0], row)
+            for row in self.rows
+            if row.kind == "argument"
+            for name in row.names
+        )
+
+
+def _grouped(pairs: Iterator[tuple[str, Row]]) -> dict[str, tuple[Row, ...]]:
+    groups: dict[str, list[Row]] = {}
+    for key, row in pairs:
+        groups.setdefault(key, []).append(row)
+    return {key: tuple(rows) for key, rows in groups.items()}

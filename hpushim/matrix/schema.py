@@ -1,0 +1,260 @@
+"""The shape of ``compat_matrix.toml``: tables, columns and every enumeration, and what each means."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+#: Raised when a reader of an older file could misunderstand a newer one.
+FORMAT = 1
+
+Kind = Literal[
+    "python",  # a name that Python code resolves: torch.cuda.synchronize
+    "argument",  # one argument, or one value of it: torch.load(map_location=), torch.compile(backend='inductor')
+    "string",  # a literal in code: 'nccl', 'cuda'
+    "env",  # an environment variable
+    "flag",  # an option on a command line: accelerate launch --cpu
+    "command",  # a program: nvidia-smi
+    "config",  # a key in YAML, JSON or TOML: zero_optimization.offload_optimizer
+    "package",  # something that is installed and imported: flash_attn
+    "image",  # a container image
+    "concept",  # behaviour without a name of its own: recompilation on new shapes
+]
+Status = Literal[
+    "native",  # works on Gaudi as written
+    "renamed",  # same meaning under the name in `target`
+    "changed",  # works after a change of argument, value or expectation, which the note names
+    "partial",  # some uses work, others do not: see the note and the limits
+    "emulated",  # answered by a stand-in: another place (CPU), another dtype, an approximation
+    "noop",  # accepted, has no effect
+    "unsupported",  # does not work
+    "unknown",  # could not be established; never to be shown as support
+]
+Area = Literal[
+    "device",
+    "tensor",
+    "memory",
+    "random",
+    "streams",
+    "graphs",
+    "amp",
+    "dtype",
+    "op",
+    "execution-mode",
+    "compile",
+    "distributed",
+    "optimizer",
+    "dataloader",
+    "checkpoint",
+    "profiling",
+    "env",
+    "launcher",
+    "library",
+    "accelerate",
+    "transformers",
+    "optimum",
+    "lightning",
+    "deepspeed",
+    "sagemaker",
+    "mps",
+    "intel-cpu",
+    "hardware",
+]
+Runtime = Literal[
+    "none",  # the shim does nothing: it works by itself, or nothing can be done
+    "net",  # the device hook or the dispatcher net carries it; there is no patch of its own
+    "alias",  # the shim calls `target` instead, with device arguments translated
+    "noop",  # the shim accepts the call and does nothing
+    "constant",  # the shim answers `value`
+    "raise",  # the shim raises UnsupportedOnHpu with the row's note
+    "patch",  # one function of hpushim.shim.patches carries this row's name
+    "block",  # importing the package is refused with the row's note
+    "rewrite",  # only `hpushim run` can handle it, by rewriting the source as it is loaded
+]
+Confidence = Literal[
+    "documented",  # a document states it
+    "source",  # read in code of the named revision
+    "inferred",  # concluded from the named source, not stated there
+]
+Evidence = Literal[
+    "docs",  # a document was read
+    "code",  # code was read
+    "report",  # an issue, a forum thread or a log of somebody's run
+    "emulator",  # run on the emulated HPU
+    "torch",  # run on a stock torch without any Gaudi
+    "gaudi1",  # run on hardware
+    "gaudi2",
+    "gaudi3",
+    "none",  # nothing but reasoning
+]
+Change = Literal["drop", "replace", "add", "rename"]
+Generation = Literal["gaudi1", "gaudi2", "gaudi3"]
+ExecutionMode = Literal["eager", "compile", "lazy"]
+
+_EVIDENCE: dict[str, Evidence] = {"documented": "docs", "source": "code", "inferred": "none"}
+
+
+class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file: unknown columns are errors."""
+
+
+class Limit(Strict, frozen=True, kw_only=True):
+    """Where a row's status is another one.
+
+    Empty columns do not limit. ``since`` and ``until`` are releases of the Gaudi software, both
+    inclusive (``until = "1.20"`` includes 1.20.1); with ``package`` they are versions of that
+    package, which a target does not name, so such a limit is told but never decides.
+    """
+
+    gaudi: tuple[Generation, ...] = ()
+    mode: tuple[ExecutionMode, ...] = ()
+    since: str = ""
+    until: str = ""
+    package: str = ""
+    status: Status | None = None
+    text: str = ""
+
+
+class Argument(Strict, frozen=True, kw_only=True):
+    """What becomes of one argument on the way to ``target``."""
+
+    name: str
+    change: Change
+    value: str = ""  #: the expression to write, or for ``rename`` the new keyword
+
+
+class Row(Strict, frozen=True, kw_only=True):
+    """What Gaudi does with one CUDA-side name."""
+
+    name: str
+    kind: Kind = "python"
+    also: tuple[str, ...] = ()  #: further names of the same thing
+    area: Area = "library"
+    status: Status
+    target: str = (
+        ""  #: the name to use on Gaudi, of the same kind where there is one; "" = the same or none
+    )
+    runtime: Runtime = "none"
+    value: str = ""  #: the answer of ``runtime = "constant"``, a Python literal
+    warn: bool = False  #: the shim says the note once when the call is reached
+    rule: str = ""  #: the code of the rule that finds it in source, HPUnnn
+    args: tuple[Argument, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    torch: str = (
+        ""  #: the torch releases that have the name, where not all from 2.6 have: ">=2.9", "<2.10"
+    )
+    note: str
+    source: tuple[str, ...] = ()  #: required in the file that ships; a user's own row needs none
+    evidence: Evidence | None = None  #: None: the usual one for the confidence
+    confidence: Confidence = "documented"
+    facts: tuple[str, ...] = ()  #: ids of the collected facts that this row states
+    origin: str = ""  #: the file that the row came from; set by the loader, never written in a file
+
+    @property
+    def basis(self) -> Evidence:
+        """What the row rests on."""
+        return self.evidence or _EVIDENCE[self.confidence]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that this row answers for."""
+        return (self.name, *self.also)
+
+
+class Release(Strict, frozen=True, kw_only=True):
+    """One release of the Gaudi software."""
+
+    stack: str
+    torch: tuple[
+        str, ...
+    ] = ()  #: the torch versions that it was built with; empty: not established
+    default_mode: Literal["eager", "lazy"]
+    gaudi: tuple[
+        Generation, ...
+    ] = ()  #: generations that its support matrix names; empty: not established
+    source: tuple[str, ...]
+    confidence: Confidence
+    note: str = ""
+
+
+class GenerationInfo(Strict, frozen=True, kw_only=True):
+    """One generation of the hardware."""
+
+    title: str
+    memory_gb: int
+    cards: int
+    dtypes: tuple[str, ...]
+    source: tuple[str, ...]
+    note: str = ""
+
+
+class Source(Strict, frozen=True, kw_only=True):
+    """A work that rows cite as ``key:place``; ``{}`` in the address takes the place."""
+
+    title: str
+    url: str = ""
+    licence: str = ""
+
+
+class Policy(Strict, frozen=True, kw_only=True):
+    """Whom ``torch.cuda.is_available()`` answers False, by top-level package, although the shim is on."""
+
+    nvidia_only: tuple[str, ...] = ()  #: would pick kernels that only NVIDIA hardware runs
+    knows_hpu: tuple[str, ...] = ()  #: looks for Gaudi itself, and finds it
+
+
+class Autocast(Strict, frozen=True, kw_only=True):
+    """Operators that autocast treats specially, by lower-case operator name."""
+
+    lower: str = ""
+    fp32: str = ""
+    promote: str = ""
+    source: tuple[str, ...] = ()
+
+
+class DtypeGate(Strict, frozen=True, kw_only=True):
+    """Operators whose kernel takes these dtypes only; others go to the CPU."""
+
+    gaudi: tuple[Generation, ...] = ()
+    dtypes: str
+    ops: str
+
+
+class OpNote(Strict, frozen=True, kw_only=True):
+    """Operators whose kernel leaves the device for some arguments."""
+
+    text: str
+    ops: str
+
+
+class OperatorTable(Strict, frozen=True, kw_only=True):
+    """Overloads by support class and namespace, each list one string of names parted by white space.
+
+    ``native`` has a kernel; ``composite`` is taken apart by torch before the device is reached;
+    ``default`` has a device-neutral kernel made of other operators; ``fallback`` runs on the CPU;
+    ``none`` fails; ``custom`` exists on Gaudi alone.
+    """
+
+    source: tuple[str, ...] = ()
+    native: dict[str, str] = {}
+    composite: dict[str, str] = {}
+    default: dict[str, str] = {}
+    fallback: dict[str, str] = {}
+    none: dict[str, str] = {}
+    custom: dict[str, str] = {}
+    gate: tuple[DtypeGate, ...] = ()
+    note: tuple[OpNote, ...] = ()
+
+
+class MatrixFile(Strict, frozen=True, kw_only=True):
+    """A whole file; a user's own file may hold ``row`` and ``sources`` alone."""
+
+    format: int = FORMAT
+    sources: dict[str, Source] = {}
+    release: tuple[Release, ...] = ()
+    generation: dict[Generation, GenerationInfo] = {}
+    policy: Policy = Policy()
+    autocast: Autocast = Autocast()
+    operators: OperatorTable = OperatorTable()
+    row: tuple[Row, ...] = ()
