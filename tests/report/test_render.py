@@ -1,0 +1,200 @@
+"""The renderers say what the report holds, in the promised form."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpushim.model import Edit, FileResult, Finding, Fix, Report, Span, Target
+from hpushim.report import FORMATS, render, summarise
+from hpushim.report.diff import unified
+
+
+def finding(code: str = "HPU101", **changes: object) -> Finding:
+    fields: dict[str, object] = {
+        "code": code,
+        "name": "device-literal",
+        "severity": "warning",
+        "safety": "safe",
+        "message": '`"cuda"` is no device on Gaudi; write `"hpu"`',
+        "span": Span(9, 15),
+        "line": 1,
+        "column": 10,
+        "end_line": 1,
+        "end_column": 16,
+        "fix": Fix("write hpu", "safe", (Edit(Span(9, 15), '"cuda"', '"hpu"'),)),
+    }
+    return Finding(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def report(*files: FileResult) -> Report:
+    return Report(tool="hpushim 0.1.0", target=Target(), files=files)
+
+
+BEFORE = b'device = "cuda"\n'
+AFTER = b'device = "hpu"\n'
+
+SCHEMA = {
+    "type": "object",
+    "required": ["schema_version", "tool", "target", "summary", "files"],
+    "additionalProperties": False,
+    "properties": {
+        "schema_version": {"const": 1},
+        "tool": {"type": "string"},
+        "target": {"type": "object", "required": ["gaudi", "stack", "mode", "style"]},
+        "summary": {"type": "object"},
+        "files": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["path", "status", "reason", "findings"],
+                "additionalProperties": False,
+                "properties": {
+                    "path": {"type": "string"},
+                    "status": {"enum": ["changed", "unchanged", "skipped", "failed"]},
+                    "reason": {"type": ["string", "null"]},
+                    "findings": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "required": [
+                                "code",
+                                "name",
+                                "severity",
+                                "safety",
+                                "message",
+                                "line",
+                                "column",
+                                "end_line",
+                                "end_column",
+                                "row",
+                                "applied",
+                            ],
+                            "properties": {
+                                "code": {"pattern": "^HPU[0-9]{3}$"},
+                                "severity": {"enum": ["error", "warning", "info"]},
+                                "safety": {"enum": ["safe", "unsafe", "manual"]},
+                                "line": {"type": "integer", "minimum": 1},
+                                "column": {"type": "integer", "minimum": 1},
+                                "name": {},
+                                "message": {},
+                                "end_line": {},
+                                "end_column": {},
+                                "row": {"type": ["string", "null"]},
+                                "applied": {"type": "boolean"},
+                            },
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def test_json_keeps_the_contract() -> None:
+    data = json.loads(
+        render(report(FileResult("a.py", "unchanged", None, (finding(),), BEFORE)), "json")
+    )
+    jsonschema.validate(data, SCHEMA)
+    assert data["files"][0]["findings"][0]["column"] == 10
+
+
+def test_text_points_at_the_place() -> None:
+    text = render(report(FileResult("a.py", "unchanged", None, (finding(),), BEFORE)))
+    lines = text.splitlines()
+    assert lines[0].startswith("a.py:1:10: HPU101 [*] ")
+    assert lines[1].strip() == 'device = "cuda"'
+    assert lines[2].index("^") - lines[1].index("device") == 9
+    assert lines[2].count("^") == 6
+
+
+def test_the_caret_follows_tabs_and_wide_prefixes() -> None:
+    source = b'\tif x:\ty = "cuda"\n'
+    f = finding(column=12, end_column=18)
+    text = render(report(FileResult("a.py", "unchanged", None, (f,), source)))
+    shown, caret = text.splitlines()[1:3]
+    assert shown[caret.index("^") :].startswith('"cuda"')
+
+
+def test_a_failed_file_leaves_the_verdict_open() -> None:
+    done = report(FileResult("bad.py", "failed", "does not parse: line 3"))
+    assert summarise(done).verdict == "incomplete"
+    assert "bad.py: failed: does not parse: line 3" in render(done)
+
+
+def test_a_stopping_finding_needs_the_user() -> None:
+    f = finding("HPU416", severity="error", safety="manual", fix=None)
+    summary = summarise(report(FileResult("a.py", "unchanged", None, (f,), BEFORE)))
+    assert summary.verdict == "needs-you"
+    assert summary.manual == 1
+    assert "1 place will stop" in summary.sentence
+
+
+def test_counts_add_up() -> None:
+    done = report(
+        FileResult("a.py", "changed", None, (finding(applied=True),), BEFORE, AFTER),
+        FileResult("b.py", "unchanged", None, (finding(safety="unsafe"),), BEFORE),
+        FileResult("c.bin", "skipped", "binary"),
+    )
+    summary = summarise(done)
+    assert (summary.changed, summary.unchanged, summary.skipped, summary.failed) == (1, 1, 1, 0)
+    assert (summary.applied, summary.pending_safe, summary.pending_unsafe) == (1, 0, 1)
+    assert (summary.lines_added, summary.lines_removed) == (1, 1)
+    assert summary.codes == {"HPU101": 2}
+
+
+def test_markdown_cells_survive_pipes() -> None:
+    f = finding(message="a | b", safety="manual", fix=None)
+    text = render(report(FileResult("a.py", "unchanged", None, (f,), BEFORE)), "markdown")
+    assert "a \\| b" in text
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown report format"):
+        render(report(), "pdf")
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_every_format_takes_an_empty_report(format_: str) -> None:
+    assert "clean" in render(report(), format_)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "é", "", "x\r", "\f"]), max_size=8),
+    st.lists(st.sampled_from(["a", "b", "é", "", "x\r", "\f"]), max_size=8),
+    st.booleans(),
+    st.booleans(),
+)
+def test_patch_applies_the_diff(
+    old: list[str], new: list[str], end_old: bool, end_new: bool
+) -> None:
+    before = ("\n".join(old) + ("\n" if end_old else "")).encode()
+    after = ("\n".join(new) + ("\n" if end_new else "")).encode()
+    diff = unified("f.txt", before, after)
+    assert (diff == "") == (before == after)
+    if not diff:
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "f.txt").write_bytes(before)
+        (Path(folder) / "d").write_bytes(diff.encode())
+        done = subprocess.run(
+            ["git", "apply", "--whitespace=nowarn", "--unsafe-paths", "-p1", "d"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"GIT_CEILING_DIRECTORIES": folder, "PATH": "/usr/bin:/bin", "HOME": folder},
+        )
+        assert done.returncode == 0, done.stderr + diff
+        applied = Path(folder) / "f.txt"
+        assert (applied.read_bytes() if applied.exists() else b"") == after
