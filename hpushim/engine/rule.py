@@ -11,41 +11,35 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import PurePath
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from hpushim.model import Finding, Fix, Safety, Severity, Span
 
 if TYPE_CHECKING:
+    from hpushim.engine.document import Document, Kind
     from hpushim.engine.syntax import Module
+    from hpushim.engine.text import Text
 
 Handler = Callable[["Module", ast.AST], Iterator[Finding]]
 
 
-class Rule:
-    """Base of every rule on Python source.
-
-    A subclass names itself with the class attributes and defines any of
-
-    * ``on_<NodeType>(self, module, node)`` for node types of :mod:`ast` (``on_Call``, ``on_Constant`` …):
-      called once for each such node, in source order, in the one walk that serves all rules;
-    * ``on_module(self, module)``: called once when the walk is over.
-
-    Both are generators of :class:`~hpushim.model.Finding`; build them with :meth:`finding`. An instance
-    serves one file, so state between handlers lives on ``self``.
-    """
+class _Named:
+    """What every rule says about itself."""
 
     code: ClassVar[str]
     name: ClassVar[str]
     severity: ClassVar[Severity] = "warning"
     safety: ClassVar[Safety] = "safe"
-    #: A file is parsed only if it contains one of the markers of one of the rules.
+    #: The rule sees a file only if one of its markers is in the file's bytes. A rule without
+    #: markers sees every file that another rule's marker lets through.
     markers: ClassVar[tuple[bytes, ...]] = (b"cuda",)
     #: Further codes that the rule may give, with their names (``{"HPU103": "cuda-call-unproven"}``).
     also: ClassVar[dict[str, str]] = {}
 
     def finding(
         self,
-        module: Module,
+        text: Text,
         where: ast.AST | Span,
         message: str,
         *,
@@ -55,10 +49,10 @@ class Rule:
         severity: Severity | None = None,
         safety: Safety | None = None,
     ) -> Finding:
-        """A finding at ``where``; its safety is the fix's unless given."""
-        span = where if isinstance(where, Span) else module.span(where)
-        line, column = module.position(span.start)
-        end_line, end_column = module.position(span.end)
+        """A finding at ``where`` (a node only in Python); its safety is the fix's unless given."""
+        span = where if isinstance(where, Span) else cast("Module", text).span(where)
+        line, column = text.position(span.start)
+        end_line, end_column = text.position(span.end)
         code = code or self.code
         return Finding(
             code=code,
@@ -76,11 +70,47 @@ class Rule:
         )
 
 
+class Rule(_Named):
+    """Base of every rule on Python source, notebook cells included.
+
+    A subclass names itself with the class attributes and defines any of
+
+    * ``on_<NodeType>(self, module, node)`` for node types of :mod:`ast` (``on_Call``, ``on_Constant`` …):
+      called once for each such node, in source order, in the one walk that serves all rules;
+    * ``on_module(self, module)``: called once when the walk is over.
+
+    Both are generators of :class:`~hpushim.model.Finding`; build them with :meth:`finding`. An instance
+    serves one file, so state between handlers lives on ``self``.
+    """
+
+
+class TextRule(_Named):
+    """Base of every rule on files that are not Python: YAML, JSON, TOML, shell, Dockerfile …
+
+    A subclass names itself as a :class:`Rule` does, says which files it reads with ``kinds`` (or
+    :meth:`files`, for more than that) and defines ``check``. Spans are bytes of the document's text.
+    """
+
+    kinds: ClassVar[frozenset[Kind]] = frozenset()
+
+    @classmethod
+    def files(cls, path: PurePath, kind: Kind) -> bool:
+        """Does the rule read this file?"""
+        return kind in cls.kinds
+
+    def check(self, document: Document) -> Iterator[Finding]:
+        """The findings in one file; build them with :meth:`finding`."""
+        raise NotImplementedError
+
+
+AnyRule = type[Rule] | type[TextRule]
+
+
 @cache
-def rules() -> tuple[type[Rule], ...]:
+def every_rule() -> tuple[AnyRule, ...]:
     """Every rule of the ``codemods`` room, by code."""
     package = importlib.import_module("hpushim.codemods")
-    found: list[type[Rule]] = []
+    found: list[AnyRule] = []
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
         if info.name.startswith("_"):
             continue
@@ -89,8 +119,20 @@ def rules() -> tuple[type[Rule], ...]:
             item
             for item in vars(module).values()
             if isinstance(item, type)
-            and issubclass(item, Rule)
+            and issubclass(item, (Rule, TextRule))
             and item.__module__ == module.__name__
             and "code" in vars(item)
         ]
     return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+@cache
+def rules() -> tuple[type[Rule], ...]:
+    """The rules on Python source, by code."""
+    return tuple(rule for rule in every_rule() if issubclass(rule, Rule))
+
+
+@cache
+def text_rules() -> tuple[type[TextRule], ...]:
+    """The rules on other files, by code."""
+    return tuple(rule for rule in every_rule() if issubclass(rule, TextRule))

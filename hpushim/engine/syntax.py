@@ -6,44 +6,28 @@ Built once per file and shared by all rules. Knows Python, not CUDA.
 from __future__ import annotations
 
 import ast
-import bisect
 import io
-import re
 import tokenize
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from hpushim.engine import scope as scopes
+from hpushim.engine.text import ALONE, LINE_END, Project, Text
 from hpushim.model import Edit, Span, Target
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
 
-_LINE_END = re.compile(rb"\r\n|\r|\n")
+__all__ = ["ALONE", "Module", "Project"]
+
 _STRING_STARTS = {tokenize.STRING, getattr(tokenize, "FSTRING_START", -1)}
 _STRING_ENDS = {tokenize.STRING, getattr(tokenize, "FSTRING_END", -1)}
 _DEPTH = 12  # how many assignments a name is followed through
 
 
-class Project(msgspec.Struct, frozen=True):
-    """What is known about the whole project before its files are read one by one."""
-
-    #: Names of methods (``def`` below class level) anywhere in the project's Python files.
-    methods: frozenset[str] = frozenset()
-    #: Top-level names of the project's own modules and packages (``utils``, ``model``).
-    modules: frozenset[str] = frozenset()
-
-
-ALONE = Project()
-
-
-class Module:
+class Module(Text):
     """One Python source text with its tree.
 
-    ``data`` is the canonical text as UTF-8 bytes; every :class:`Span` is an offset into it.
     Raises SyntaxError (or ValueError for NUL bytes) when ``text`` is not Python.
     """
 
@@ -55,17 +39,12 @@ class Module:
         matrix: Matrix,
         project: Project = ALONE,
     ) -> None:
-        self.text = text
-        self.project = project
+        super().__init__(text, path, target, matrix, project)
         #: What rules of one file share with each other, by a key of their choosing.
         self.notes: dict[str, Any] = {}
-        self.data = text.encode()
-        self.path = path
-        self.target = target
-        self.matrix = matrix
         self.tree = ast.parse(text)
         self._table = scopes.build(self.tree)
-        self._lines = [0, *(m.end() for m in _LINE_END.finditer(self.data))]
+        self._lines = self.line_starts
 
     # -- where ------------------------------------------------------------------------------
 
@@ -85,41 +64,19 @@ class Module:
             self.offset(n.lineno, n.col_offset), self.offset(n.end_lineno, n.end_col_offset)
         )
 
-    def position(self, offset: int) -> tuple[int, int]:
-        """The 1-based line and character column of a byte offset."""
-        line = bisect.bisect_right(self._lines, offset)
-        start = self._lines[line - 1]
-        return line, len(self.data[start:offset].decode(errors="replace")) + 1
-
     def source(self, where: ast.AST | Span) -> str:
         """The text at a node or span, as written."""
-        span = where if isinstance(where, Span) else self.span(where)
-        return self.data[span.start : span.end].decode()
+        return self.text_at(where if isinstance(where, Span) else self.span(where))
 
     def replace(self, where: ast.AST | Span, new: str) -> Edit:
         """The edit that puts ``new`` in place of a node or span."""
         span = where if isinstance(where, Span) else self.span(where)
         return Edit(span, self.source(span), new)
 
-    def insert(self, at: int, new: str) -> Edit:
-        """The edit that puts ``new`` at a byte offset."""
-        return Edit(Span(at, at), "", new)
-
-    def line_span(self, line: int) -> Span:
-        """A 1-based line with its newline."""
-        end = self._lines[line] if line < len(self._lines) else len(self.data)
-        return Span(self._lines[line - 1], end)
-
     def indent(self, node: ast.AST) -> str:
         """The white space that the line of ``node`` begins with."""
         line = self.source(self.line_span(node.lineno))  # type: ignore[attr-defined]
         return line[: len(line) - len(line.lstrip(" \t\f"))]
-
-    @cached_property
-    def newline(self) -> str:
-        """The file's newline, for inserted lines; the first one found wins."""
-        found = _LINE_END.search(self.data)
-        return found.group().decode() if found else "\n"
 
     # -- strings ----------------------------------------------------------------------------
 
@@ -132,7 +89,7 @@ class Module:
         # Parentheses let the literals stand on several lines without a newline token between them.
         text = "(" + self.source(span) + "\n)"
         inner = self.data[span.start : span.end]
-        starts = [0, *(m.end() for m in _LINE_END.finditer(inner))]
+        starts = [0, *(m.end() for m in LINE_END.finditer(inner))]
 
         def at(position: tuple[int, int]) -> int:
             row, column = position

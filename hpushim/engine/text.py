@@ -1,0 +1,82 @@
+"""A text and its places: what a parsed Python module and any other document have in common."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hpushim.model import Edit, Span, Target
+
+if TYPE_CHECKING:
+    from hpushim.matrix import Matrix
+
+#: What ends a line for Python; ``str.splitlines`` knows more and is wrong here.
+LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class Project(msgspec.Struct, frozen=True):
+    """What is known about the whole project before its files are read one by one."""
+
+    #: Names of methods (``def`` below class level) anywhere in the project's Python files.
+    methods: frozenset[str] = frozenset()
+    #: Top-level names of the project's own modules and packages (``utils``, ``model``).
+    modules: frozenset[str] = frozenset()
+
+
+ALONE = Project()
+
+
+class Text:
+    """A text with byte offsets, lines and the target it is judged for.
+
+    ``data`` is the canonical text as UTF-8 bytes; every :class:`Span` is an offset into it.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        path: str,
+        target: Target,
+        matrix: Matrix,
+        project: Project = ALONE,
+    ) -> None:
+        self.text = text
+        self.data = text.encode()
+        self.path = path
+        self.target = target
+        self.matrix = matrix
+        self.project = project
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """The byte offset of every line's first byte, and of the end when a newline ends the text."""
+        return [0, *(m.end() for m in LINE_END.finditer(self.data))]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The 1-based line and character column of a byte offset."""
+        line = bisect.bisect_right(self.line_starts, offset)
+        start = self.line_starts[line - 1]
+        return line, len(self.data[start:offset].decode(errors="replace")) + 1
+
+    def line_span(self, line: int) -> Span:
+        """A 1-based line with its newline."""
+        starts = self.line_starts
+        return Span(starts[line - 1], starts[line] if line < len(starts) else len(self.data))
+
+    @cached_property
+    def newline(self) -> str:
+        """The file's newline, for inserted lines; the first one found wins."""
+        found = LINE_END.search(self.data)
+        return found.group().decode() if found else "\n"
+
+    def text_at(self, span: Span) -> str:
+        """The text at a span, as written."""
+        return self.data[span.start : span.end].decode()
+
+    def insert(self, at: int, new: str) -> Edit:
+        """The edit that puts ``new`` at a byte offset."""
+        return Edit(Span(at, at), "", new)
