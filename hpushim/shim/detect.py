@@ -79,7 +79,32 @@ def emulate() -> None:
     """Makes the emulated HPU the ``hpu`` device of this process. Raises EmulatorError with the remedy."""
     from hpushim import emulator
 
-    emulator.enable()
+    emulator.enable(gaudi=generation(), devices=cards())
+
+
+def generation() -> str:
+    """Which Gaudi to emulate (``HPUSHIM_GAUDI``, default gaudi2). Raises HpushimError for another name."""
+    name = os.environ.get("HPUSHIM_GAUDI", "").strip().lower() or "gaudi2"
+    if name not in ("gaudi1", "gaudi2", "gaudi3"):
+        raise HpushimError(
+            f"HPUSHIM_GAUDI={name!r}: expected gaudi1, gaudi2 or gaudi3; unset it or choose one of these"
+        )
+    return name
+
+
+def cards() -> int:
+    """How many cards to emulate (``HPUSHIM_DEVICES``, default 1). Raises HpushimError unless a number from 1."""
+    text = os.environ.get("HPUSHIM_DEVICES", "").strip() or "1"
+    if not text.isdigit() or int(text) < 1:
+        raise HpushimError(f"HPUSHIM_DEVICES={text!r}: expected a number from 1; unset it for 1")
+    return int(text)
+
+
+def emulated_environment() -> dict[str, str]:
+    """The environment that makes child processes emulate: variable to value."""
+    from hpushim import emulator
+
+    return emulator.environment(gaudi=generation())
 
 
 def emulator_ledger() -> dict[str, Any]:

@@ -6,8 +6,12 @@ becomes 0. Only device arguments come through here: no other string is ever look
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+from hpushim.shim import log
+
+MODULE_ID = "HLS_MODULE_ID"
 DEVICE = "hpu"
 INDEXED = "hpu:0"
 
@@ -49,3 +53,38 @@ def mapped(device: Any) -> Any:
 def is_hpu(device: Any) -> bool:
     """Whether a ``torch.device`` is the HPU."""
     return getattr(device, "type", None) == DEVICE
+
+
+def index_of(device: Any) -> int | None:
+    """The number in ``2``, ``"cuda:2"`` or a device; None where none is given."""
+    if device is None or isinstance(device, int):
+        return device
+    if isinstance(device, str):
+        return int(device[5:]) if is_cuda_text(device) and ":" in device else None
+    return getattr(device, "index", None)
+
+
+def choose_card(module: int) -> None:
+    """Says which card this process means, as a launcher does; the index stays 0.
+
+    The bridge binds a process to a module id once and keeps it; a later, different choice is only noted.
+    """
+    import torch
+
+    chosen = os.environ.setdefault(MODULE_ID, str(module))
+    if chosen != str(module):
+        log.note(
+            "HPU312", f"this process holds card {chosen}; the choice of card {module} has no effect"
+        )
+        return
+    try:
+        torch.hpu.set_device(module)
+    except RuntimeError as error:
+        log.warn("HPU312", f"card {module} was not taken: {error}")
+
+
+def choose_card_of_rank() -> None:
+    """Chooses the card that the launcher meant for this process, if it said so (``LOCAL_RANK``)."""
+    rank = os.environ.get("LOCAL_RANK", "")
+    if rank.isdigit():
+        choose_card(int(rank))

@@ -1,0 +1,66 @@
+"""Who is asking? Whether ``torch.cuda.is_available()`` says yes depends on the module that calls.
+
+The user's own code gets True. A library that would pick kernels only NVIDIA hardware runs, or that looks for
+Gaudi itself, gets the truth, and so does torch, which asks CUDA first and knows HPU as its accelerator. The
+lists are the matrix's ``[policy]``; ``HPUSHIM_CUDA_AVAILABLE=1|0`` answers the same to everybody.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+
+from hpushim.errors import HpushimError
+from hpushim.shim import log
+
+_PLUMBING = "hpushim.shim"
+# While torch.compile reads a user's function it asks on the user's behalf.
+_ON_BEHALF = ("torch._dynamo.variables", "torch._dynamo.symbolic_convert", "torch.jit")
+
+
+def answers_yes(target_module: str = "torch.cuda") -> bool:
+    """Whether the caller of the patched function of ``target_module`` should meet a CUDA device."""
+    forced = os.environ.get("HPUSHIM_CUDA_AVAILABLE", "auto").strip().lower()
+    if forced in ("1", "0"):
+        return forced == "1"
+    if forced not in ("auto", ""):
+        raise HpushimError(
+            f"HPUSHIM_CUDA_AVAILABLE={forced!r}: expected auto, 1 or 0; unset it or choose one of these"
+        )
+    return _answer(asker(target_module))
+
+
+def asker(target_module: str) -> str:
+    """The module that called the patched function: the first one outside the shim and its trampoline."""
+    frame = sys._getframe(1)
+    inside = True
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        if inside:
+            # First our own frames, then the one trampoline, which runs in the target's module.
+            inside = name.startswith(_PLUMBING)
+            if not inside and name != target_module:
+                return str(name)
+        else:
+            return str(name)
+        frame = frame.f_back  # type: ignore[assignment]
+    return "__main__"
+
+
+@functools.cache
+def _answer(module: str) -> bool:
+    top = module.partition(".")[0]
+    if top == "torch":
+        return module.startswith(_ON_BEHALF)
+    if top in ("__main__", "__mp_main__"):
+        return True
+    from hpushim import matrix
+
+    policy = matrix.load().policy
+    if top in policy.nvidia_only:
+        log.note(
+            "HPU905", f"{top} was told that there is no CUDA: its CUDA kernels cannot run on Gaudi"
+        )
+        return False
+    return top not in policy.knows_hpu

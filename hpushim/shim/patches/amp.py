@@ -1,0 +1,164 @@
+"""Mixed precision: autocast in every spelling becomes bf16 on HPU, and GradScaler passes everything through."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.shim import devices, log
+from hpushim.shim.patch import APPROXIMATE, EXACT, patch
+
+Original = Callable[..., Any]
+
+_STATE = "_hpushim_cuda_state"
+
+
+@patch(
+    "torch.amp.autocast_mode:autocast.__init__",
+    row="torch.autocast",
+    how="method",
+    level=APPROXIMATE,
+)
+def autocast_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
+    """``autocast("cuda", dtype=float16)`` is ``autocast("hpu", dtype=bfloat16)``."""
+    if args:
+        first, *rest = args
+    else:
+        first, rest = kwargs.pop("device_type", "cuda"), []
+    if not isinstance(first, str) or not devices.is_cuda_text(first):
+        original(self, first, *rest, **kwargs)
+        return
+    if rest:
+        rest[0] = _bf16(rest[0])
+    elif "dtype" in kwargs:
+        kwargs["dtype"] = _bf16(kwargs["dtype"])
+    original(self, devices.DEVICE, *rest, **kwargs)
+
+
+def _bf16(dtype: Any) -> Any:
+    """bfloat16 for float16; any other dtype as it is, None (the device's own: bfloat16) as well."""
+    import torch
+
+    if dtype is not torch.float16:
+        return dtype
+    log.note("HPU203", "autocast to float16 runs in bfloat16; no loss scaling is needed")
+    return torch.bfloat16
+
+
+@patch(
+    "torch:is_autocast_enabled",
+    "torch:get_autocast_dtype",
+    "torch.amp.autocast_mode:is_autocast_available",
+    level=EXACT,
+)
+def ask_autocast(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """Questions about CUDA autocast, named or meant, are questions about HPU's."""
+    if not args and not kwargs:
+        return original(devices.DEVICE)
+    if args and isinstance(args[0], str):
+        return original(devices.text(args[0]), *args[1:], **kwargs)
+    if "device_type" in kwargs:
+        kwargs["device_type"] = devices.text(kwargs["device_type"])
+    return original(*args, **kwargs)
+
+
+@patch("torch:set_autocast_enabled", level=EXACT)
+def set_autocast_enabled(original: Original, *args: Any, **kwargs: Any) -> None:
+    """``set_autocast_enabled(True)`` means CUDA; so does ``("cuda", True)``."""
+    if len(args) == 1 and isinstance(args[0], bool):
+        original(devices.DEVICE, args[0])
+    else:
+        ask_autocast(original, *args, **kwargs)
+
+
+@patch("torch:set_autocast_dtype", level=APPROXIMATE)
+def set_autocast_dtype(original: Original, device_type: str, dtype: Any) -> None:
+    """float16 for CUDA becomes bfloat16 for HPU."""
+    if devices.is_cuda_text(device_type):
+        original(devices.DEVICE, _bf16(dtype))
+    else:
+        original(device_type, dtype)
+
+
+@patch("torch:get_autocast_gpu_dtype", level=EXACT)
+def get_autocast_gpu_dtype(original: Original) -> Any:
+    """HPU's autocast dtype."""
+    import torch
+
+    return torch.get_autocast_dtype(devices.DEVICE)
+
+
+@patch("torch:set_autocast_gpu_dtype", level=APPROXIMATE)
+def set_autocast_gpu_dtype(original: Original, dtype: Any) -> None:
+    """float16 becomes bfloat16."""
+    import torch
+
+    torch.set_autocast_dtype(devices.DEVICE, _bf16(dtype))
+
+
+@patch("torch.amp.autocast_mode:custom_fwd", "torch.amp.autocast_mode:custom_bwd", level=EXACT)
+def custom(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """``custom_fwd(device_type="cuda")`` follows HPU's autocast; ``cast_inputs=float16`` becomes bfloat16."""
+    if isinstance(kwargs.get("device_type"), str):
+        kwargs["device_type"] = devices.text(kwargs["device_type"])
+    if kwargs.get("cast_inputs") is not None:
+        kwargs["cast_inputs"] = _bf16(kwargs["cast_inputs"])
+    return original(*args, **kwargs)
+
+
+@patch("torch.cuda.amp.common:amp_definitely_not_available", level=EXACT)
+def amp_not_available(original: Original) -> bool:
+    """Mixed precision is available."""
+    return False
+
+
+@patch(
+    "torch.amp.grad_scaler:GradScaler.__init__",
+    row="torch.amp.GradScaler",
+    how="method",
+    level=APPROXIMATE,
+)
+def scaler_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
+    """A scaler for CUDA is built switched off: bf16 has the range of float32 and needs no scaling."""
+    bound = inspect.signature(original).bind(self, *args, **kwargs)
+    bound.apply_defaults()
+    settings = bound.arguments
+    if not devices.is_cuda_text(str(settings.get("device", "cuda"))) or not settings["enabled"]:
+        original(self, *args, **kwargs)
+        return
+    log.note("HPU204", "GradScaler passes through: bfloat16 needs no loss scaling")
+    settings["enabled"] = False
+    settings["device"] = devices.DEVICE
+    original(*bound.args, **bound.kwargs)
+    # Kept for get_growth_factor() and the like, and to write a checkpoint that CUDA can resume from.
+    for name in ("init_scale", "growth_factor", "backoff_factor", "growth_interval"):
+        setattr(self, f"_{name}", settings[name])
+    setattr(
+        self,
+        _STATE,
+        {
+            "scale": settings["init_scale"],
+            "growth_factor": settings["growth_factor"],
+            "backoff_factor": settings["backoff_factor"],
+            "growth_interval": settings["growth_interval"],
+            "_growth_tracker": 0,
+        },
+    )
+
+
+@patch("torch.amp.grad_scaler:GradScaler.state_dict", how="method", level=APPROXIMATE)
+def scaler_state(original: Original, self: Any) -> dict[str, Any]:
+    """The state that CUDA would resume from: what was loaded, or the initial one."""
+    state = getattr(self, _STATE, None)
+    return original(self) if state is None else dict(state)
+
+
+@patch("torch.amp.grad_scaler:GradScaler.load_state_dict", how="method", level=APPROXIMATE)
+def load_scaler_state(original: Original, self: Any, state_dict: dict[str, Any]) -> None:
+    """Takes a CUDA run's state, and an empty one, and keeps it for the next checkpoint."""
+    state = getattr(self, _STATE, None)
+    if state is None:
+        original(self, state_dict)
+        return
+    state.update(state_dict)

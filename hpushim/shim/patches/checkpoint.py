@@ -1,0 +1,50 @@
+"""Checkpoints of CUDA runs, and ``torch.load(map_location="cuda…")``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hpushim.shim import devices
+from hpushim.shim.in_place import Undo
+from hpushim.shim.patch import EXACT, patch
+
+# Before torch's own entries, which start at 10.
+_PRIORITY = 5
+
+
+@patch("torch.serialization", how="hook", row="torch.load(map_location=)", level=EXACT)
+def cuda_locations() -> Undo:
+    """Storages tagged ``cuda:N``, by the file or by map_location, are restored on HPU.
+
+    torch.load itself stays as it is: the tag is claimed in torch's registry of packages.
+    """
+    from torch import serialization
+
+    entry = (_PRIORITY, _tag, _restore)
+    registry = serialization._package_registry
+    serialization.register_package(*entry)
+
+    def undo() -> bool:
+        # The registry has no way to unregister; the entry is a plain tuple in a plain list.
+        for found in [e for e in registry if e[1] is _tag and e[2] is _restore]:
+            registry.remove(found)
+        return True
+
+    return undo
+
+
+def _tag(storage: Any) -> str | None:
+    """``HPUSHIM_SAVE_TAG=cuda`` writes checkpoints that load on CUDA without map_location."""
+    if os.environ.get("HPUSHIM_SAVE_TAG") == "cuda" and storage.device.type == devices.DEVICE:
+        return "cuda:0"
+    return None
+
+
+def _restore(storage: Any, location: str) -> Any:
+    """The storage on HPU for a CUDA tag; None, which means somebody else's, for any other."""
+    if not devices.is_cuda_text(location):
+        return None
+    from torch.serialization import default_restore_location
+
+    return default_restore_location(storage, devices.INDEXED)

@@ -1,0 +1,178 @@
+"""``torch.cuda``: is there a device, how many, which one, and waiting for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.shim import availability, devices, log, properties
+from hpushim.shim.patch import APPROXIMATE, EXACT, WARN, patch
+
+Original = Callable[..., Any]
+
+
+@patch("torch.cuda:is_available", level=APPROXIMATE)
+def is_available(original: Original) -> bool:
+    """True for the user's code, see :mod:`hpushim.shim.availability`."""
+    return availability.answers_yes()
+
+
+@patch("torch.cuda:device_count", level=APPROXIMATE)
+def device_count(original: Original) -> int:
+    """The cards of this machine; a process still addresses one of them only."""
+    import torch
+
+    return int(torch.hpu.device_count()) if availability.answers_yes() else 0
+
+
+@patch("torch.cuda:current_device", level=APPROXIMATE)
+def current_device(original: Original) -> int:
+    """Always 0: a process holds one card, whichever it is."""
+    return 0
+
+
+@patch("torch.cuda:set_device", level=APPROXIMATE)
+def set_device(original: Original, device: Any) -> None:
+    """Chooses the card by its module id, as the launcher of a Gaudi run does; the index stays 0."""
+    index = devices.index_of(device)
+    if index is None or index < 0:
+        return
+    devices.choose_card(index)
+
+
+@patch("torch.cuda:synchronize", level=EXACT)
+def synchronize(original: Original, device: Any = None) -> None:
+    """Waits for the HPU."""
+    import torch
+
+    torch.hpu.synchronize()
+
+
+@patch("torch.cuda:init", "torch.cuda:_lazy_init", level=EXACT)
+def init(original: Original) -> None:
+    """The HPU initialises itself at its first use."""
+
+
+@patch("torch.cuda:is_initialized", level=EXACT)
+def is_initialized(original: Original) -> bool:
+    """True: the HPU may be used."""
+    return True
+
+
+@patch("torch.cuda:_lazy_call", level=EXACT)
+def _lazy_call(original: Original, callable: Callable[[], Any], **kwargs: Any) -> None:
+    """Nothing is queued for a CUDA that never starts; what would be queued is CUDA's own business."""
+
+
+@patch("torch.cuda:device.__init__", "torch.cuda:device_of.__init__", level=APPROXIMATE)
+def device_context_init(original: Original, self: Any, device: Any) -> None:
+    """``with torch.cuda.device(i)``: the one device is always current."""
+    self.idx = 0
+    self.prev_idx = -1
+
+
+@patch("torch.cuda:device.__enter__", level=EXACT)
+def device_context_enter(original: Original, self: Any) -> None:
+    """Nothing to switch to."""
+    self.prev_idx = -1
+
+
+@patch("torch.cuda:device.__exit__", level=EXACT)
+def device_context_exit(original: Original, self: Any, *exception: Any) -> bool:
+    """Nothing to switch back to."""
+    return False
+
+
+@patch("torch.cuda:get_device_name", level=APPROXIMATE)
+def get_device_name(original: Original, device: Any = None) -> str:
+    """The name of the Gaudi."""
+    import torch
+
+    return str(torch.hpu.get_device_name())
+
+
+@patch("torch.cuda:get_device_capability", level=WARN)
+def get_device_capability(original: Original, device: Any = None) -> tuple[int, int]:
+    """A capability for code that compares: ``(8, 0)`` turns bf16 on; ``HPUSHIM_CAPABILITY`` sets another."""
+    text = ".".join(map(str, properties.capability()))
+    log.warn("HPU112", f"Gaudi has no CUDA compute capability; code that asks is told {text}")
+    return properties.capability()
+
+
+@patch("torch.cuda:is_bf16_supported", level=EXACT)
+def is_bf16_supported(original: Original, *args: Any, **kwargs: Any) -> bool:
+    """True on every Gaudi."""
+    return True
+
+
+@patch("torch.cuda:is_tf32_supported", level=EXACT, since="2.7", optional=True)
+def is_tf32_supported(original: Original) -> bool:
+    """False: Gaudi computes float32 in float32."""
+    return False
+
+
+@patch("torch.cuda:get_arch_list", level=APPROXIMATE)
+def get_arch_list(original: Original) -> list[str]:
+    """No CUDA architecture was compiled for."""
+    return []
+
+
+@patch("torch.cuda:get_gencode_flags", level=APPROXIMATE)
+def get_gencode_flags(original: Original) -> str:
+    """No CUDA architecture was compiled for."""
+    return ""
+
+
+@patch("torch.cuda:can_device_access_peer", level=APPROXIMATE)
+def can_device_access_peer(original: Original, *args: Any, **kwargs: Any) -> bool:
+    """False: a process holds one card."""
+    return False
+
+
+@patch("torch.cuda:_is_compiled", level=EXACT, optional=True)
+def _is_compiled(original: Original) -> bool:
+    """What is_available answers: both are asked for the same reason."""
+    return availability.answers_yes()
+
+
+@patch("torch._utils:_get_available_device_type", level=EXACT)
+def available_device_type(original: Original) -> str:
+    """torch asks CUDA first and never HPU; DataParallel and distributed checkpoints follow the answer."""
+    return devices.DEVICE
+
+
+@patch("torch._utils:_get_device_index", level=EXACT)
+def get_device_index(original: Original, device: Any, *args: Any, **kwargs: Any) -> Any:
+    """The index of a device that was written as CUDA is 0."""
+    if not isinstance(device, int) and devices.is_hpu(_as_device(device)):
+        return 0
+    return original(device, *args, **kwargs)
+
+
+@patch("torch.cuda._utils:_get_device_index", level=EXACT)
+def get_cuda_device_index(original: Original, device: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same question, asked by the modules of torch.cuda."""
+    return (
+        0
+        if device is None or devices.is_hpu(_as_device(device))
+        else original(device, *args, **kwargs)
+    )
+
+
+def _as_device(device: Any) -> Any:
+    if not isinstance(device, str):
+        return device
+    import torch
+
+    with contextlib.suppress(RuntimeError):
+        return torch.device(device)
+    return None
+
+
+@patch("torch.cuda:get_device_properties", level=APPROXIMATE)
+def get_device_properties(original: Original, device: Any = None) -> Any:
+    """The fields that CUDA code reads, answered for a Gaudi."""
+    import torch
+
+    return properties.of(torch.hpu)

@@ -1,0 +1,161 @@
+"""Distributed runs: NCCL in every spelling is HCCL, and wrappers take the one device of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.shim import availability, devices, log
+from hpushim.shim.patch import APPROXIMATE, EXACT, patch
+
+Original = Callable[..., Any]
+
+_C10D = "torch.distributed.distributed_c10d"
+_asked_for_nccl = False
+
+
+def backend_text(backend: str) -> str:
+    """``nccl`` to ``hccl``, ``cpu:gloo,cuda:nccl`` to ``cpu:gloo,hpu:hccl``; any other backend as it is."""
+    pairs = [pair.strip().partition(":") for pair in backend.split(",")]
+    if not any("nccl" in (first.lower(), last.lower()) for first, _, last in pairs):
+        return backend
+    mapped = []
+    for device, colon, name in pairs:
+        if colon:
+            mapped.append(f"{devices.text(device.lower())}:{_named(name)}")
+        else:
+            mapped.append(_named(device))
+    return ",".join(mapped)
+
+
+def _named(name: str) -> str:
+    return "hccl" if name.lower() == "nccl" else name
+
+
+def translated(backend: Any) -> Any:
+    """The backend argument of a torch call; remembers that NCCL was asked for and makes HCCL known."""
+    global _asked_for_nccl
+    if backend is None:
+        _register_hccl()
+        return None
+    if not isinstance(backend, str):
+        return backend
+    mapped = backend_text(backend)
+    if mapped == str(backend):
+        return backend
+    _asked_for_nccl = True
+    _register_hccl()
+    return mapped
+
+
+def _register_hccl() -> None:
+    import importlib
+
+    importlib.import_module("habana_frameworks.torch.distributed.hccl")
+
+
+@patch(f"{_C10D}:init_process_group", level=EXACT)
+def init_process_group(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """Only the backend is translated; init_method, a URL, is never looked at."""
+    if args:
+        args = (translated(args[0]), *args[1:])
+    else:
+        kwargs["backend"] = translated(kwargs.get("backend"))
+    if kwargs.get("device_id") is not None:
+        # HCCL binds a process to its card by module id; an eager binding by index has no counterpart.
+        devices.choose_card_of_rank()
+        kwargs["device_id"] = None
+    _drop_nccl_options(kwargs)
+    return original(*args, **kwargs)
+
+
+@patch(f"{_C10D}:new_group", f"{_C10D}:split_group", level=APPROXIMATE, optional=True)
+def new_group(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """``new_group(backend="nccl")`` in whatever position, and without NCCL's options."""
+    if isinstance(kwargs.get("backend"), str):
+        kwargs["backend"] = translated(kwargs["backend"])
+    args = tuple(translated(a) if isinstance(a, str) and a.lower() == "nccl" else a for a in args)
+    if kwargs.get("device_id") is not None:
+        kwargs["device_id"] = None
+    _drop_nccl_options(kwargs)
+    return original(*args, **kwargs)
+
+
+def _drop_nccl_options(kwargs: dict[str, Any]) -> None:
+    options = kwargs.get("pg_options")
+    if options is not None and "NCCL" in type(options).__qualname__:
+        log.warn("HPU304", "options of NCCL's process group have no counterpart and are dropped")
+        kwargs["pg_options"] = None
+
+
+@patch(f"{_C10D}:get_backend", level=APPROXIMATE)
+def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """``"nccl"`` to code that asked for NCCL, so that its comparisons hold; the group is HCCL."""
+    backend = original(*args, **kwargs)
+    if backend == "hccl" and _asked_for_nccl and availability.answers_yes(_C10D):
+        return type(backend)("nccl") if type(backend) is not str else "nccl"
+    return backend
+
+
+@patch(f"{_C10D}:is_nccl_available", level=APPROXIMATE)
+def is_nccl_available(original: Original) -> bool:
+    """True for code that may ask for NCCL: it gets HCCL."""
+    return availability.answers_yes(_C10D)
+
+
+@patch(f"{_C10D}:is_backend_available", level=APPROXIMATE)
+def is_backend_available(original: Original, backend: str) -> bool:
+    """NCCL is available as HCCL."""
+    if backend_text(str(backend)) != str(backend):
+        return True
+    return bool(original(backend))
+
+
+@patch(f"{_C10D}:barrier", f"{_C10D}:monitored_barrier", level=EXACT)
+def barrier(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """``barrier(device_ids=[rank])``: there is one device, so none is named."""
+    if kwargs.get("device_ids") is not None:
+        kwargs["device_ids"] = None
+    return original(*args, **kwargs)
+
+
+@patch(
+    "torch.nn.parallel.distributed:DistributedDataParallel.__init__",
+    row="torch.nn.parallel.DistributedDataParallel",
+    how="method",
+    level=EXACT,
+)
+def ddp_init(
+    original: Original, self: Any, module: Any, device_ids: Any = None, output_device: Any = None,
+    *args: Any, **kwargs: Any,
+) -> None:  # fmt: skip
+    """``device_ids=[rank]`` names the one device that the module is on already."""
+    if any(devices.is_hpu(parameter.device) for parameter in module.parameters()):
+        device_ids = output_device = None
+    original(self, module, device_ids, output_device, *args, **kwargs)
+
+
+@patch(
+    "torch.distributed.device_mesh:init_device_mesh",
+    "torch.distributed.device_mesh:DeviceMesh.__init__",
+    level=EXACT,
+)
+def device_mesh(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """``init_device_mesh("cuda", …)`` is a mesh of HPUs."""
+    args = tuple(devices.text(a) if isinstance(a, str) else a for a in args)
+    if isinstance(kwargs.get("device_type"), str):
+        kwargs["device_type"] = devices.text(kwargs["device_type"])
+    return original(*args, **kwargs)
+
+
+@patch(
+    "torch.distributed.fsdp.fully_sharded_data_parallel:FullyShardedDataParallel.__init__",
+    row="torch.distributed.fsdp.FullyShardedDataParallel",
+    how="method",
+    level=EXACT,
+)
+def fsdp_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
+    """``device_id=rank`` or ``torch.cuda.current_device()`` is the one device."""
+    if kwargs.get("device_id") is not None:
+        kwargs["device_id"] = devices.target()
+    original(self, *args, **kwargs)

@@ -1,0 +1,47 @@
+"""What ``torch.cuda.get_device_properties`` answers for a Gaudi: the fields that mean something there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from hpushim.errors import HpushimError
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """Name, memory in bytes and the capability that CUDA code is told; other CUDA fields do not exist here."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    is_integrated: int = 0
+    is_multi_gpu_board: int = 0
+
+    def __getattr__(self, field: str) -> NoReturn:
+        raise AttributeError(
+            f"HPU112 a Gaudi has no CUDA device property {field!r}; it has name, total_memory, major and minor"
+        )
+
+
+def of(hpu: Any) -> DeviceProperties:
+    """The properties of the device behind ``torch.hpu``."""
+    major, minor = capability()
+    free_and_total = hpu.mem_get_info()
+    return DeviceProperties(str(hpu.get_device_name()), major, minor, int(free_and_total[1]))
+
+
+def capability() -> tuple[int, int]:
+    """The compute capability that CUDA code is told: ``(8, 0)``, or what ``HPUSHIM_CAPABILITY`` says.
+
+    8.0 is the lowest at which CUDA code uses bf16. Raises HpushimError for a value that is no version.
+    """
+    text = os.environ.get("HPUSHIM_CAPABILITY", "8.0").strip()
+    major, _, minor = text.partition(".")
+    if not (major.isdigit() and (minor or "0").isdigit()):
+        raise HpushimError(
+            f"HPUSHIM_CAPABILITY={text!r}: expected a version such as 8.0; unset it or correct it"
+        )
+    return int(major), int(minor or 0)
