@@ -1,0 +1,411 @@
+"""What a file imports, after all rules have had their say.
+
+Several rules may want something from one import statement: ``from torch.cuda.amp import autocast, GradScaler``
+has one name that moves and one that goes. So there are two phases:
+
+1. in the walk (``on_<Node>``) a rule says, for each *use* that its fix rewrites, what the use will mean:
+   ``imports.want(node, "torch.amp.autocast")``, or ``None`` when the use disappears;
+2. in ``on_module`` it builds its edits, with :meth:`Imports.spell` for how to write the new name and
+   :meth:`Imports.edits` and :meth:`Imports.group` for what has to change at the top of the file.
+
+A binding moves (or goes) only when every use of it was asked for and all agree; else it stays as it
+is and the new names are spelled through ``torch``. Only safe fixes may ask. The fixes that depend on one
+import statement share a group, so that they stand or fall together.
+
+    imports = _imports.of(module)
+    imports.want(call.func, "torch.amp.autocast")                  # phase 1
+    text = imports.spell(call.func, "torch.amp.autocast")          # phase 2
+    name, edits = imports.add("habana_frameworks.torch.core", "htcore")     # any time: an import to add
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hpushim.model import Edit, Span
+
+from ._statements import alone, delete
+
+if TYPE_CHECKING:
+    from hpushim.engine.scope import Binding
+    from hpushim.engine.syntax import Module
+
+CORE = "habana_frameworks.torch.core"
+CORE_ALIAS = "htcore"
+
+
+def of(module: Module) -> Imports:
+    """The one plan for the imports of ``module``, shared by all rules."""
+    plan = module.notes.get("imports")
+    if not isinstance(plan, Imports):
+        plan = module.notes["imports"] = Imports(module)
+    return plan
+
+
+def root(node: ast.AST) -> ast.Name | None:
+    """The name that a dotted expression starts with."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node if isinstance(node, ast.Name) else None
+
+
+def _tail(node: ast.AST) -> list[str]:
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return parts[::-1]
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What becomes of one statement; ``None`` as a target drops the name."""
+
+    statement: ast.Import | ast.ImportFrom
+    targets: dict[ast.alias, str | None] = field(default_factory=dict)
+
+
+class Imports:
+    """The wishes of all rules for one file's imports, and what comes of them."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        #: For each use of an imported name: what the *binding* would have to mean, None to let go.
+        self._wanted: dict[ast.Name, str | None] = {}
+        self._groups: dict[str, str] = {}
+        self._local: dict[ast.alias, str] = {}
+        self._statements: dict[ast.alias, _Plan] = {}
+        self._settled = False
+
+    # -- phase 1 ----------------------------------------------------------------------------
+
+    def want(self, node: ast.expr, new: str | None, group: str = "") -> None:
+        """Says that the use ``node`` (a name or a dotted expression) will mean ``new``, or nothing.
+
+        ``group`` is the group of the fix that rewrites it, when it has one.
+        """
+        name = root(node)
+        if name is None:
+            return
+        target = self._binding_target(node, name, new)
+        if name not in self._wanted or target is not None:
+            self._wanted[name] = target
+        for alias in self._aliases(name):
+            if group:
+                self._union(group, self._key(alias))
+
+    def _binding_target(self, node: ast.expr, name: ast.Name, new: str | None) -> str | None:
+        """What the binding behind ``node`` must mean for the same attributes to lead to ``new``."""
+        if new is None:
+            return None
+        tail = _tail(node)
+        parts = new.split(".")
+        if tail and parts[-len(tail) :] != tail:
+            return None
+        base = ".".join(parts[: len(parts) - len(tail)])
+        return base if "." in base else None
+
+    # -- phase 2 ----------------------------------------------------------------------------
+
+    def spell(self, node: ast.expr, new: str) -> str:
+        """How ``new`` is written at ``node`` once the imports are as planned."""
+        self._settle()
+        name = root(node)
+        for alias in self._aliases(name) if name is not None else ():
+            local, target = self._local.get(alias), self._target(alias)
+            if local and target and (new == target or new.startswith(f"{target}.")):
+                return local + new[len(target) :]
+        bindings = self._module.bindings(name) if name is not None else []
+        for binding in bindings:
+            if binding.qualified and new.startswith(f"{binding.qualified}.") and name is not None:
+                return name.id + new[len(binding.qualified) :]
+        return self._dotted(node, new)
+
+    def edits(self, *nodes: ast.expr, new: str | None = None) -> tuple[Edit, ...]:
+        """The import edits that a fix of these uses depends on; give ``new`` when one is spelled out."""
+        self._settle()
+        found: list[Edit] = []
+        for node in nodes:
+            name = root(node)
+            for alias in self._aliases(name) if name is not None else ():
+                if alias in self._statements:
+                    found += [e for e in self._rewrite(self._statements[alias]) if e not in found]
+            if new is not None and self.spell(node, new) == new and not self._has(node, new):
+                package = new.partition(".")[0]
+                found += [e for e in self.add(package)[1] if e not in found]
+        return tuple(found)
+
+    def group(self, *nodes: ast.expr, group: str = "") -> str:
+        """The group that a fix of these uses belongs to; "" when it depends on no import."""
+        self._settle()
+        for node in nodes:
+            name = root(node)
+            for alias in self._aliases(name) if name is not None else ():
+                if alias in self._statements:
+                    return self._find(self._key(alias))
+        return self._find(group) if group else ""
+
+    def add(self, dotted: str, alias: str = "") -> tuple[str, tuple[Edit, ...]]:
+        """The name under which the file has the module ``dotted``, and the edit that imports it if needed."""
+        bound = self._existing(dotted)
+        if bound is not None:
+            return bound, ()
+        local = alias or dotted
+        if alias and self._taken(alias):
+            local = alias = f"{alias}_"
+        line = f"import {dotted} as {alias}" if alias else f"import {dotted}"
+        at, lead = self._place()
+        newline = self._module.newline
+        text = f"{newline}{line}" if lead else f"{line}{newline}"
+        return local, (self._module.insert(at, text),)
+
+    # -- what is there ----------------------------------------------------------------------
+
+    def _aliases(self, name: ast.Name) -> list[ast.alias]:
+        return [b.node for b in self._module.bindings(name) if isinstance(b.node, ast.alias)]
+
+    def _has(self, node: ast.expr, new: str) -> bool:
+        package = new.partition(".")[0]
+        found = self._module.scope(node).lookup(package)
+        return any(binding.qualified == package for binding in found)
+
+    def _dotted(self, node: ast.expr, new: str) -> str:
+        """``new`` through whatever name the file has for its top package."""
+        package, _, rest = new.partition(".")
+        scope = self._module.scope(node)
+        for name, bindings in self._module.global_scope.bindings.items():
+            if any(b.qualified == package for b in bindings) and scope.lookup(name) is bindings:
+                return f"{name}.{rest}"
+        return new
+
+    def _existing(self, dotted: str) -> str | None:
+        for name, bindings in self._module.global_scope.bindings.items():
+            for binding in bindings:
+                if binding.kind != "import":
+                    continue
+                if binding.qualified == dotted:
+                    return name
+                node = binding.node
+                plain = isinstance(node, ast.alias) and node.name == dotted and not node.asname
+                if plain and isinstance(self._module.parent(node), ast.Import):
+                    return dotted
+        return None
+
+    def _taken(self, name: str) -> bool:
+        return any(
+            (isinstance(node, ast.Name) and node.id == name)
+            or (isinstance(node, ast.arg) and node.arg == name)
+            for node in self._module.nodes
+        )
+
+    def _place(self) -> tuple[int, bool]:
+        """Where an import goes: behind the run of imports that has torch, at the start of a line.
+
+        The second value says that the file ends without a newline there.
+        """
+        module = self._module
+        anchor: ast.stmt | None = None
+        body = module.tree.body
+        header = [s for s in body if _is_import(s)]
+        with_torch = [s for s in header if _imports_torch(s)]
+        if with_torch:
+            place = next(i for i, s in enumerate(body) if s is with_torch[0])
+            while place + 1 < len(body) and _is_import(body[place + 1]):
+                place += 1
+            anchor = body[place]
+        elif header:
+            anchor = header[0]
+            for earlier, later in zip(body, body[1:], strict=False):
+                if earlier is anchor and _is_import(later):
+                    anchor = later
+        elif body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+            anchor = body[0]
+        if anchor is None:
+            first = body[0] if body else None
+            return (module.line_span(first.lineno).start if first else len(module.data)), False
+        line = anchor.end_lineno or anchor.lineno
+        end = module.line_span(line)
+        # `import a; b()`: the run ends inside a line; what follows on it stays before ours.
+        return end.end, not module.source(end).endswith(("\n", "\r"))
+
+    # -- deciding ---------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        if self._settled:
+            return
+        self._settled = True
+        module = self._module
+        bindings: dict[ast.alias, Binding] = {}
+        for name in self._wanted:
+            for binding in module.bindings(name):
+                if isinstance(binding.node, ast.alias):
+                    bindings[binding.node] = binding
+        uses = self._uses({binding.name for binding in bindings.values()})
+        for alias, binding in bindings.items():
+            self._decide(alias, binding, uses.get(alias, []))
+
+    def _uses(self, names: set[str]) -> dict[ast.alias, list[ast.Name]]:
+        """Every use of each import of one of these names."""
+        found: dict[ast.alias, list[ast.Name]] = {}
+        for node in self._module.nodes:
+            if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load):
+                for alias in self._aliases(node):
+                    found.setdefault(alias, []).append(node)
+        return found
+
+    def _decide(self, alias: ast.alias, binding: Binding, uses: list[ast.Name]) -> None:
+        statement = self._module.parent(alias)
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            return
+        targets = {self._wanted.get(use, binding.qualified) for use in uses}
+        kept = any(use not in self._wanted for use in uses)
+        if kept or binding.qualified in (None, *targets) or self._exported(binding.name):
+            return
+        if isinstance(statement, ast.Import) and alias.asname is None:
+            return  # `import torch.cuda.amp` binds torch: nothing to move
+        wanted = {target for target in targets if target is not None}
+        if len(wanted) > 1:
+            return
+        new = wanted.pop() if wanted else None
+        plan = self._statements.get(alias) or next(
+            (p for p in self._statements.values() if p.statement is statement), _Plan(statement)
+        )
+        plan.targets[alias] = new
+        self._statements[alias] = plan
+        if new is not None:
+            last = new.rpartition(".")[2]
+            keep = alias.asname or last == binding.name or self._taken(last)
+            self._local[alias] = binding.name if keep else last
+        self._union(self._key(alias), self._key(alias))
+
+    def _exported(self, name: str) -> bool:
+        """Whether other files may import the name from this one."""
+        module = self._module
+        if module.path.replace("\\", "/").endswith("__init__.py"):
+            return True
+        exported = module.global_scope.bindings.get("__all__", ())
+        return any(
+            isinstance(part, ast.Constant) and part.value == name
+            for binding in exported
+            if binding.value is not None
+            for part in ast.walk(binding.value)
+        )
+
+    def _target(self, alias: ast.alias) -> str | None:
+        plan = self._statements.get(alias)
+        return plan.targets.get(alias) if plan else None
+
+    # -- writing ----------------------------------------------------------------------------
+
+    def _rewrite(self, plan: _Plan) -> list[Edit]:
+        """The one edit that turns a statement into what the plan says."""
+        module, statement = self._module, plan.statement
+        stay = [alias for alias in statement.names if alias not in plan.targets]
+        lines = self._new_lines(plan)
+        if not stay and not lines:
+            return delete(module, [statement])
+        if not stay:
+            if self._same_shape(plan):
+                return self._in_place(plan)
+            return [module.replace(statement, self._join(statement, lines))]
+        text = self._without(statement, [a for a in statement.names if a in plan.targets])
+        return [module.replace(statement, self._join(statement, [*lines, text]))]
+
+    def _new_lines(self, plan: _Plan) -> list[str]:
+        sources: dict[str, list[str]] = {}
+        for alias, new in plan.targets.items():
+            if new is None:
+                continue
+            base, _, last = new.rpartition(".")
+            local = self._local[alias]
+            sources.setdefault(base, []).append(last if last == local else f"{last} as {local}")
+        if isinstance(plan.statement, ast.Import):
+            return [
+                f"import {new} as {self._local[a]}" for a, new in plan.targets.items() if new
+            ]
+        return [f"from {base} import {', '.join(names)}" for base, names in sources.items()]
+
+    def _same_shape(self, plan: _Plan) -> bool:
+        """Whether all names of a ``from`` import move to one module under their own names."""
+        bases = {new.rpartition(".")[0] for new in plan.targets.values() if new}
+        return (
+            isinstance(plan.statement, ast.ImportFrom)
+            and len(bases) == 1
+            and all(
+                new and new.rpartition(".")[2] == alias.name for alias, new in plan.targets.items()
+            )
+        )
+
+    def _in_place(self, plan: _Plan) -> list[Edit]:
+        statement = plan.statement
+        assert isinstance(statement, ast.ImportFrom)
+        start = self._module.span(statement).start
+        text = self._module.source(statement)
+        old = statement.module or ""
+        at = text.index(old, len("from"))
+        base = next(iter(plan.targets.values())) or ""
+        begin = start + len(text[:at].encode())
+        where = Span(begin, begin + len(old.encode()))
+        return [self._module.replace(where, base.rpartition(".")[0])]
+
+    def _join(self, statement: ast.stmt, lines: list[str]) -> str:
+        if alone(self._module, statement):
+            return f"{self._module.newline}{self._module.indent(statement)}".join(lines)
+        return "; ".join(lines)
+
+    def _without(self, statement: ast.Import | ast.ImportFrom, gone: list[ast.alias]) -> str:
+        """The text of ``statement`` without some of its names."""
+        module = self._module
+        base = module.span(statement).start
+        data = bytearray(module.source(statement).encode())
+        names = statement.names
+        for place in range(len(names) - 1, -1, -1):
+            if names[place] not in gone:
+                continue
+            span = module.span(names[place])
+            line = module.line_span(names[place].lineno)
+            stripped = module.source(line).split("#")[0].strip().rstrip(",").strip()
+            if stripped == module.source(span) and line.start >= base and line.end <= base + len(data):
+                begin, end = line.start, line.end
+            elif all(later in gone for later in names[place + 1 :]) and place:
+                begin, end = module.span(names[place - 1]).end, span.end
+            elif place + 1 < len(names):
+                begin, end = span.start, module.span(names[place + 1]).start
+            else:
+                begin, end = span.start, span.end
+            end = min(end, base + len(data))
+            del data[begin - base : end - base]
+        return data.decode()
+
+    # -- groups -----------------------------------------------------------------------------
+
+    def _key(self, alias: ast.alias) -> str:
+        statement = self._module.parent(alias)
+        return f"import:{getattr(statement, 'lineno', 0)}"
+
+    def _find(self, key: str) -> str:
+        while self._groups.get(key, key) != key:
+            key = self._groups[key]
+        return key
+
+    def _union(self, first: str, second: str) -> None:
+        self._groups[self._find(first)] = self._find(second)
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    """An import, or a ``try``/``if`` that holds nothing but imports and flags."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return True
+    if isinstance(statement, (ast.Try, ast.If)):
+        return isinstance(statement.body[0], (ast.Import, ast.ImportFrom))
+    return False
+
+
+def _imports_torch(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Import):
+        return any(alias.name.partition(".")[0] == "torch" for alias in statement.names)
+    if isinstance(statement, ast.ImportFrom):
+        return (statement.module or "").partition(".")[0] == "torch"
+    return False

@@ -1,0 +1,88 @@
+"""Taking statements out and putting lines in, without leaving a block empty or a line torn."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hpushim.model import Edit, Span
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+
+
+def unwrap(module: Module, outer: ast.expr, inner: ast.expr, tail: str = "") -> list[Edit]:
+    """The edits that leave of ``outer`` only its part ``inner``, followed by ``tail``.
+
+    What stands inside ``inner`` is not touched, so that other fixes may change it.
+    """
+    whole, part = module.span(outer), module.span(inner)
+    bare = isinstance(inner, _ATOMS) or not _binds(module, outer, tail)
+    return [
+        module.replace(Span(whole.start, part.start), "" if bare else "("),
+        module.replace(Span(part.end, whole.end), tail if bare else f"){tail}"),
+    ]
+
+
+def _binds(module: Module, outer: ast.expr, tail: str) -> bool:
+    """Whether an expression in the place of ``outer`` needs parentheses unless it is an atom."""
+    parent = module.parent(outer)
+    plain = isinstance(parent, (ast.Assign, ast.Return, ast.Expr, ast.keyword))
+    return bool(tail) or not plain
+
+
+def delete(module: Module, statements: Iterable[ast.stmt]) -> list[Edit]:
+    """The edits that take ``statements`` out; a block that would be left empty gets ``pass``."""
+    gone = list(statements)
+    edits: list[Edit] = []
+    for statement in gone:
+        block = module.block(statement)
+        if block[0] is statement and all(any(s is g for g in gone) for s in block):
+            edits.append(module.replace(statement, "pass"))
+        else:
+            edits.append(module.replace(_reach(module, statement, block, gone), ""))
+    return edits
+
+
+def alone(module: Module, statement: ast.stmt) -> bool:
+    """Whether nothing but white space and a comment shares the lines of ``statement``."""
+    before, after = _beside(module, statement)
+    return not before.strip() and (not after.strip(" \t\f;") or after.lstrip(" \t\f;")[0] in "#\r\n")
+
+
+def _beside(module: Module, statement: ast.stmt) -> tuple[str, str]:
+    span = module.span(statement)
+    end = statement.end_lineno or statement.lineno
+    before = module.source(Span(module.line_span(statement.lineno).start, span.start))
+    return before, module.source(Span(span.end, module.line_span(end).end))
+
+
+def _reach(
+    module: Module, statement: ast.stmt, block: list[ast.stmt], gone: list[ast.stmt]
+) -> Span:
+    """What goes with a statement: its lines when it has them to itself, else its separator."""
+    span = module.span(statement)
+    if alone(module, statement):
+        end = statement.end_lineno or statement.lineno
+        return Span(module.line_span(statement.lineno).start, module.line_span(end).end)
+    place = next(i for i, other in enumerate(block) if other is statement)
+    following = block[place + 1] if place + 1 < len(block) else None
+    if following is not None and following.lineno == statement.end_lineno:
+        return Span(span.start, module.span(following).start)
+    # Last on its line: the separator before it goes, with those of its neighbours that go as well.
+    while place and any(block[place - 1] is g for g in gone):
+        place -= 1
+    return Span(module.span(block[place - 1]).end, span.end) if place else span
+
+
+def after(module: Module, statement: ast.stmt, line: str) -> Edit:
+    """The edit that puts ``line`` behind ``statement``: on a line of its own where that is possible."""
+    if not alone(module, statement):
+        return module.insert(module.span(statement).end, f"; {line}")
+    end = module.line_span(statement.end_lineno or statement.lineno)
+    text = module.source(end)
+    at = end.start + len(text.rstrip("\r\n").encode())
+    return module.insert(at, f"{module.newline}{module.indent(statement)}{line}")
