@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 import msgspec
 
 from hpushim.errors import HpushimError
 from hpushim.model import Generation, Mode, Style, Target
+
+if TYPE_CHECKING:
+    from hpushim.matrix import Matrix
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,17 +78,18 @@ def target_options(function: F) -> F:
             help="Execution mode to write for (default portable: mark_step where lazy mode needs it).",
         ),
         click.option("--stack", metavar="RELEASE", help="Gaudi software release, such as 1.24."),
-        click.option(
-            "--target", type=click.Choice(get_args(Generation)), help="Gaudi generation."
-        ),
+        click.option("--target", type=click.Choice(get_args(Generation)), help="Gaudi generation."),
     ):
         function = option(function)
     return function
 
 
 def rule_options(function: F) -> F:
-    """``--select``, ``--ignore``, ``--unsafe``, ``--exclude``."""
+    """``--select``, ``--ignore``, ``--unsafe``, ``--exclude``, ``--jobs``."""
     for option in (
+        click.option(
+            "--jobs", "-j", type=click.IntRange(1), help="Processes at most (default: as needed)."
+        ),
         click.option(
             "--exclude",
             multiple=True,
@@ -145,6 +149,12 @@ class Request(msgspec.Struct, frozen=True):
     exclude: tuple[str, ...]
     unsafe: bool
     extra_rows: tuple[Path, ...]
+
+    def matrix(self) -> Matrix:
+        """The shipped matrix with the project's own rows over it."""
+        from hpushim.matrix import load
+
+        return load(extra=self.extra_rows)
 
     @property
     def root(self) -> Path:

@@ -1,0 +1,93 @@
+"""``hpushim migrate``: rewrites a project, previews it, takes it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hpushim.cli.options import (
+    output_options,
+    paths_argument,
+    request,
+    rule_options,
+    target_options,
+)
+
+
+@click.command("migrate")
+@paths_argument
+@click.option("--diff", is_flag=True, help="Show the changes as a diff and write nothing.")
+@click.option("--undo", is_flag=True, help="Restore what the last migrate under PATH changed.")
+@click.option("--force", is_flag=True, help="With --undo: restore files that were edited since.")
+@click.option("--allow-dirty", is_flag=True, help="Rewrite files with uncommitted changes too.")
+@target_options
+@rule_options
+@output_options
+def command(
+    paths: tuple[Path, ...],
+    diff: bool,
+    undo: bool,
+    force: bool,
+    allow_dirty: bool,
+    format_: str,
+    output: Path | None,
+    jobs: int | None,
+    **options: Any,
+) -> int:
+    """Rewrite CUDA code under PATH (default: here) for Gaudi, in place.
+
+    Files with uncommitted changes are refused unless --allow-dirty; --undo restores every byte.
+
+    Exit code 0: nothing left to do. 1: findings are left, or --diff shows changes. 3: a file could
+    not be read or an edit was rejected.
+    """
+    if undo:
+        return _undo(paths or (Path(),), force)
+    from hpushim.cli.output import exit_code, progress, show, show_diff
+    from hpushim.engine.project import migrate
+
+    asked = request(paths, options)
+    with progress("migrating") as update:
+        report = migrate(
+            asked.paths,
+            asked.target,
+            matrix=asked.matrix(),
+            select=asked.select,
+            ignore=asked.ignore,
+            exclude=asked.exclude,
+            unsafe=asked.unsafe,
+            jobs=jobs,
+            progress=update,
+            write=not diff,
+            allow_dirty=allow_dirty,
+        )
+    if diff:
+        show_diff(report)
+        if output is not None:
+            show(report, format_, output)
+        return exit_code(report, pending=True)
+    show(report, format_, output)
+    return exit_code(report)
+
+
+def _undo(paths: tuple[Path, ...], force: bool) -> int:
+    from hpushim.engine.project import undo
+
+    refused = 0
+    for start in paths:
+        done = undo(start, force=force)
+        for path in done.restored:
+            click.echo(f"restored {path}")
+        for path, reason in done.refused:
+            click.echo(f"not restored {path}: {reason}", err=True)
+        refused += len(done.refused)
+        click.echo(
+            f"{_files(len(done.restored))} restored" if done.run else f"{start}: nothing to undo"
+        )
+    return 3 if refused else 0
+
+
+def _files(number: int) -> str:
+    return f"{number} file{'' if number == 1 else 's'}"
