@@ -1,0 +1,96 @@
+// The emulated HPU: what the parts of the extension share. Host memory plays device memory throughout.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/Device.h>
+#include <c10/core/StorageImpl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hpu {
+
+inline c10::Device here() { return c10::Device(c10::DeviceType::HPU, 0); }
+
+// ---- memory (memory.cpp) -------------------------------------------------------------------------
+
+// One piece of device memory. Every storage over it, hpu or its CPU alias, holds one reference.
+struct Block {
+  std::atomic<uint32_t> refs{1};
+  size_t nbytes = 0;
+  c10::DataPtr owned;             // the host memory itself
+  std::atomic<uint64_t> source{0};  // ledger: graph number << 32 | operator that wrote it
+};
+
+void release_block(void* block);  // the deleter of every DataPtr over a Block
+c10::Allocator* allocator();
+c10::Allocator* pinned_allocator();
+bool is_pinned(const void* data);
+// Takes over host memory as device memory; throws the out-of-memory error when over the limit.
+c10::DataPtr adopt(c10::DataPtr host, size_t nbytes);
+
+struct MemoryStats {
+  int64_t limit, in_use, peak, allocations, frees, allocated_total, freed_total, live;
+};
+MemoryStats memory_stats();
+void reset_peak_memory();
+void reset_accumulated_memory();
+void set_memory_limit(int64_t bytes);
+
+// ---- device (guard.cpp) --------------------------------------------------------------------------
+
+void check_index(int64_t index);
+int64_t current_stream();
+void set_current_stream(int64_t id);
+// Backward runs on the calling thread: an own device thread can ask for the GIL while Python ends.
+void keep_backward_on_this_thread();
+
+// ---- random numbers (generator.cpp) --------------------------------------------------------------
+
+const at::Generator& default_generator();
+at::Generator new_generator();
+at::Generator cpu_twin(const at::Generator& generator);  // the CPU generator that draws for it
+void share_cpu_random(bool on);
+
+// ---- running operators on host aliases (alias.cpp) -----------------------------------------------
+
+at::Tensor host_alias(const at::Tensor& tensor);  // a CPU tensor over the same memory
+bool is_on_hpu(const at::Tensor& tensor);
+// A CPU result as an hpu tensor, without a copy.
+at::Tensor lift(at::Tensor tensor);
+// Copies back what a CPU kernel changed in an alias beyond its elements: size, strides, a new buffer.
+void settle(const at::Tensor& original, const at::Tensor& aliased);
+
+// ---- ledger (recorder.cpp, sites.cpp) ------------------------------------------------------------
+
+enum Counter : int {
+  kOperators, kMarkSteps, kGraphs, kRecompilations, kHostSyncs, kHostToDevice, kDeviceToHost,
+  kHostToDeviceBytes, kDeviceToHostBytes, kCpuFallbacks, kDemotions, kCollectives,
+  kSynchronizes, kComputeHpu, kComputeCpu, kCounters
+};
+extern std::atomic<int64_t> counters[kCounters];
+extern const char* const counter_names[kCounters];
+inline void count(Counter which, int64_t amount = 1) {
+  counters[which].fetch_add(amount, std::memory_order_relaxed);
+}
+extern std::atomic<bool> sites_on;
+// Notes an event at the user's source line, when sites are wanted.
+void note_slow(const char* kind, const char* what);
+inline void note(const char* kind, const char* what) {
+  if (sites_on.load(std::memory_order_relaxed)) note_slow(kind, what);
+}
+// True while the emulator itself runs CPU kernels for an hpu operator on this thread.
+extern thread_local int inside;
+struct Inside {
+  Inside() { ++inside; }
+  ~Inside() { --inside; }
+};
+bool is_compute(const std::string& name);  // matrix products, convolutions, attention, norms, embedding
+
+}  // namespace hpu

@@ -1,0 +1,182 @@
+// Every operator without a kernel of its own: run the CPU kernel on aliases of the hpu tensors.
+#include "operators.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace hpu {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using c10::IValue;
+using torch::jit::Stack;
+
+// What one call needs to find its way back from the CPU result to the hpu tensors.
+struct Aliases {
+  struct Pair {
+    at::Tensor original;
+    at::Tensor aliased;
+    bool written;
+  };
+  c10::SmallVector<Pair, 6> pairs;
+  c10::SmallVector<std::pair<c10::StorageImpl*, c10::Storage>, 2> lifted;  // outputs that share memory
+
+  const at::Tensor& add(const at::Tensor& original, bool written) {
+    for (auto& p : pairs) {
+      if (p.original.is_same(original)) {
+        p.written |= written;
+        return p.aliased;
+      }
+    }
+    pairs.push_back({original, host_alias(original), written});
+    return pairs.back().aliased;
+  }
+};
+
+[[noreturn]] void refuse_mixed(const OperatorFacts& facts, const at::Tensor& tensor) {
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, "
+              "hpu:0 and ", tensor.device(), "! (", facts.name, ", emulated HPU: move the tensor of shape ",
+              tensor.sizes(), " to hpu first)");
+}
+
+at::Tensor to_host(const OperatorFacts& facts, Aliases& aliases, const at::Tensor& t, const Argument& at) {
+  if (!t.defined()) return t;
+  if (is_on_hpu(t)) return aliases.add(t, at.written);
+  if (t.dim() != 0 && !at.takes_host) refuse_mixed(facts, t);
+  return t;
+}
+
+void arguments_to_host(const OperatorFacts& facts, Stack* stack, Aliases& aliases) {
+  const size_t first = stack->size() - facts.argument_count;
+  for (const auto& argument : facts.arguments) {
+    IValue& value = (*stack)[first + argument.position];
+    switch (argument.kind) {
+      case ArgumentKind::kTensor:
+        if (value.isTensor()) value = to_host(facts, aliases, value.toTensor(), argument);
+        break;
+      case ArgumentKind::kTensors:
+        if (value.isTensorList()) {
+          c10::List<at::Tensor> out;
+          for (const at::Tensor& t : value.toTensorVector())
+            out.push_back(to_host(facts, aliases, t, argument));
+          value = std::move(out);
+        }
+        break;
+      case ArgumentKind::kOptionalTensors:
+        if (value.isList()) {
+          c10::List<std::optional<at::Tensor>> out;
+          for (const IValue& item : value.toListRef()) {
+            if (item.isTensor())
+              out.push_back(to_host(facts, aliases, item.toTensor(), argument));
+            else
+              out.push_back(std::nullopt);
+          }
+          value = std::move(out);
+        }
+        break;
+      case ArgumentKind::kGenerator:
+        value = cpu_twin(value.isNone() ? at::Generator() : value.toGenerator());
+        break;
+      case ArgumentKind::kDevice:
+        if (value.isDevice() && value.toDevice().type() == c10::DeviceType::HPU)
+          value = c10::Device(c10::DeviceType::CPU);
+        break;
+    }
+  }
+}
+
+at::Tensor to_device(const OperatorFacts& facts, Aliases& aliases, at::Tensor result) {
+  if (!result.defined() || result.device().type() != c10::DeviceType::CPU) return result;
+  auto* storage = result.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  for (auto& p : aliases.pairs) {
+    if (p.aliased.is_same(result)) return p.original;
+    if (storage != nullptr && p.aliased.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage)
+      return view_of(p.original.storage(), result);
+  }
+  if (facts.pointwise && !result.is_contiguous()) result = result.contiguous();
+  for (auto& [host, device] : aliases.lifted)
+    if (host == storage) return view_of(device, result);
+  const bool shared = result.use_count() > 1 || result.storage().use_count() > 1;
+  auto lifted = lift(std::move(result));
+  if (shared) aliases.lifted.emplace_back(storage, lifted.storage());
+  return lifted;
+}
+
+void results_to_device(const OperatorFacts& facts, Stack* stack, Aliases& aliases) {
+  for (auto& p : aliases.pairs)
+    if (p.written) settle(p.original, p.aliased);
+  const size_t first = stack->size() - facts.returns;
+  for (size_t i = first; i < stack->size(); ++i) {
+    IValue& value = (*stack)[i];
+    if (value.isTensor()) {
+      value = to_device(facts, aliases, std::move(value).toTensor());
+    } else if (value.isTensorList()) {
+      auto from = std::move(value).toTensorVector();
+      c10::List<at::Tensor> out;
+      out.reserve(from.size());
+      for (auto& t : from) out.push_back(to_device(facts, aliases, std::move(t)));
+      value = std::move(out);
+    }
+  }
+}
+
+// CPU kernels that draw without a generator argument use the default CPU engine: lend it the hpu stream.
+struct LendEngine {
+  at::CPUGeneratorImpl* host;
+  at::CPUGeneratorImpl* device;
+  explicit LendEngine(bool wanted) : host(nullptr), device(nullptr) {
+    if (!wanted) return;
+    auto* from = at::check_generator<at::CPUGeneratorImpl>(cpu_twin(at::Generator()));
+    auto* to = at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
+    if (from == to) return;
+    host = to;
+    device = from;
+    swap();
+  }
+  ~LendEngine() {
+    if (host != nullptr) swap();
+  }
+  void swap() const {
+    std::scoped_lock lock(host->mutex_, device->mutex_);
+    auto engine = host->engine();
+    host->set_engine(device->engine());
+    device->set_engine(engine);
+    auto single = host->next_float_normal_sample();
+    host->set_next_float_normal_sample(device->next_float_normal_sample());
+    device->set_next_float_normal_sample(single);
+    auto wide = host->next_double_normal_sample();
+    host->set_next_double_normal_sample(device->next_double_normal_sample());
+    device->set_next_double_normal_sample(wide);
+  }
+};
+
+const DispatchKeySet kNotBelow = c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
+                                 DispatchKeySet(DispatchKey::ADInplaceOrView);
+
+}  // namespace
+
+void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* stack) {
+  keep_backward_on_this_thread();
+  observe(facts, *stack);
+  c10::impl::ExcludeDispatchKeyGuard below(kNotBelow);
+  Inside guard;
+  Aliases aliases;
+  arguments_to_host(facts, stack, aliases);
+  {
+    LendEngine lend(facts.draws_unseen);
+    op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
+  }
+  results_to_device(facts, stack, aliases);
+  observe_results(facts, *stack);
+}
+
+void run_any_on_host(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
+  run_on_host(facts_of(op), op, stack);
+}
+
+void KernelOnHost::operator()(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
+  run_on_host(facts, op, stack);
+}
+
+}  // namespace hpu

@@ -1,0 +1,212 @@
+// Kernels that the device has of its own: memory, views, copies; and the registration of everything.
+#include "operators.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Functions.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/resize_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <torch/library.h>
+
+namespace hpu {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using OptionalDtype = std::optional<at::ScalarType>;
+
+void check_factory(std::optional<at::Layout> layout, std::optional<at::Device> device,
+                   std::optional<bool> pin) {
+  if (device && device->has_index()) check_index(device->index());
+  TORCH_CHECK(!pin.value_or(false), "emulated HPU: only dense CPU tensors can be pinned; drop pin_memory=True");
+  TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(at::kStrided) == at::kStrided, "emulated HPU: ", *layout,
+                              " tensors are not supported on hpu, as on Gaudi; use a dense (strided) tensor");
+}
+
+at::Tensor empty(at::IntArrayRef size, OptionalDtype dtype, std::optional<at::Layout> layout,
+                 std::optional<at::Device> device, std::optional<bool> pin,
+                 std::optional<at::MemoryFormat> format) {
+  check_factory(layout, device, pin);
+  return at::detail::empty_generic(size, allocator(), DispatchKeySet(DispatchKey::HPU),
+                                   c10::dtype_or_default(dtype), format);
+}
+
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalDtype dtype,
+                         std::optional<at::Layout> layout, std::optional<at::Device> device,
+                         std::optional<bool> pin) {
+  check_factory(layout, device, pin);
+  return at::detail::empty_strided_generic(size, stride, allocator(), DispatchKeySet(DispatchKey::HPU),
+                                           c10::dtype_or_default(dtype));
+}
+
+// A zero that needs no memory on other devices; a plain zero here.
+at::Tensor efficient_zeros(at::IntArrayRef size, OptionalDtype dtype, std::optional<at::Layout> layout,
+                           std::optional<at::Device> device, std::optional<bool> pin) {
+  return empty(size, dtype, layout, device, pin, std::nullopt).zero_();
+}
+
+void note_transfer(const at::Tensor& to, const at::Tensor& from) {
+  const auto nbytes = static_cast<int64_t>(from.numel() * from.element_size());
+  if (is_on_hpu(to) && !is_on_hpu(from)) {
+    count(kHostToDevice);
+    count(kHostToDeviceBytes, nbytes);
+    note("host_to_device", "copy");
+  } else if (!is_on_hpu(to)) {
+    count(kDeviceToHost);
+    count(kDeviceToHostBytes, nbytes);
+    count(kHostSyncs);
+    note("device_to_host", "copy");
+  }
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  keep_backward_on_this_thread();
+  note_transfer(self, src);
+  c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset |
+                                           DispatchKeySet(DispatchKey::ADInplaceOrView));
+  Inside guard;
+  at::Tensor to = is_on_hpu(self) ? host_alias(self) : self;
+  at::Tensor from = is_on_hpu(src) ? host_alias(src) : src;
+  at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), to, from, non_blocking);
+  return self;
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  at::Tensor out = dst;
+  copy_(out, self, non_blocking);
+  return dst;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  if (dst.sizes() != self.sizes()) dst.resize_(self.sizes());
+  return copy_from(self, dst, false);
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  count(kHostSyncs);
+  note("host_sync", "item");
+  return at::native::_local_scalar_dense_cpu(host_alias(self));
+}
+
+at::Tensor& set_nothing(at::Tensor& self) {
+  c10::Storage none(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
+                                                          allocator()->allocate(0), allocator(), true));
+  return at::native::set_storage_cpu_(self, std::move(none), 0, {0}, {});
+}
+
+void record_stream(at::Tensor&, c10::Stream) {}
+
+at::Tensor view_int(const at::Tensor& self, at::IntArrayRef size) { return at::native::view(self, size); }
+
+// The attention kernel that a CPU run would take: the same numbers, and no slower.
+template <class... Args>
+int64_t attention_choice(Args... args) {
+  auto host = [](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, at::Tensor>) {
+      return is_on_hpu(value) ? host_alias(value) : value;
+    } else if constexpr (std::is_same_v<T, std::optional<at::Tensor>>) {
+      return value && is_on_hpu(*value) ? T(host_alias(*value)) : value;
+    } else {
+      return value;
+    }
+  };
+  Inside guard;
+  return at::_fused_sdp_choice(host(args)...);
+}
+
+template <class... Args>
+auto choice_like(int64_t (*)(Args...)) -> int64_t (*)(Args...) {
+  return &attention_choice<Args...>;
+}
+
+void answer_attention_choice() {
+  at::native::_fused_sdp_choice_stub.set_hpu_dispatch_ptr(
+      choice_like(static_cast<at::native::fused_sdp_choice_fn>(nullptr)));
+}
+
+void register_own(torch::Library& m) {
+  m.impl("empty.memory_format", empty);
+  m.impl("empty_strided", empty_strided);
+  m.impl("_efficientzerotensor", efficient_zeros);
+  m.impl("copy_", copy_);
+  m.impl("_copy_from", copy_from);
+  m.impl("_copy_from_and_resize", copy_from_and_resize);
+  m.impl("_local_scalar_dense", local_scalar_dense);
+  m.impl("set_", set_nothing);
+  m.impl("set_.source_Storage", TORCH_FN(static_cast<at::Tensor& (*)(at::Tensor&, at::Storage)>(at::native::set_)));
+  m.impl("set_.source_Storage_storage_offset", TORCH_FN(at::native::set_storage_cpu_));
+  m.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
+  m.impl("resize_", TORCH_FN(at::native::resize_));
+  m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  m.impl("view", view_int);
+  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  m.impl("unfold", TORCH_FN(at::native::unfold));
+  m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  m.impl("record_stream", record_stream);
+}
+
+// Composite on other devices, one CPU kernel here: the composite would ask for kernels that only CUDA has,
+// or take a foreach list apart into single operators.
+bool runs_whole(const std::string& name) {
+  static const char* const whole[] = {"aten::convolution", "aten::convolution_overrideable",
+                                      "aten::convolution_backward",
+                                      "aten::convolution_backward_overrideable"};
+  for (const char* w : whole)
+    if (name == w) return true;
+  return name.rfind("aten::_foreach_", 0) == 0;
+}
+
+void register_rest(torch::Library& m) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    const auto op = dispatcher.findSchema(name);
+    if (!op || op->hasKernelForDispatchKey(DispatchKey::HPU)) continue;
+    if (!op->hasKernelForDispatchKey(DispatchKey::CPU) && !runs_whole(name.name)) continue;
+    const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+    m.impl(full.c_str(),
+           torch::CppFunction::makeFromBoxedFunctor(std::make_unique<KernelOnHost>(facts_of(*op))));
+  }
+}
+
+void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "emulated HPU: ", op.operator_name(),
+                              " met a sparse tensor, which hpu does not have, as on Gaudi; use a dense tensor");
+}
+
+}  // namespace
+
+at::Tensor view_of(const c10::Storage& storage, const at::Tensor& like) {
+  auto* from = like.unsafeGetTensorImpl();
+  auto out = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(storage), DispatchKeySet(DispatchKey::HPU), from->dtype());
+  auto* made = out.unsafeGetTensorImpl();
+  made->set_sizes_and_strides(from->sizes(), from->strides(), from->storage_offset());
+  if (like.is_conj()) made->_set_conj(true);
+  if (like.is_neg()) made->_set_neg(true);
+  return out;
+}
+
+void register_operators() {
+  c10::SetAllocator(c10::DeviceType::HPU, allocator());
+  auto keep = [](const char* ns, DispatchKey key) -> torch::Library& {
+    return *new torch::Library(torch::Library::IMPL, ns, key, __FILE__, __LINE__);
+  };
+  auto& aten = keep("aten", DispatchKey::HPU);
+  register_own(aten);
+  register_rest(aten);
+  keep("_", DispatchKey::HPU).fallback(torch::CppFunction::makeFromBoxedFunction<&run_any_on_host>());
+  keep("_", DispatchKey::SparseHPU).fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
+  answer_attention_choice();
+}
+
+}  // namespace hpu

@@ -1,0 +1,122 @@
+// The facts of each operator, read from its schema and tags.
+#include "operators.h"
+
+#include <mutex>
+#include <unordered_map>
+
+namespace hpu {
+namespace {
+
+bool starts_with(const std::string& text, const char* start) { return text.rfind(start, 0) == 0; }
+
+uint64_t hash_name(const std::string& text) {
+  uint64_t h = 1469598103934665603ull;
+  for (unsigned char c : text) h = (h ^ c) * 1099511628211ull;
+  return h;
+}
+
+// Operators whose index lists may live on the host, as on other accelerators.
+bool takes_host_indices(const std::string& name) {
+  return starts_with(name, "aten::index") || starts_with(name, "aten::_index_put") ||
+         starts_with(name, "aten::_unsafe_index") || starts_with(name, "aten::_unsafe_masked_index");
+}
+
+bool takes_host_anywhere(const std::string& name) {
+  return starts_with(name, "aten::_foreach_") || starts_with(name, "aten::_fused_ada") ||
+         starts_with(name, "aten::_fused_sgd") || starts_with(name, "aten::_ctc_loss");
+}
+
+std::optional<ArgumentKind> kind_of(const c10::Argument& argument) {
+  const c10::TypePtr& type = argument.real_type();
+  c10::TypePtr inner = type;
+  if (auto optional = type->cast<c10::OptionalType>()) inner = optional->getElementType();
+  if (inner->kind() == c10::TypeKind::TensorType) return ArgumentKind::kTensor;
+  if (auto list = inner->cast<c10::ListType>()) {
+    const auto& element = list->getElementType();
+    if (element->kind() == c10::TypeKind::TensorType) return ArgumentKind::kTensors;
+    if (element->kind() == c10::TypeKind::OptionalType &&
+        element->expectRef<c10::OptionalType>().getElementType()->kind() == c10::TypeKind::TensorType)
+      return ArgumentKind::kOptionalTensors;
+  }
+  if (inner->kind() == c10::TypeKind::GeneratorType) return ArgumentKind::kGenerator;
+  if (inner->kind() == c10::TypeKind::DeviceObjType) return ArgumentKind::kDevice;
+  return std::nullopt;
+}
+
+std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
+  auto facts = std::make_unique<OperatorFacts>();
+  const c10::FunctionSchema& schema = op.schema();
+  facts->name = c10::toString(op.operator_name());
+  facts->id = hash_name(facts->name);
+  facts->argument_count = schema.arguments().size();
+  facts->returns = schema.returns().size();
+  bool generator = false;
+  bool writes = false;
+  const bool host_indices = takes_host_indices(facts->name);
+  const bool host_anywhere = takes_host_anywhere(facts->name);
+  for (size_t i = 0; i < facts->argument_count; ++i) {
+    const auto& argument = schema.arguments()[i];
+    const auto kind = kind_of(argument);
+    if (!kind) continue;
+    const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    writes |= written;
+    generator |= *kind == ArgumentKind::kGenerator;
+    const bool host = host_anywhere || (host_indices && *kind == ArgumentKind::kOptionalTensors);
+    facts->arguments.push_back({*kind, written, host, static_cast<uint16_t>(i)});
+  }
+  facts->pointwise = !writes && op.hasTag(at::Tag::pointwise);
+  facts->draws_unseen = !generator && op.hasTag(at::Tag::nondeterministic_seeded);
+  facts->reads_back =
+      op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
+  facts->compute = is_compute(op.operator_name().name);
+  return facts;
+}
+
+std::mutex facts_mutex;
+std::unordered_map<std::string, std::unique_ptr<OperatorFacts>>& all_facts() {
+  static auto* map = new std::unordered_map<std::string, std::unique_ptr<OperatorFacts>>();
+  return *map;
+}
+
+}  // namespace
+
+const OperatorFacts& facts_of(const c10::OperatorHandle& op) {
+  const std::string name = c10::toString(op.operator_name());
+  std::lock_guard<std::mutex> lock(facts_mutex);
+  auto& slot = all_facts()[name];
+  if (!slot) slot = work_out(op);
+  return *slot;
+}
+
+bool is_compute(const std::string& name) {
+  static const auto* names = new std::unordered_map<std::string, bool>([] {
+    std::unordered_map<std::string, bool> known;
+    for (const char* op :
+         {"mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "linear", "convolution",
+          "convolution_overrideable", "convolution_backward", "convolution_backward_overrideable",
+          "embedding", "embedding_dense_backward", "native_layer_norm", "native_layer_norm_backward",
+          "native_batch_norm", "native_batch_norm_backward", "native_group_norm",
+          "native_group_norm_backward", "_fused_rms_norm", "_softmax", "_log_softmax",
+          "_scaled_dot_product_flash_attention_for_cpu",
+          "_scaled_dot_product_flash_attention_for_cpu_backward",
+          "_scaled_dot_product_fused_attention_overrideable", "_addmm_activation"})
+      known.emplace(std::string("aten::") + op, true);
+    return known;
+  }());
+  return names->count(name) != 0;
+}
+
+std::vector<std::pair<std::string, int64_t>> operator_calls() {
+  std::vector<std::pair<std::string, int64_t>> out;
+  std::lock_guard<std::mutex> lock(facts_mutex);
+  for (const auto& [name, facts] : all_facts())
+    if (const int64_t calls = facts->calls.load(std::memory_order_relaxed)) out.emplace_back(name, calls);
+  return out;
+}
+
+void reset_operator_calls() {
+  std::lock_guard<std::mutex> lock(facts_mutex);
+  for (const auto& item : all_facts()) item.second->calls.store(0);
+}
+
+}  // namespace hpu

@@ -1,0 +1,55 @@
+// What the fallback and the ledger know about an operator, worked out once from its schema.
+#pragma once
+
+#include "device.h"
+
+#include <ATen/core/stack.h>
+#include <torch/library.h>
+
+namespace hpu {
+
+enum class ArgumentKind : uint8_t { kTensor, kTensors, kOptionalTensors, kGenerator, kDevice };
+
+struct Argument {
+  ArgumentKind kind;
+  bool written;
+  bool takes_host;  // CPU tensors of any size may stand here
+  uint16_t position;
+};
+
+struct OperatorFacts {
+  std::string name;  // aten::add.Tensor
+  uint64_t id;       // a hash of the name: the same in every process
+  size_t argument_count;
+  std::vector<Argument> arguments;  // those that carry a tensor, a generator or a device
+  size_t returns;
+  bool pointwise;           // results are contiguous on hpu, as torch's fake tensors have it
+  bool draws_unseen;        // random without a generator argument
+  bool reads_back;          // the shape or value of the result needs the data: a host sync
+  bool compute;
+  mutable std::atomic<int64_t> calls{0};
+};
+
+const OperatorFacts& facts_of(const c10::OperatorHandle& op);
+
+void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void run_any_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack);
+
+struct KernelOnHost final : c10::OperatorKernel {
+  explicit KernelOnHost(const OperatorFacts& f) : facts(f) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack);
+  const OperatorFacts& facts;
+};
+
+// An hpu tensor over `storage` with the geometry of `like`.
+at::Tensor view_of(const c10::Storage& storage, const at::Tensor& like);
+
+// Ledger: called before and after each operator at the device.
+void observe(const OperatorFacts& facts, const torch::jit::Stack& stack);
+void observe_results(const OperatorFacts& facts, const torch::jit::Stack& stack);
+
+void register_operators();  // kernels.cpp
+std::vector<std::pair<std::string, int64_t>> operator_calls();
+void reset_operator_calls();
+
+}  // namespace hpu
