@@ -1,0 +1,303 @@
+"""Proves shim and codemod on real repositories: original under the shim, migrated copy natively, both against CPU.
+
+    python tests/projects/real.py [NAME …] [--out DIR] [--jobs 1] [--only shim|native] [--list]
+
+Looks outside this tree, at HPUSHIM_CORPORA (folders owner+name[@commit]), HPUSHIM_CORPORA_DATA (data sets) and
+HPUSHIM_CORPORA_PYTHON (an interpreter that has the workloads' packages and hpushim; default: this one). Prints a
+table, keeps logs and ledgers in DIR, exits with 1 when a check failed and with 2 when nothing could be checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+import running
+from running import NUMBER, Run, Way
+
+HERE = Path(__file__).resolve().parent
+SEED_LINE = "import random, numpy, torch; random.seed(1); numpy.random.seed(1); torch.manual_seed(1)\n"
+DEVICE_SHARE = 0.99
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_EVALUATE_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",  # the scripts' own checkpoints, older than weights_only
+    "CUDA_VISIBLE_DEVICES": "",
+    "MPLBACKEND": "Agg",
+    "WANDB_MODE": "disabled",
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One recipe of real.toml; the fields are explained there."""
+
+    name: str
+    repo: str
+    words: str
+    loss: str
+    folder: str = "."
+    cwd: str = "."
+    path: str = ""
+    cpu: str = ""
+    hpu: str = ""
+    native: str | None = None
+    links: dict[str, str] = field(default_factory=dict)
+    prepare: tuple[str, ...] = ()
+    seed: tuple[str, ...] = ()
+    within: float = 1e-4
+    why: str = ""
+    device: bool = True
+
+    @property
+    def has_cpu_switch(self) -> bool:
+        """Whether an option decides between CPU and CUDA; without one only the machine decides."""
+        return bool(self.cpu or self.hpu) or not self.device
+
+    def switch(self, way: Way) -> str:
+        """The device option for this way."""
+        if way == "native":
+            # a device named as a value becomes hpu; an option called --cuda keeps its name
+            return self.native if self.native is not None else re.sub(r"(?<=[ =])cuda\b", "hpu", self.hpu)
+        return self.hpu if way == "shim" else self.cpu
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where repositories, data and interpreter are."""
+
+    corpora: Path
+    data: Path
+    python: str
+
+    @classmethod
+    def from_environment(cls) -> Place | None:
+        """The place that the environment names, or None when it names none."""
+        corpora, data = os.environ.get("HPUSHIM_CORPORA"), os.environ.get("HPUSHIM_CORPORA_DATA")
+        if not corpora or not data:
+            return None
+        return cls(Path(corpora), Path(data), os.environ.get("HPUSHIM_CORPORA_PYTHON", sys.executable))
+
+
+def workloads() -> list[Workload]:
+    """All recipes, in the order of the file."""
+    rows: list[dict[str, Any]] = tomli.loads((HERE / "real.toml").read_text())["workload"]
+    return [Workload(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}) for row in rows]
+
+
+def seeded(text: str) -> str:
+    """The script with a seed set at its top, below the imports from ``__future__``."""
+    last = [match.end() for match in re.finditer(r"^from __future__ import .*\n", text, re.MULTILINE)]
+    cut = last[-1] if last else 0
+    return text[:cut] + SEED_LINE + text[cut:]
+
+
+@dataclass
+class Verdict:
+    """What the checks of one workload gave: cells of its table line, and what is wrong."""
+
+    name: str
+    cells: dict[str, str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+
+    def check(self, fine: bool, text: str) -> None:
+        """Notes a failure unless ``fine``."""
+        if not fine:
+            self.wrong.append(text)
+
+
+class Trial:
+    """One workload, its copies and its runs, in a folder of its own."""
+
+    def __init__(self, work: Workload, place: Place, out: Path) -> None:
+        self.work, self.place = work, place
+        self.home = out / work.name
+        self.verdict = Verdict(work.name)
+        shutil.rmtree(self.home, ignore_errors=True)
+        self.home.mkdir(parents=True)
+
+    def sources(self, name: str) -> Path:
+        """A copy of the repository's folder, without data, as it stood."""
+        root = self.home / name
+        source = self.place.corpora / self.work.repo / self.work.folder
+        leave = ("*.ipynb", "*.pth", "*.zip", "*.gif", "docs", "tests") if self.work.folder == "." else ()
+        running.fresh_copy(source, root / self.work.folder, leave)
+        for file in self.work.seed:
+            path = root / file
+            path.write_text(seeded(path.read_text()))
+        return root
+
+    def add_data(self, root: Path) -> None:
+        """Puts the data where the script looks for them, then runs what prepares them."""
+        for source, target in self.work.links.items():
+            to, data = root / target, self.place.data / source
+            shutil.rmtree(to, ignore_errors=True)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copytree(data, to) if data.is_dir() else shutil.copy(data, to)
+        for script in self.work.prepare:
+            running.execute([self.place.python, script], root / self.work.cwd, env=self.environment())
+
+    def environment(self) -> dict[str, str]:
+        """Offline, with the workload's import path."""
+        env = {**OFFLINE, "HF_HOME": str(self.place.data / "hf"), "WORKLOAD_DATA": str(self.place.data)}
+        if self.work.path:
+            env["PYTHONPATH"] = self.work.path.format(data=self.place.data)
+        return env
+
+    def run(self, way: Way, name: str, switch: str) -> Run:
+        """Runs the script of a copy and keeps its log."""
+        books = self.home / f"{name}-{way}-ledger.json" if way != "plain" else None
+        words = f"{self.work.words} {switch}".split()
+        result = running.run(way, words, self.home / name / self.work.cwd, books, self.environment(), self.place.python)
+        tag = f"{name}-{way}{'-cpu' if switch and switch == self.work.cpu else ''}"
+        (self.home / f"{tag}.log").write_text(f"$ {result.command}\n{result.output}")
+        self.verdict.check(result.ok, f"{tag}: exit code {result.rc}: {result.tail(3)}")
+        return result
+
+    def losses(self, result: Run) -> list[str]:
+        """Every loss that was printed, as printed."""
+        return re.findall(self.work.loss.replace("<n>", f"({NUMBER})"), result.output)
+
+    def compare(self, label: str, result: Run, reference: Run) -> None:
+        """The last loss against the CPU's, the device share, the calls without an answer."""
+        verdict = self.verdict
+        if not result.ok:
+            verdict.cells[label] = "failed"
+            return
+        found, wanted = self.losses(result), self.losses(reference)
+        if not found or not wanted:
+            verdict.check(False, f"{label}: no loss was printed")
+            verdict.cells[label] = "no loss"
+            return
+        distance = running.relative(float(found[-1]), float(wanted[-1]))
+        verdict.cells[label] = f"{distance:.1e}"
+        verdict.check(distance <= self.work.within, f"{label}: loss {found[-1]}, on CPU {wanted[-1]}: {distance:.1e} > {self.work.within}")
+        if not self.work.device:
+            return
+        verdict.cells[f"{label} on hpu"] = f"{result.share():.1%}"
+        verdict.cells[f"{label} marks"] = str(result.total("mark_steps"))
+        verdict.check(result.share() >= DEVICE_SHARE, f"{label}: {result.share():.1%} of the compute operators on hpu")
+        for call in sorted(set(result.unhandled())):
+            verdict.check(False, f"{label}: unhandled {call}")
+
+    def prove(self, only: str = "") -> Verdict:
+        """All checks of this workload."""
+        self.sources("original")
+        self.add_data(self.home / "original")
+        reference = self.run("plain", "original", self.work.cpu)
+        if reference.ok:
+            self.verdict.cells["loss"] = (self.losses(reference) or ["none"])[-1]
+            if only != "native":
+                self.compare("shim", self.run("shim", "original", self.work.switch("shim")), reference)
+            if only != "shim":
+                self.prove_migration(reference)
+        return self.verdict
+
+    def prove_migration(self, reference: Run) -> None:
+        """Migrates a copy, runs it, and sees that migrating is idempotent, reversible and leaves the rest alone."""
+        verdict = self.verdict
+        root = self.sources("migrated")
+        before = running.snapshot(root)
+        first = self.migrate(root)
+        after = running.snapshot(root)
+        changed = [name for name in after if before.get(name, (b"",))[0] != after[name][0]]
+        touched = [name for name in after if name in before and before[name] != after[name]]
+        verdict.cells["files"] = f"{len(changed)}/{len(after)}"
+        verdict.check(first.rc in (0, 1), f"migrate: exit code {first.rc}: {first.tail(3)}")
+        verdict.check(set(before) == set(after), "migrate added or removed files")
+        verdict.check(set(touched) == set(changed), f"modification time changed: {sorted(set(touched) - set(changed))}")
+        verdict.check(self.work.device or not changed, f"nothing to change, yet changed: {changed}")
+        second = self.migrate(root)
+        verdict.check(running.snapshot(root) == after, "a second migrate changed something")
+        verdict.check(second.rc in (0, 1), f"second migrate: exit code {second.rc}: {second.tail(3)}")
+        self.undo_works(root, before)
+
+        self.add_data(root)
+        self.compare("native", self.run("native", "migrated", self.work.switch("native")), reference)
+        if self.work.has_cpu_switch:
+            cpu = self.run("native", "migrated", self.work.cpu)
+            same = cpu.ok and self.losses(cpu) == self.losses(reference)
+            verdict.cells["cpu"] = "equal" if same else "differs"
+            verdict.check(same, f"migrated copy on CPU: losses {self.losses(cpu)[-3:]}, before {self.losses(reference)[-3:]}")
+
+    def migrate(self, root: Path) -> Run:
+        """Runs ``hpushim migrate`` on a copy."""
+        result = running.hpushim("migrate", "--allow-dirty", str(root), cwd=root, python=self.place.python)
+        with (self.home / "migrate.log").open("a") as log:
+            log.write(f"$ {result.command}\n{result.output}\n")
+        return result
+
+    def undo_works(self, root: Path, before: dict[str, tuple[bytes, int]]) -> None:
+        """Undoes the migration in a second copy and compares every byte."""
+        other = self.home / "undone"
+        shutil.copytree(root, other, symlinks=True)
+        undone = running.hpushim("migrate", "--undo", str(other), cwd=other, python=self.place.python)
+        now = running.snapshot(other)
+        differs = [name for name in before if name not in now or now[name][0] != before[name][0]]
+        self.verdict.check(undone.rc == 0 and not differs, f"--undo (exit code {undone.rc}) left {differs[:5]}: {undone.tail(2)}")
+        shutil.rmtree(other)
+
+
+COLUMNS = ("loss", "shim", "shim on hpu", "shim marks", "files", "native", "native on hpu", "native marks", "cpu")
+
+
+def table(verdicts: list[Verdict]) -> str:
+    """The verdicts as a Markdown table."""
+    head = ("workload", *COLUMNS, "verdict")
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for verdict in verdicts:
+        cells = [verdict.cells.get(column, "–") for column in COLUMNS]
+        lines.append("| " + " | ".join([verdict.name, *cells, "ok" if not verdict.wrong else "FAILED"]) + " |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Runs the chosen workloads; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="workloads, as regular expressions; default: all")
+    parser.add_argument("--out", type=Path, default=Path(".demo/real"))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", choices=["shim", "native"], default="")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    chosen = [w for w in workloads() if not options.names or any(re.fullmatch(n, w.name) for n in options.names)]
+    if options.list:
+        print("\n".join(f"{w.name:32} {w.repo}" for w in chosen))
+        return 0
+    place = Place.from_environment()
+    if place is None or not chosen:
+        print("nothing to check: set HPUSHIM_CORPORA and HPUSHIM_CORPORA_DATA, and name workloads that exist (--list)")
+        return 2
+    out = options.out.resolve()
+
+    def prove(work: Workload) -> Verdict:
+        try:
+            verdict = Trial(work, place, out).prove(options.only)
+        except Exception as error:  # one workload's trouble must not hide the others
+            verdict = Verdict(work.name, wrong=[f"{type(error).__name__}: {error}"])
+        print(f"{work.name}: {'ok' if not verdict.wrong else 'FAILED'} {verdict.cells}", flush=True)
+        for text in verdict.wrong:
+            print(f"    {text}", flush=True)
+        return verdict
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        verdicts = list(pool.map(prove, chosen))
+    text = table(verdicts)
+    (out / "table.md").write_text(text + "\n")
+    print(f"\n{text}\n\nThe HPU of every figure is emulated. Columns shim, native: relative difference to the CPU's loss.")
+    return 1 if any(verdict.wrong for verdict in verdicts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

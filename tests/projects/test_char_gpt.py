@@ -1,0 +1,98 @@
+"""The demo project: what migrate makes of it, and two processes of it on emulated cards."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import golden
+import running
+
+HERE = Path(__file__).resolve().parent
+BEFORE = HERE / "char_gpt" / "before"
+torch_missing = importlib.util.find_spec("torch") is None
+compiler_missing = shutil.which("g++") is None and shutil.which("clang++") is None
+needs_emulator = pytest.mark.skipif(
+    torch_missing or compiler_missing, reason="needs torch and a C++ compiler for the emulated HPU"
+)
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    return golden.migrate(tmp_path_factory.mktemp("golden"))
+
+
+def test_migrated_as_kept(migrated: tuple[Path, dict[str, Any]]) -> None:
+    found = golden.differences(*migrated)
+    assert not found, f"{found} differ; if that is meant: python tests/projects/golden.py --update"
+
+
+def test_second_migrate_changes_nothing(migrated: tuple[Path, dict[str, Any]]) -> None:
+    copy, _ = migrated
+    before = running.snapshot(copy)
+    result = running.hpushim("migrate", "--allow-dirty", ".", cwd=copy)
+    assert result.rc in (0, 1), result.tail()
+    assert running.snapshot(copy) == before
+
+
+def test_undo_restores_every_byte_and_untouched_files_keep_their_time(tmp_path: Path) -> None:
+    copy = running.fresh_copy(BEFORE, tmp_path / "char_gpt")
+    before = running.snapshot(copy)
+    assert running.hpushim("migrate", "--allow-dirty", ".", cwd=copy).rc in (0, 1)
+    after = running.snapshot(copy)
+    changed = {name for name in before if before[name][0] != after[name][0]}
+    assert {"train.py", "scripts/train.sh", "Dockerfile"} <= changed
+    assert {name for name in before if before[name] != after[name]} == changed
+    assert "data/verses.txt" not in changed
+
+    undone = running.hpushim("migrate", "--undo", ".", cwd=copy)
+    assert undone.rc == 0, undone.tail()
+    assert {name: data for name, (data, _) in running.snapshot(copy).items()} == {
+        name: data for name, (data, _) in before.items()
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _two_processes(copy: Path, way: running.Way, device: str, out: Path) -> list[dict[str, Any]]:
+    import torch
+
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    launcher += ["--master-addr", "127.0.0.1", "--master-port", str(_free_port())]
+    shim = [] if way == "plain" else ["-m", *running.prefix(way, None)[2:]]
+    options = ["--config", "config/verses.yaml", "--max_iters", "6", "--eval_interval", "6"]
+    options += ["--dtype", "float32", "--device", device, "--out_dir", str(out)]
+    result = running.execute(
+        [*launcher, *shim, "ranks.py", str(out), *options], copy, env={"HPUSHIM_DEVICES": "2"}
+    )
+    assert result.ok, result.tail(40)
+    assert "2 processes" in result.output
+    return [torch.load(f"{out}.rank{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+
+@needs_emulator
+@pytest.mark.slow
+def test_two_processes_under_the_shim_train_as_gloo_does(tmp_path: Path) -> None:
+    import torch
+
+    copy = running.fresh_copy(BEFORE, tmp_path / "char_gpt")
+    shutil.copy(HERE / "ranks.py", copy)
+    on_cpu = _two_processes(copy, "plain", "cpu", tmp_path / "gloo")
+    on_hpu = _two_processes(copy, "shim", "cuda", tmp_path / "hccl")
+
+    assert [state["backend"] for state in on_cpu] == ["gloo", "gloo"]
+    assert [state["backend"] for state in on_hpu] == ["hccl", "hccl"]
+    assert {state["device"] for state in on_hpu} == {"hpu:0"}
+    for name, weight in on_hpu[0]["weights"].items():
+        assert torch.equal(weight, on_hpu[1]["weights"][name]), f"{name} differs between the ranks"
+        torch.testing.assert_close(weight, on_cpu[0]["weights"][name], rtol=1e-4, atol=1e-6)

@@ -1,0 +1,31 @@
+"""The proof on real repositories, as far as this machine has them (see real.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import real
+
+PLACE = real.Place.from_environment()
+WORKLOADS = real.workloads()
+
+
+@pytest.mark.skipif(PLACE is None, reason="HPUSHIM_CORPORA and HPUSHIM_CORPORA_DATA do not say where repositories are")
+@pytest.mark.slow
+@pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: work.name)
+def test_trains_as_on_cpu(work: real.Workload, tmp_path: Path) -> None:
+    assert PLACE is not None
+    if not (PLACE.corpora / work.repo).is_dir():
+        pytest.skip(f"{work.repo} is not in HPUSHIM_CORPORA")
+    verdict = real.Trial(work, PLACE, tmp_path).prove()
+    assert not verdict.wrong, "\n".join(verdict.wrong)
+
+
+def test_recipes_are_complete() -> None:
+    names = [work.name for work in WORKLOADS]
+    assert len(set(names)) == len(names)
+    for work in WORKLOADS:
+        assert "<n>" in work.loss, work.name
+        assert work.within <= 1e-4 or work.why, f"{work.name}: say why {work.within} is allowed"
