@@ -1,0 +1,21 @@
+"""Whether a file is a program of its own or is imported by others."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+
+def is_entry(module: Module) -> bool:
+    """Whether the file is run: it asks for ``__main__``, or loops at the top level."""
+    for statement in module.tree.body:
+        if isinstance(statement, (ast.For, ast.While)):
+            return True
+        if isinstance(statement, ast.If) and any(
+            isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test)
+        ):
+            return True
+    return False

@@ -1,0 +1,34 @@
+"""String literals rewritten in the quotes and with the prefix that they were written with."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hpushim.model import Edit, Span
+
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+_LITERAL = re.compile(r"""(?P<prefix>[A-Za-z]*)(?P<mark>\"{3}|'{3}|"|')(?P<inner>.*)(?P=mark)""", re.S)
+
+
+def retext(module: Module, node: ast.expr, new: str) -> Edit:
+    """The edit that gives a string constant the value ``new``, which must need no escapes."""
+    tokens = module.string_tokens(node)
+    if len(tokens) != 1:
+        return module.replace(node, quoted(module, new))
+    found = _LITERAL.fullmatch(module.source(tokens[0]))
+    assert found is not None, "a string token is a prefix, quotes and what they hold"
+    begin = tokens[0].start + len(found["prefix"]) + len(found["mark"])
+    return module.replace(Span(begin, begin + len(found["inner"].encode())), new)
+
+
+
+
+def quoted(module: Module, text: str) -> str:
+    """``text`` as a string literal in the quotes that the file prefers."""
+    mark = "'" if module.data.count(b"'") > module.data.count(b'"') else '"'
+    return f"{mark}{text}{mark}"

@@ -1,0 +1,42 @@
+"""From the matrix's verdict on a name to what a fix may do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hpushim.model import Safety
+
+if TYPE_CHECKING:
+    from hpushim.engine.text import Text
+
+
+class Answer(NamedTuple):
+    """What a rule needs to know of a row: may it be fixed, how safely, and where that is written."""
+
+    row: str | None
+    safety: Safety
+    status: str
+    target: str
+    note: str
+
+    @property
+    def fixable(self) -> bool:
+        return self.safety != "manual"
+
+
+def ask(text: Text, name: str, default: Safety = "safe") -> Answer:
+    """The matrix on ``name`` for the text's target.
+
+    A name that cannot be used on the target has no fix; one whose behaviour is not established has
+    an unsafe one at most. A name that the matrix lacks leaves ``default``.
+    """
+    row = text.matrix.row(name)
+    if row is None:
+        return Answer(None, default, "", "", "")
+    verdict = text.matrix.judge(row, text.target)
+    safety = default
+    if verdict.status == "unsupported" and not row.target:
+        safety = "manual"
+    elif verdict.status == "unknown" and default == "safe":
+        safety = "unsafe"
+    return Answer(row.name, safety, verdict.status, row.target, row.note)

@@ -1,0 +1,201 @@
+"""CUDA autocast becomes autocast on hpu, in bfloat16."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rule import Rule
+from hpushim.model import Edit, Finding, Fix
+
+from . import _imports
+from ._claims import claim
+from ._strings import quoted, retext
+from ._verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+CUDA_ONLY = frozenset(
+    {
+        "torch.cuda.amp.autocast",
+        "torch.cuda.amp.autocast_mode.autocast",
+        "torch.cuda.amp.common.autocast",
+    }
+)
+GENERIC = frozenset(
+    {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
+)
+_PARTIAL = frozenset({"functools.partial", "functools.partialmethod"})
+#: The parameters that may be given by position to the CUDA-only spelling, in order.
+_POSITIONAL = ("enabled", "dtype", "cache_enabled")
+
+
+@dataclass(slots=True)
+class _Site:
+    """One call of autocast, or one ``partial`` of it: ``args`` are what autocast itself gets."""
+
+    call: ast.Call
+    func: ast.expr
+    args: list[ast.expr]
+    generic: bool
+
+
+def site(module: Module, call: ast.Call) -> _Site | None:
+    """The use of autocast that ``call`` is, if it is one."""
+    for func, args in ((call.func, call.args), _through_partial(module, call)):
+        if func is None:
+            continue
+        names = module.possible_names(func)
+        if names and names <= CUDA_ONLY | GENERIC:
+            # A name that is either of the two takes what both take: the keywords of the generic one.
+            return _Site(call, func, args, generic=bool(names & GENERIC))
+    return None
+
+
+def _through_partial(
+    module: Module, call: ast.Call
+) -> tuple[ast.expr | None, list[ast.expr]]:
+    if call.args and module.qualified(call.func) in _PARTIAL:
+        return call.args[0], call.args[1:]
+    return None, []
+
+
+class CudaAutocast(Rule):
+    """``torch.cuda.amp.autocast`` and ``torch.autocast("cuda")``."""
+
+    code = "HPU201"
+    name = "cuda-amp-autocast"
+    severity = "error"
+    markers = (b"autocast",)
+    also: ClassVar[dict[str, str]] = {"HPU202": "autocast-device-cuda"}
+
+    def __init__(self) -> None:
+        self._sites: list[_Site] = []
+
+    def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
+        for part in module.nodes:
+            found = site(module, part) if isinstance(part, ast.Call) else None
+            if found is None:
+                continue
+            self._sites.append(found)
+            if found.generic:
+                device = self._device(found)
+                if device is not None and _is_cuda(device):
+                    claim(module, device)
+            elif self._fixable(module, found):
+                _imports.of(module).want(found.func, self._new_name(module, found))
+        yield from ()
+
+    def on_module(self, module: Module) -> Iterator[Finding]:
+        for found in self._sites:
+            yield from self._generic(module, found) if found.generic else self._cuda(module, found)
+
+    # -- torch.cuda.amp.autocast ------------------------------------------------------------
+
+    def _new_name(self, module: Module, found: _Site) -> str:
+        """``torch.autocast`` is what people write; an imported name can only come from torch.amp."""
+        root = _imports.root(found.func)
+        bound = module.bindings(root) if root is not None else []
+        through_torch = any(b.qualified == "torch" for b in bound)
+        return "torch.autocast" if through_torch else "torch.amp.autocast"
+
+    def _fixable(self, module: Module, found: _Site) -> bool:
+        if any(isinstance(arg, ast.Starred) for arg in found.args):
+            return False
+        return len(found.args) <= len(_POSITIONAL) and ask(module, "torch.cuda.amp.autocast").fixable
+
+    def _cuda(self, module: Module, found: _Site) -> Iterator[Finding]:
+        answer = ask(module, "torch.cuda.amp.autocast")
+        shown = module.source(found.func)
+        message = (
+            f"`{shown}` casts on CUDA only, to float16; Gaudi autocasts to bfloat16 "
+            'with `torch.autocast(device_type="hpu")`'
+        )
+        if not self._fixable(module, found):
+            yield self.finding(module, found.func, message, row=answer.row)
+            return
+        imports = _imports.of(module)
+        new = self._new_name(module, found)
+        name, needed = imports.spell(found.func, new)
+        edits = [] if name == shown else [module.replace(found.func, name)]
+        edits += [*needed, *self._arguments(module, found)]
+        fix = Fix(
+            "autocast on hpu in bfloat16", answer.safety, tuple(edits), imports.group(found.func)
+        )
+        yield self.finding(module, found.func, message, fix=fix, row=answer.row)
+
+    def _arguments(self, module: Module, found: _Site) -> list[Edit]:
+        """In front the device and the dtype, and keywords for what was positional."""
+        given = {keyword.arg for keyword in found.call.keywords}
+        front = f"device_type={quoted(module, 'hpu')}"
+        edits: list[Edit] = []
+        if "dtype" not in given and None not in given and len(found.args) < 2:
+            bfloat16, edits = _bfloat16(module, found.call)
+            front += f", dtype={bfloat16}"
+        places = [_opening(module, arg) for arg in found.args]
+        for at, name in zip(places, _POSITIONAL, strict=False):
+            lead = f"{front}, " if at == places[0] else ""
+            edits.append(module.insert(at, f"{lead}{name}="))
+        if not places:
+            edits.append(_in_front(module, found, front))
+        return edits
+
+    # -- torch.autocast("cuda") -------------------------------------------------------------
+
+    def _device(self, found: _Site) -> ast.expr | None:
+        if found.args and not isinstance(found.args[0], ast.Starred):
+            return found.args[0]
+        return next((k.value for k in found.call.keywords if k.arg == "device_type"), None)
+
+    def _generic(self, module: Module, found: _Site) -> Iterator[Finding]:
+        device = self._device(found)
+        if device is None or not _is_cuda(device):
+            return
+        answer = ask(module, "torch.autocast")
+        edits = [retext(module, device, "hpu")]
+        given = {keyword.arg for keyword in found.call.keywords}
+        if len(found.args) < 2 and not given & {"dtype", None}:
+            bfloat16, needed = _bfloat16(module, found.call)
+            edits += [module.insert(module.span(device).end, f", dtype={bfloat16}"), *needed]
+        yield self.finding(
+            module,
+            device,
+            "autocast for `cuda` does nothing on Gaudi; it is `hpu`, in bfloat16",
+            fix=Fix("autocast on hpu in bfloat16", answer.safety, tuple(edits)),
+            row=answer.row,
+            code="HPU202",
+        )
+
+
+def _is_cuda(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in ("cuda", "cuda:0")
+
+
+def _bfloat16(module: Module, node: ast.AST) -> tuple[str, list[Edit]]:
+    text, needed = _imports.of(module).through(node, "torch.bfloat16")
+    return text, list(needed)
+
+
+def _in_front(module: Module, found: _Site, text: str) -> Edit:
+    """The edit that makes ``text`` the first arguments of an autocast without positional ones."""
+    if found.func is not found.call.func:  # partial(autocast, …)
+        return module.insert(module.span(found.func).end, f", {text}")
+    if found.call.keywords:
+        return module.insert(module.span(found.call.keywords[0]).start, f"{text}, ")
+    return module.insert(module.span(found.call).end - 1, text)
+
+
+def _opening(module: Module, node: ast.expr) -> int:
+    """Where an argument starts, with the parentheses written around it."""
+    at = module.span(node).start
+    parent = module.parent(node)
+    assert isinstance(parent, ast.Call)
+    first = module.span(parent.func).end
+    while True:
+        before = module.data[first:at].rstrip()
+        if not before.endswith(b"(") or not before[:-1].strip():
+            return at
+        at = first + len(before) - 1

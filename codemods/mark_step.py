@@ -1,0 +1,262 @@
+"""Lazy mode collects operations until it is told to run them: after backward, after the optimizer's step."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from hpushim.engine.rule import Rule
+from hpushim.model import Finding, Fix
+
+from . import _imports
+from ._optimizers import is_optimizer, is_scaler
+from ._statements import after
+from ._verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+_MARKS = ("mark_step", "iter_mark_step")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
+#: Things with a ``backward`` of their own that also place the marks, or do not run on the device.
+_FRAMEWORKS = re.compile(r"accelerator|^accel$|fabric|engine|strategy|deepspeed|ds_model|manager", re.I)
+_FRAMEWORK_MODULES = ("accelerate", "lightning", "pytorch_lightning", "lightning_fabric", "deepspeed")
+_LIGHTNING = re.compile(r"(Lightning|L\.|pl\.)?(LightningModule|LightningLite|LightningDataModule)$")
+_COMPILED = re.compile(r"(^|\.)(compile|script|graph)$")
+_HOOKS = re.compile(r"register_\w*hook$")
+
+Kind = Literal["backward", "step"]
+
+
+class MarkStep(Rule):
+    """``htcore.mark_step()`` where lazy mode needs it."""
+
+    code = "HPU501"
+    name = "backward-without-mark-step"
+    markers = (b"backward", b".step(")
+    also: ClassVar[dict[str, str]] = {"HPU502": "optimizer-step-without-mark-step"}
+
+    def __init__(self) -> None:
+        self._sites: list[tuple[ast.stmt, ast.Call, Kind]] = []
+        self._seen: set[ast.stmt] = set()
+
+    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        kind = _kind(module, node)
+        if kind is None or module.target.mode not in ("portable", "lazy"):
+            return
+        statement = module.statement(node)
+        if statement not in self._seen and _may_follow(module, statement, node):
+            self._seen.add(statement)
+            self._sites.append((statement, node, kind))
+        yield from ()
+
+    def on_module(self, module: Module) -> Iterator[Finding]:
+        if not any(kind == "step" for _, _, kind in self._sites):
+            self._sites = [s for s in self._sites if _in_loop(module, s[0]) or _trains(module)]
+        sites = {statement for statement, _, _ in self._sites}
+        for statement, call, kind in self._sites:
+            if _marked(module, statement, sites):
+                continue
+            yield self._site(module, statement, call, kind)
+
+    def _site(self, module: Module, statement: ast.stmt, call: ast.Call, kind: Kind) -> Finding:
+        answer = ask(module, "habana_frameworks.torch.core.mark_step")
+        name, imported = _imports.of(module).add(_imports.CORE, _imports.CORE_ALIAS)
+        edits = (after(module, statement, f"{name}.mark_step()"), *imported)
+        func = module.source(call.func).split("\n")[0]
+        what = "gradients" if kind == "backward" else "update"
+        return self.finding(
+            module,
+            call.func,
+            f"lazy mode runs the {what} of `{func}` only at the next mark; "
+            f"add `{name}.mark_step()`, which does nothing in eager mode",
+            fix=Fix("mark the step", answer.safety, edits),
+            row=answer.row,
+            code="HPU501" if kind == "backward" else "HPU502",
+        )
+
+
+def _kind(module: Module, call: ast.Call) -> Kind | None:
+    """Whether ``call`` runs a backward pass or steps an optimizer."""
+    func = call.func
+    if not isinstance(func, ast.Attribute):
+        return None
+    if func.attr == "backward":
+        return "backward" if _is_backward(module, func) else None
+    if func.attr == "step":
+        return "step" if _is_step(module, call, func) else None
+    return None
+
+
+def _is_backward(module: Module, func: ast.Attribute) -> bool:
+    name = module.qualified(func)
+    if name is not None:
+        if name == "torch.autograd.backward":
+            return True
+        if name.split(".")[0] not in ("builtins",) and _imported(module, func):
+            return False
+    base = func.value
+    if isinstance(base, ast.Name) and base.id in ("self", "cls", "ctx", "accelerator"):
+        return False
+    if isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "super":
+        return False
+    label = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+    if _FRAMEWORKS.search(label) or _of_framework(module, base):
+        return False
+    return not _is_class(module, base)
+
+
+def _imported(module: Module, func: ast.Attribute) -> bool:
+    base = _imports.root(func)
+    return base is not None and any(b.kind == "import" for b in module.bindings(base))
+
+
+def _is_class(module: Module, node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and any(
+        isinstance(b.node, ast.ClassDef) for b in module.bindings(node)
+    )
+
+
+def _is_step(module: Module, call: ast.Call, func: ast.Attribute) -> bool:
+    if _of_framework(module, func.value):
+        return False
+    if call.args and is_scaler(module, func.value):
+        return True
+    return is_optimizer(module, func.value)
+
+
+def _of_framework(module: Module, node: ast.expr) -> bool:
+    """Does ``node`` come from a framework that marks its steps itself, or has none?"""
+    for value in module.values(node):
+        called = module.qualified(value.func) if isinstance(value, ast.Call) else None
+        if called is not None and called.split(".")[0] in _FRAMEWORK_MODULES:
+            return True
+    return False
+
+
+def _may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
+    """Whether a mark can stand behind ``statement`` and belongs there."""
+    if not isinstance(statement, _SIMPLE):
+        return False
+    child: ast.AST = call
+    for above in module.ancestors(call):
+        if isinstance(above, ast.Lambda):
+            return False
+        if isinstance(above, _FUNCTIONS) and not _plain_function(module, above):
+            return False
+        if isinstance(above, ast.ClassDef) and _places_its_own(module, above, child):
+            return False
+        child = above
+    return not _uses_framework(module)
+
+
+def _plain_function(module: Module, function: ast.AST) -> bool:
+    """Not compiled, not a hook of autograd, not the backward of an autograd function."""
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    if function.name in ("forward", "backward") and _in_autograd_function(module, function):
+        return False
+    for decorator in function.decorator_list:
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = module.qualified(target) or ""
+        if name.startswith("torch.") and _COMPILED.search(name):
+            return False
+    return function.name not in _hooked(module)
+
+
+def _hooked(module: Module) -> set[str]:
+    """Names of functions that the file registers as hooks: they run inside a backward pass."""
+    found: set[str] | None = module.notes.get("hooks")
+    if found is None:
+        found = module.notes["hooks"] = {
+            arg.attr if isinstance(arg, ast.Attribute) else arg.id
+            for node in module.nodes
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and _HOOKS.search(node.func.attr)
+            for arg in node.args
+            if isinstance(arg, (ast.Name, ast.Attribute))
+        }
+    return found
+
+
+def _in_autograd_function(module: Module, function: ast.AST) -> bool:
+    owner = module.parent(function)
+    return isinstance(owner, ast.ClassDef) and any(
+        (module.qualified(base) or "").endswith("autograd.Function")
+        or (module.qualified(base) or "").endswith("autograd.function.Function")
+        for base in owner.bases
+    )
+
+
+def _places_its_own(module: Module, owner: ast.ClassDef, method: ast.AST) -> bool:
+    """A Lightning module, whose trainer steps; or an optimizer around another one."""
+    for base in owner.bases:
+        name = module.qualified(base) or module.source(base)
+        if _LIGHTNING.search(name):
+            return True
+        if name.rpartition(".")[2] == "Optimizer" and getattr(method, "name", "") == "step":
+            return True
+    return False
+
+
+def _uses_framework(module: Module) -> bool:
+    """Does an object of a framework drive the loops of this file (``accelerator.backward(loss)``)?"""
+    found: bool | None = module.notes.get("framework loop")
+    if found is None:
+        found = module.notes["framework loop"] = any(
+            isinstance(node, ast.Attribute)
+            and node.attr == "backward"
+            and (_of_framework(module, node.value) or _labelled(node.value))
+            for node in module.nodes
+        )
+    return found
+
+
+def _labelled(node: ast.expr) -> bool:
+    label = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return bool(re.fullmatch(r"accelerator|fabric|model_engine|engine", label))
+
+
+def _in_loop(module: Module, statement: ast.stmt) -> bool:
+    for above in module.ancestors(statement):
+        if isinstance(above, (ast.For, ast.While, ast.AsyncFor)):
+            return True
+        if isinstance(above, _FUNCTIONS):
+            return False
+    return False
+
+
+def _trains(module: Module) -> bool:
+    """Is there any sign of training in the file: gradients cleared, an optimizer, a model in train mode?"""
+    return b"zero_grad" in module.data or b"optim" in module.data
+
+
+def _marked(module: Module, statement: ast.stmt, sites: set[ast.stmt]) -> bool:
+    """Does a mark follow before anything else is to be marked?"""
+    while True:
+        block = module.block(statement)
+        place = next(i for i, other in enumerate(block) if other is statement)
+        for later in block[place + 1 :]:
+            if _has_mark(later):
+                return True
+            if any(isinstance(part, ast.stmt) and part in sites for part in ast.walk(later)):
+                return False
+        parent = module.parent(statement)
+        if not isinstance(parent, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
+            return False
+        statement = parent
+
+
+def _has_mark(statement: ast.stmt) -> bool:
+    return any(
+        isinstance(part, ast.Call)
+        and (
+            (isinstance(part.func, ast.Attribute) and part.func.attr in _MARKS)
+            or (isinstance(part.func, ast.Name) and part.func.id in _MARKS)
+        )
+        for part in ast.walk(statement)
+    )
