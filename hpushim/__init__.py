@@ -27,7 +27,8 @@ def activate() -> bool:
     if "torch" in _sys.modules:
         from hpushim.shim.session import session
 
-        return session.activate()
+        spec = getattr(_sys.modules["torch"], "__spec__", None)
+        return session.activate(late=not getattr(spec, "_initializing", False))
     from hpushim.shim.arm import waiter
 
     waiter.forget("torch")

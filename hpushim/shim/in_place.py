@@ -21,6 +21,9 @@ Undo = Callable[[], bool]
 
 _serial = itertools.count(1)
 
+replaced: dict[int, tuple[object, str]] = {}
+"""Objects of modules that had to be replaced by name: identity to the object and its dotted name."""
+
 
 class MissingTarget(Exception):
     """The target does not exist in the running torch."""
@@ -37,7 +40,7 @@ def apply(patch: Patch, module: types.ModuleType) -> Undo:
     if patch.how == "getter":
         return _apply_getter(patch, owner, name)
     current = _own(owner, name)
-    function = _plain_function(current)
+    function = plain_function(current)
     if patch.how == "function" and function is not None:
         return exchange_code(function, _bound(patch, clone(function)), cache=current)
     if current is MISSING and getattr(owner, name, MISSING) is MISSING:
@@ -106,6 +109,11 @@ def exchange_code(
     return undo
 
 
+def is_exchanged(function: types.FunctionType) -> bool:
+    """Whether the function's code is a trampoline of ours."""
+    return any(name.startswith("__hpushim_") for name in function.__code__.co_names)
+
+
 def set_attribute(owner: Any, name: str, value: Any) -> Undo:
     """Sets an attribute of a module or class; the undo restores or removes it."""
     before = _own(owner, name)
@@ -133,7 +141,10 @@ def _apply_attribute(patch: Patch, owner: Any, name: str) -> Undo:
         wrapper = type(original)(inner)
     else:
         wrapper = _as_function(_bound(patch, original), original)
-    return set_attribute(owner, name, wrapper)
+    undo = set_attribute(owner, name, wrapper)
+    if isinstance(owner, types.ModuleType):
+        replaced[id(original)] = (original, f"{owner.__name__}.{name}")
+    return undo
 
 
 def _apply_value(patch: Patch, owner: Any, name: str) -> Undo:
@@ -217,7 +228,7 @@ def _own(owner: Any, name: str) -> Any:
     return vars(owner).get(name, MISSING)
 
 
-def _plain_function(value: Any) -> types.FunctionType | None:
+def plain_function(value: Any) -> types.FunctionType | None:
     """The Python function behind a stored attribute, through static methods and caches."""
     if isinstance(value, staticmethod | classmethod):
         value = value.__func__

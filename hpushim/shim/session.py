@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hpushim.shim import constructors, detect, in_place, log
+from hpushim.shim import by_value, catch_all, constructors, detect, in_place, loading, log
 from hpushim.shim.arm import waiter
 from hpushim.shim.detect import Decision
 from hpushim.shim.patch import Patch, declared
@@ -28,9 +28,10 @@ class Session:
         self.sticky: list[str] = []
         self.natives = 0
 
-    def activate(self) -> bool:
+    def activate(self, *, late: bool = False) -> bool:
         """Decides and patches; True when torch is patched now. A second call changes nothing.
 
+        ``late``: torch was imported before, so other modules may hold names of it by value; they are named.
         Raises HpushimError when the environment asks for a device that cannot be had.
         """
         with _lock:
@@ -41,6 +42,10 @@ class Session:
             if decision.on:
                 self._patch()
                 log.start(self._start_line(decision))
+                loading.install_inherited()
+                if late:
+                    by_value.report()
+                _warn_of_comparisons()
             elif not decision.quiet:
                 log.start(f"off: {decision.reason}")
             return decision.on
@@ -107,6 +112,7 @@ class Session:
                 self.deferred.append(patch)
         for name, patches in late.items():
             waiter.wait_for(name, self._on_import(patches))
+        self.applied.append((_CATCH_ALL, catch_all.install()))
 
     def _on_import(self, patches: list[Patch]) -> Callable[[Any], None]:
         def apply_now(module: Any) -> None:
@@ -137,6 +143,26 @@ class Session:
 
 
 session = Session()
+
+_CATCH_ALL = Patch("torch.cuda", "*", "hook", "torch.cuda", "approximate", catch_all.install)
+
+
+def _warn_of_comparisons() -> None:
+    """A main script that Python compiled itself was not rewritten: says where it compares device types."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    spec = getattr(main, "__spec__", None)
+    if not file or (spec is not None and spec.name.startswith("hpushim")):
+        return
+    with contextlib.suppress(OSError):
+        found = loading.comparisons(file)
+        if found:
+            lines = ", ".join(str(one.line) for one in found[:8]) + (" …" if len(found) > 8 else "")
+            log.warn(
+                "HPU107",
+                f"{file}, line {lines}: compares a device with 'cuda', which is 'hpu' here; "
+                "`hpushim run` rewrites such comparisons, `hpushim migrate` does so for good",
+            )
 
 
 def _apply(patch: Patch, module: Any) -> in_place.Undo | None:

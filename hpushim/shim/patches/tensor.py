@@ -46,3 +46,49 @@ def is_cuda(original: Callable[..., Any]) -> Callable[..., Any]:
         return self.device.type == "hpu" or bool(original(self))
 
     return is_cuda
+
+
+@patch(
+    "torch:tensor",
+    "torch:as_tensor",
+    "torch:asarray",
+    "torch:sparse_coo_tensor",
+    "torch:sparse_csr_tensor",
+    "torch:sparse_csc_tensor",
+    "torch:sparse_bsr_tensor",
+    "torch:sparse_bsc_tensor",
+    "torch:sparse_compressed_tensor",
+    "torch.nested:nested_tensor",
+    "torch.nested:as_nested_tensor",
+    level=EXACT,
+    factory=True,
+)
+def from_data(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factories that ask the device guard for the current index before any operator runs."""
+
+    def from_data(*args: Any, **kwargs: Any) -> Any:
+        if "device" in kwargs:
+            kwargs["device"] = _mapped(kwargs["device"])
+        return original(*args, **kwargs)
+
+    return from_data
+
+
+@patch("torch.jit._builtins:_find_builtin", level=EXACT, row="torch.jit.script", factory=True)
+def find_builtin(original: Callable[..., Any]) -> Callable[..., Any]:
+    """TorchScript knows built-in functions by identity; a replaced one is looked up as its original."""
+
+    def find_builtin(function: Any) -> Any:
+        return original(getattr(function, "__hpushim_original__", function))
+
+    return find_builtin
+
+
+@patch("torch.nn:Module.to_empty", how="method", level=EXACT)
+def to_empty(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    """``module.to_empty(device="cuda")``."""
+    if args:
+        args = (_mapped(args[0]), *args[1:])
+    if "device" in kwargs:
+        kwargs["device"] = _mapped(kwargs["device"])
+    return original(self, *args, **kwargs)

@@ -1,0 +1,104 @@
+"""The import hook of ``hpushim run``: modules under the script's directory are rewritten as they are loaded.
+
+Rewritten code is never written to ``__pycache__``; every other module loads as ever.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from hpushim.shim import log, rewrite
+
+ROOT_VARIABLE = "HPUSHIM_REWRITE"
+"""The directory whose files are the user's own; set by ``hpushim run``, inherited by child processes."""
+
+SHOW_VARIABLE = "HPUSHIM_SHOW_REWRITES"
+
+_NOT_OWN = ("site-packages", "dist-packages", "node_modules")
+
+
+def install(root: Path) -> None:
+    """Rewrites modules below ``root`` that are imported from now on. Installing twice is installing once."""
+    root = root.resolve()
+    if not any(isinstance(f, _Finder) and f.root == root for f in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(root))
+
+
+def uninstall() -> None:
+    """Takes every such hook down."""
+    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _Finder)]
+
+
+def install_inherited() -> None:
+    """In a child process: the hook that the parent's ``hpushim run`` asked for."""
+    root = os.environ.get(ROOT_VARIABLE)
+    if root:
+        install(Path(root))
+
+
+def compiled(path: str, data: bytes) -> CodeType:
+    """The code of one of the user's files, rewritten where it compares device types.
+
+    Raises SyntaxError as Python would.
+    """
+    tree = ast.parse(data, path)
+    tree, done = rewrite.apply(tree)
+    show = os.environ.get(SHOW_VARIABLE) == "1"
+    for one in done:
+        if show:
+            log.start(f"HPU107 {path}:{one.line}: {one.before}  →  {one.after}")
+    code: CodeType = compile(tree, path, "exec", dont_inherit=True)
+    return code
+
+
+def comparisons(file: str) -> list[rewrite.Rewrite]:
+    """The device-type comparisons of a file that mentions a device at all. Raises OSError."""
+    data = Path(file).read_bytes()
+    return rewrite.find(data) if b"cuda" in data else []
+
+
+class _Finder:
+    """Finds the modules below one directory, with a loader that rewrites."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
+            return None
+        file = Path(spec.loader.path).resolve()
+        if not file.is_relative_to(self.root) or not _is_own(
+            file.relative_to(self.root), self.root
+        ):
+            return None
+        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads a source file of the user's, past the bytecode cache when it mentions cuda."""
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        data = self.get_data(path)
+        if b"cuda" not in data:
+            return super().get_code(fullname)
+        return compiled(path, data)
+
+
+def _is_own(relative: Path, root: Path) -> bool:
+    """Not an environment or a vendored installation that happens to lie below the script."""
+    folders = relative.parts[:-1]
+    if any(part in _NOT_OWN for part in folders):
+        return False
+    return not any(
+        (root.joinpath(*folders[:n]) / "pyvenv.cfg").is_file() for n in range(1, len(folders) + 1)
+    )

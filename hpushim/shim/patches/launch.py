@@ -1,0 +1,31 @@
+"""Launchers that start scripts with a bare Python: under ``hpushim run`` their workers run the same way."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.shim.loading import ROOT_VARIABLE
+from hpushim.shim.patch import EXACT, patch
+
+
+@patch("torch.distributed.run:config_from_args", level=EXACT)
+def config_from_args(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """torchrun's workers: ``python -u train.py`` becomes ``python -u -m hpushim run train.py``."""
+    config, command, arguments = original(*args, **kwargs)
+    if os.environ.get(ROOT_VARIABLE) and command == sys.executable:
+        arguments = through_run(arguments)
+    return config, command, arguments
+
+
+def through_run(arguments: list[str]) -> list[str]:
+    """The arguments of a Python command line with its script or module run by hpushim; flags stay in front."""
+    flags: list[str] = []
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):
+        flags.append(rest.pop(0))
+    if not rest or rest[0] in ("-c", "-"):
+        return list(arguments)
+    return [*flags, "-m", "hpushim", "run", *rest]

@@ -1,0 +1,193 @@
+"""``hpushim run``: runs an unmodified script or module with the shim on, as ``python`` itself would.
+
+The environment is set for this process and its children, so that launchers, spawned workers and DataLoader workers
+get the shim through torch's entry point. Without a Gaudi the HPU is emulated.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import NoReturn
+
+from hpushim.errors import HpushimError
+from hpushim.shim import detect, loading
+
+MAIN_VARIABLE = "HPUSHIM_MAIN"
+"""The script of a run, for spawned children that load it again."""
+
+_LAZY = {"lazy": "1", "eager": "0", "compile": "0"}
+
+
+def run(
+    target: str,
+    args: Sequence[str] = (),
+    *,
+    module: bool = False,
+    gaudi: str | None = None,
+    mode: str | None = None,
+    ledger: str | None = None,
+    devices: int | None = None,
+    show_rewrites: bool = False,
+) -> NoReturn:
+    """Runs ``target``, a file or with ``module`` a module's name, as ``__main__``; ends as the script ends.
+
+    ``mode`` is ``eager``, ``compile`` or ``lazy``; ``ledger`` the file for the books of the run. Raises SystemExit with the
+    script's status (1 after an uncaught exception, whose traceback is printed by ``sys.excepthook``), and
+    HpushimError when the target or the environment cannot be used.
+    """
+    prepare(gaudi=gaudi, mode=mode, ledger=ledger, devices=devices, show_rewrites=show_rewrites)
+    if module:
+        main, code = _module(target)
+        sys.argv = [str(main.__file__), *args]
+    else:
+        main, code = _script(target)
+        sys.argv = [target, *args]
+    _start_shim()
+    sys.modules["__main__"] = main
+    _execute(code, main)
+
+
+def prepare(
+    *,
+    gaudi: str | None = None,
+    mode: str | None = None,
+    ledger: str | None = None,
+    devices: int | None = None,
+    show_rewrites: bool = False,
+) -> None:
+    """Sets the environment of a run for this process and its children. Raises HpushimError for bad values."""
+    environment = os.environ
+    if gaudi is not None:
+        environment["HPUSHIM_GAUDI"] = gaudi
+    if devices is not None:
+        environment["HPUSHIM_DEVICES"] = str(devices)
+    if ledger is not None:
+        environment["HPUSHIM_LEDGER"] = str(Path(ledger).absolute())
+    if show_rewrites:
+        environment[loading.SHOW_VARIABLE] = "1"
+    if mode is not None:
+        if mode not in _LAZY:
+            raise HpushimError(
+                f"mode {mode!r}: expected eager, compile or lazy; choose one of these"
+            )
+        environment["PT_HPU_LAZY_MODE"] = _LAZY[mode]
+    # Layers of the stack disagree on the default, so it is always said.
+    environment.setdefault("PT_HPU_LAZY_MODE", "0")
+    detect.generation()
+    detect.cards()
+    environment["HPUSHIM"] = _where()
+    if environment["HPUSHIM"] == "emulate":
+        environment.update(detect.emulated_environment())
+
+
+def _where() -> str:
+    """What HPUSHIM is for this run: as the user set it, else a Gaudi if its software is here, else the emulator."""
+    wanted = detect.mode()
+    if wanted != "auto":
+        return wanted
+    if importlib.util.find_spec("habana_frameworks") is not None:
+        return "hpu"
+    return "auto" if _cuda_build() else "emulate"
+
+
+def _cuda_build() -> bool:
+    """Whether the installed torch is a CUDA build, read from its version file without importing it."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise HpushimError(
+            "torch is not installed; `hpushim run` expected it beside hpushim: pip install 'hpushim[torch]'"
+        )
+    version = Path(spec.origin).with_name("version.py")
+    text = version.read_text(encoding="utf-8") if version.is_file() else ""
+    return re.search(r"^cuda\b[^=\n]*=\s*['\"]", text, re.MULTILINE) is not None
+
+
+def _start_shim() -> None:
+    import hpushim
+
+    if detect.mode() != "off":
+        hpushim.activate()
+
+
+def _script(target: str) -> tuple[ModuleType, CodeType]:
+    path = Path(target)
+    if path.is_dir():
+        path = path / "__main__.py"
+    if not path.is_file():
+        raise HpushimError(f"{target}: no such script; expected a Python file: check the path")
+    real = path.resolve()
+    root = str(real.parent)
+    sys.path.insert(0, root)
+    _rewrite_below(real.parent)
+    os.environ[MAIN_VARIABLE] = str(real)
+    main = main_module(str(path), spawned=True)
+    return main, code_of(str(path))
+
+
+def main_module(file: str, *, spawned: bool = False) -> ModuleType:
+    """An empty ``__main__`` for a script; with ``spawned`` it tells multiprocessing how children load it again."""
+    main = ModuleType("__main__")
+    main.__file__ = file
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
+    if spawned:
+        # Children load __main__ by this name, so that they rewrite it as we did.
+        main.__spec__ = importlib.machinery.ModuleSpec("hpushim.shim.spawned", None)
+        main.__package__ = None
+    return main
+
+
+def code_of(file: str) -> CodeType:
+    """The script's code, rewritten. Raises SyntaxError as Python would."""
+    return loading.compiled(file, Path(file).read_bytes())
+
+
+def _module(name: str) -> tuple[ModuleType, CodeType]:
+    here = Path.cwd()
+    sys.path.insert(0, str(here))
+    _rewrite_below(here)
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except ModuleNotFoundError as error:
+        raise HpushimError(
+            f"module {error.name} not found; expected one that can be imported"
+        ) from None
+    get_code = getattr(spec.loader, "get_code", None) if spec is not None else None
+    code = get_code(spec.name) if spec is not None and get_code is not None else None
+    if spec is None or code is None:
+        raise HpushimError(f"module {name} cannot be run; expected one with source: check the name")
+    main = ModuleType("__main__")
+    main.__spec__ = spec
+    main.__loader__ = spec.loader
+    main.__package__ = spec.parent
+    main.__file__ = spec.origin
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    return main, code
+
+
+def _rewrite_below(root: Path) -> None:
+    os.environ[loading.ROOT_VARIABLE] = str(root)
+    loading.install(root)
+
+
+def _execute(code: CodeType, main: ModuleType) -> NoReturn:
+    try:
+        exec(code, main.__dict__)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        trace = error.__traceback__
+        # The user's traceback begins in the user's file.
+        sys.excepthook(type(error), error, trace.tb_next if trace is not None else None)
+        raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
+    raise SystemExit(0)
