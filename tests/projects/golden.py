@@ -1,7 +1,7 @@
 """The demo project as ``migrate`` leaves it: ``char_gpt/after`` and ``char_gpt/report.json``.
 
-    python tests/projects/golden.py            # compares, exit code 1 when something differs
-    python tests/projects/golden.py --update   # writes them anew; read the diff before you commit it
+python tests/projects/golden.py            # compares, exit code 1 when something differs
+python tests/projects/golden.py --update   # writes them anew; read the diff before you commit it
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def update(copy: Path, report: dict[str, Any]) -> None:
 
 def main() -> int:
     """Compares or updates; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--update", action="store_true")
     options = parser.parse_args()
     at = Path(tempfile.mkdtemp())

@@ -1,6 +1,6 @@
 """Trains the demo project and keeps every rank's weights; copied beside its train.py by the two-process test.
 
-    torchrun … ranks.py OUT [options of train.py]    # writes OUT.rank0.pt, OUT.rank1.pt …
+torchrun … ranks.py OUT [options of train.py]    # writes OUT.rank0.pt, OUT.rank1.pt …
 """
 
 import os
@@ -8,7 +8,6 @@ import sys
 
 import torch
 import torch.distributed as dist
-
 import train
 
 seen = []

@@ -25,7 +25,9 @@ import running
 from running import NUMBER, Run, Way
 
 HERE = Path(__file__).resolve().parent
-SEED_LINE = "import random, numpy, torch; random.seed(1); numpy.random.seed(1); torch.manual_seed(1)\n"
+SEED_LINE = (
+    "import random, numpy, torch; random.seed(1); numpy.random.seed(1); torch.manual_seed(1)\n"
+)
 DEVICE_SHARE = 0.99
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -69,7 +71,11 @@ class Workload:
         """The device option for this way."""
         if way == "native":
             # a device named as a value becomes hpu; an option called --cuda keeps its name
-            return self.native if self.native is not None else re.sub(r"(?<=[ =])cuda\b", "hpu", self.hpu)
+            return (
+                self.native
+                if self.native is not None
+                else re.sub(r"(?<=[ =])cuda\b", "hpu", self.hpu)
+            )
         return self.hpu if way == "shim" else self.cpu
 
 
@@ -87,18 +93,25 @@ class Place:
         corpora, data = os.environ.get("HPUSHIM_CORPORA"), os.environ.get("HPUSHIM_CORPORA_DATA")
         if not corpora or not data:
             return None
-        return cls(Path(corpora), Path(data), os.environ.get("HPUSHIM_CORPORA_PYTHON", sys.executable))
+        return cls(
+            Path(corpora), Path(data), os.environ.get("HPUSHIM_CORPORA_PYTHON", sys.executable)
+        )
 
 
 def workloads() -> list[Workload]:
     """All recipes, in the order of the file."""
     rows: list[dict[str, Any]] = tomli.loads((HERE / "real.toml").read_text())["workload"]
-    return [Workload(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}) for row in rows]
+    return [
+        Workload(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
+        for row in rows
+    ]
 
 
 def seeded(text: str) -> str:
     """The script with a seed set at its top, below the imports from ``__future__``."""
-    last = [match.end() for match in re.finditer(r"^from __future__ import .*\n", text, re.MULTILINE)]
+    last = [
+        match.end() for match in re.finditer(r"^from __future__ import .*\n", text, re.MULTILINE)
+    ]
     cut = last[-1] if last else 0
     return text[:cut] + SEED_LINE + text[cut:]
 
@@ -131,7 +144,11 @@ class Trial:
         """A copy of the repository's folder, without data, as it stood."""
         root = self.home / name
         source = self.place.corpora / self.work.repo / self.work.folder
-        leave = ("*.ipynb", "*.pth", "*.zip", "*.gif", "docs", "tests") if self.work.folder == "." else ()
+        leave = (
+            ("*.ipynb", "*.pth", "*.zip", "*.gif", "docs", "tests")
+            if self.work.folder == "."
+            else ()
+        )
         running.fresh_copy(source, root / self.work.folder, leave)
         for file in self.work.seed:
             path = root / file
@@ -146,11 +163,17 @@ class Trial:
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copytree(data, to) if data.is_dir() else shutil.copy(data, to)
         for script in self.work.prepare:
-            running.execute([self.place.python, script], root / self.work.cwd, env=self.environment())
+            running.execute(
+                [self.place.python, script], root / self.work.cwd, env=self.environment()
+            )
 
     def environment(self) -> dict[str, str]:
         """Offline, with the workload's import path."""
-        env = {**OFFLINE, "HF_HOME": str(self.place.data / "hf"), "WORKLOAD_DATA": str(self.place.data)}
+        env = {
+            **OFFLINE,
+            "HF_HOME": str(self.place.data / "hf"),
+            "WORKLOAD_DATA": str(self.place.data),
+        }
         if self.work.path:
             env["PYTHONPATH"] = self.work.path.format(data=self.place.data)
         return env
@@ -159,7 +182,14 @@ class Trial:
         """Runs the script of a copy and keeps its log."""
         books = self.home / f"{name}-{way}-ledger.json" if way != "plain" else None
         words = f"{self.work.words} {switch}".split()
-        result = running.run(way, words, self.home / name / self.work.cwd, books, self.environment(), self.place.python)
+        result = running.run(
+            way,
+            words,
+            self.home / name / self.work.cwd,
+            books,
+            self.environment(),
+            self.place.python,
+        )
         tag = f"{name}-{way}{'-cpu' if switch and switch == self.work.cpu else ''}"
         (self.home / f"{tag}.log").write_text(f"$ {result.command}\n{result.output}")
         self.verdict.check(result.ok, f"{tag}: exit code {result.rc}: {result.tail(3)}")
@@ -182,12 +212,18 @@ class Trial:
             return
         distance = running.relative(float(found[-1]), float(wanted[-1]))
         verdict.cells[label] = f"{distance:.1e}"
-        verdict.check(distance <= self.work.within, f"{label}: loss {found[-1]}, on CPU {wanted[-1]}: {distance:.1e} > {self.work.within}")
+        verdict.check(
+            distance <= self.work.within,
+            f"{label}: loss {found[-1]}, on CPU {wanted[-1]}: {distance:.1e} > {self.work.within}",
+        )
         if not self.work.device:
             return
         verdict.cells[f"{label} on hpu"] = f"{result.share():.1%}"
         verdict.cells[f"{label} marks"] = str(result.total("mark_steps"))
-        verdict.check(result.share() >= DEVICE_SHARE, f"{label}: {result.share():.1%} of the compute operators on hpu")
+        verdict.check(
+            result.share() >= DEVICE_SHARE,
+            f"{label}: {result.share():.1%} of the compute operators on hpu",
+        )
         for call in sorted(set(result.unhandled())):
             verdict.check(False, f"{label}: unhandled {call}")
 
@@ -199,7 +235,9 @@ class Trial:
         if reference.ok:
             self.verdict.cells["loss"] = (self.losses(reference) or ["none"])[-1]
             if only != "native":
-                self.compare("shim", self.run("shim", "original", self.work.switch("shim")), reference)
+                self.compare(
+                    "shim", self.run("shim", "original", self.work.switch("shim")), reference
+                )
             if only != "shim":
                 self.prove_migration(reference)
         return self.verdict
@@ -216,24 +254,36 @@ class Trial:
         verdict.cells["files"] = f"{len(changed)}/{len(after)}"
         verdict.check(first.rc in (0, 1), f"migrate: exit code {first.rc}: {first.tail(3)}")
         verdict.check(set(before) == set(after), "migrate added or removed files")
-        verdict.check(set(touched) == set(changed), f"modification time changed: {sorted(set(touched) - set(changed))}")
+        verdict.check(
+            set(touched) == set(changed),
+            f"modification time changed: {sorted(set(touched) - set(changed))}",
+        )
         verdict.check(self.work.device or not changed, f"nothing to change, yet changed: {changed}")
         second = self.migrate(root)
         verdict.check(running.snapshot(root) == after, "a second migrate changed something")
-        verdict.check(second.rc in (0, 1), f"second migrate: exit code {second.rc}: {second.tail(3)}")
+        verdict.check(
+            second.rc in (0, 1), f"second migrate: exit code {second.rc}: {second.tail(3)}"
+        )
         self.undo_works(root, before)
 
         self.add_data(root)
-        self.compare("native", self.run("native", "migrated", self.work.switch("native")), reference)
+        self.compare(
+            "native", self.run("native", "migrated", self.work.switch("native")), reference
+        )
         if self.work.has_cpu_switch:
             cpu = self.run("native", "migrated", self.work.cpu)
             same = cpu.ok and self.losses(cpu) == self.losses(reference)
             verdict.cells["cpu"] = "equal" if same else "differs"
-            verdict.check(same, f"migrated copy on CPU: losses {self.losses(cpu)[-3:]}, before {self.losses(reference)[-3:]}")
+            verdict.check(
+                same,
+                f"migrated copy on CPU: losses {self.losses(cpu)[-3:]}, before {self.losses(reference)[-3:]}",
+            )
 
     def migrate(self, root: Path) -> Run:
         """Runs ``hpushim migrate`` on a copy."""
-        result = running.hpushim("migrate", "--allow-dirty", str(root), cwd=root, python=self.place.python)
+        result = running.hpushim(
+            "migrate", "--allow-dirty", str(root), cwd=root, python=self.place.python
+        )
         with (self.home / "migrate.log").open("a") as log:
             log.write(f"$ {result.command}\n{result.output}\n")
         return result
@@ -242,14 +292,29 @@ class Trial:
         """Undoes the migration in a second copy and compares every byte."""
         other = self.home / "undone"
         shutil.copytree(root, other, symlinks=True)
-        undone = running.hpushim("migrate", "--undo", str(other), cwd=other, python=self.place.python)
+        undone = running.hpushim(
+            "migrate", "--undo", str(other), cwd=other, python=self.place.python
+        )
         now = running.snapshot(other)
         differs = [name for name in before if name not in now or now[name][0] != before[name][0]]
-        self.verdict.check(undone.rc == 0 and not differs, f"--undo (exit code {undone.rc}) left {differs[:5]}: {undone.tail(2)}")
+        self.verdict.check(
+            undone.rc == 0 and not differs,
+            f"--undo (exit code {undone.rc}) left {differs[:5]}: {undone.tail(2)}",
+        )
         shutil.rmtree(other)
 
 
-COLUMNS = ("loss", "shim", "shim on hpu", "shim marks", "files", "native", "native on hpu", "native marks", "cpu")
+COLUMNS = (
+    "loss",
+    "shim",
+    "shim on hpu",
+    "shim marks",
+    "files",
+    "native",
+    "native on hpu",
+    "native marks",
+    "cpu",
+)
 
 
 def table(verdicts: list[Verdict]) -> str:
@@ -258,26 +323,38 @@ def table(verdicts: list[Verdict]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for verdict in verdicts:
         cells = [verdict.cells.get(column, "–") for column in COLUMNS]
-        lines.append("| " + " | ".join([verdict.name, *cells, "ok" if not verdict.wrong else "FAILED"]) + " |")
+        lines.append(
+            "| "
+            + " | ".join([verdict.name, *cells, "ok" if not verdict.wrong else "FAILED"])
+            + " |"
+        )
     return "\n".join(lines)
 
 
 def main() -> int:
     """Runs the chosen workloads; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="workloads, as regular expressions; default: all")
     parser.add_argument("--out", type=Path, default=Path(".demo/real"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", choices=["shim", "native"], default="")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    chosen = [w for w in workloads() if not options.names or any(re.fullmatch(n, w.name) for n in options.names)]
+    chosen = [
+        w
+        for w in workloads()
+        if not options.names or any(re.fullmatch(n, w.name) for n in options.names)
+    ]
     if options.list:
         print("\n".join(f"{w.name:32} {w.repo}" for w in chosen))
         return 0
     place = Place.from_environment()
     if place is None or not chosen:
-        print("nothing to check: set HPUSHIM_CORPORA and HPUSHIM_CORPORA_DATA, and name workloads that exist (--list)")
+        print(
+            "nothing to check: set HPUSHIM_CORPORA and HPUSHIM_CORPORA_DATA, and name workloads that exist (--list)"
+        )
         return 2
     out = options.out.resolve()
 
@@ -295,7 +372,9 @@ def main() -> int:
         verdicts = list(pool.map(prove, chosen))
     text = table(verdicts)
     (out / "table.md").write_text(text + "\n")
-    print(f"\n{text}\n\nThe HPU of every figure is emulated. Columns shim, native: relative difference to the CPU's loss.")
+    print(
+        f"\n{text}\n\nThe HPU of every figure is emulated. Columns shim, native: relative difference to the CPU's loss."
+    )
     return 1 if any(verdict.wrong for verdict in verdicts) else 0
 
 

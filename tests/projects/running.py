@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -69,16 +70,29 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return env
 
 
-def prefix(way: Way, ledger: Path | None, python: str = sys.executable) -> list[str]:
+def prefix(way: Way, python: str = sys.executable) -> list[str]:
     """The words that stand before ``script.py args…`` to run it in this way."""
+    return [python, "-m", "hpushim", "run"] if way == "shim" else [python]
+
+
+@functools.cache
+def _emulated(python: str) -> tuple[tuple[str, str], ...]:
+    """The variables that make the emulated HPU the device of a plain python, without the shim."""
+    code = "import json; from hpushim import emulator; print(json.dumps(emulator.environment()))"
+    words = [python, "-c", code]
+    env = environment({"HPUSHIM": "off"})
+    said = subprocess.run(words, env=env, check=True, capture_output=True, text=True).stdout
+    return tuple(json.loads(said).items())
+
+
+def variables(way: Way, books: Path | None, python: str = sys.executable) -> dict[str, str]:
+    """The environment that goes with this way: who provides the device, where the ledger goes."""
     if way == "plain":
-        return [python]
-    words = [python, "-m", "hpushim", "run", "--emulate"]
-    if way == "native":
-        words.append("--native")
-    if ledger is not None:
-        words += ["--ledger", str(ledger)]
-    return words
+        return {}
+    env = {"HPUSHIM": "emulate"} if way == "shim" else {**dict(_emulated(python)), "HPUSHIM": "off"}
+    if books is not None:
+        env["HPUSHIM_LEDGER"] = str(books)
+    return env
 
 
 def run(
@@ -92,8 +106,10 @@ def run(
     """Runs ``python script.py args…`` in this way, in ``cwd``; the ledger goes to ``books``."""
     if books is not None:
         forget(books)
-    command = [*prefix(way, books, python), *words]
-    return execute(command, cwd, books, env)
+    ours, theirs = variables(way, books, python), dict(env or {})
+    paths = [both["PYTHONPATH"] for both in (ours, theirs) if "PYTHONPATH" in both]
+    both = {**ours, **theirs, "PYTHONPATH": os.pathsep.join(paths)}
+    return execute([*prefix(way, python), *words], cwd, books, both)
 
 
 def execute(
@@ -177,14 +193,20 @@ def snapshot(root: Path) -> dict[str, tuple[bytes, int]]:
 def git_init(root: Path) -> None:
     """Makes the folder a repository of its own, everything committed."""
     git = ["git", "-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
-    for words in (["init", "-q"], ["add", "-A", "-f"], ["commit", "-q", "--no-verify", "-m", "as it was"]):
+    for words in (
+        ["init", "-q"],
+        ["add", "-A", "-f"],
+        ["commit", "-q", "--no-verify", "-m", "as it was"],
+    ):
         subprocess.run([*git, *words], cwd=root, check=True, stdin=subprocess.DEVNULL)
 
 
 def git_diff(root: Path) -> str:
     """The size of the changes since git_init, as git says it."""
     words = ["git", "diff", "--shortstat"]
-    return subprocess.run(words, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        words, cwd=root, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def fresh_copy(source: Path, target: Path, leave_out: Iterable[str] = ()) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import socket
 import sys
@@ -58,6 +59,47 @@ def test_undo_restores_every_byte_and_untouched_files_keep_their_time(tmp_path: 
     }
 
 
+def _train(copy: Path, way: running.Way, *options: str) -> dict[str, Any]:
+    metrics = copy / "metrics.json"
+    metrics.unlink(missing_ok=True)
+    words = ["train.py", "--config", "config/verses.yaml", "--metrics", str(metrics), *options]
+    result = running.run(way, words, copy)
+    assert result.ok, result.tail(40)
+    found: dict[str, Any] = json.loads(metrics.read_text())
+    return found
+
+
+@needs_emulator
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_resumed_run_ends_as_the_unbroken_one(tmp_path: Path, dtype: str) -> None:
+    copy = running.fresh_copy(BEFORE, tmp_path / "char_gpt")
+    # the learning rate follows max_iters, and a resumed run draws its own epoch: keep both out of it
+    same = ["--dtype", dtype, "--min_lr", "1e-3", "--warmup_iters", "0", "--log_interval", "1"]
+    _train(copy, "shim", *same, "--max_iters", "4", "--eval_interval", "4")
+    resumed = _train(copy, "shim", *same, "--max_iters", "5", "--resume", "out/last.pt")
+    assert resumed["iterations"] == 1
+    assert resumed["device"].startswith("hpu")
+    on_cpu = _train(
+        copy, "plain", *same, "--max_iters", "5", "--resume", "out/last.pt", "--device", "cpu"
+    )
+    assert resumed["losses"][0] == pytest.approx(
+        on_cpu["losses"][0], rel=0.05 if dtype == "float16" else 1e-4
+    )
+
+
+@needs_emulator
+@pytest.mark.slow
+def test_checkpoint_of_the_shim_is_sampled_on_hpu_and_on_cpu(tmp_path: Path) -> None:
+    copy = running.fresh_copy(BEFORE, tmp_path / "char_gpt")
+    _train(copy, "shim", "--dtype", "float32", "--max_iters", "4")
+    words = ["sample.py", "out/last.pt", "--tokens", "20", "--prompt", "The harbour"]
+    for way, options in (("shim", []), ("plain", ["--no-cuda"])):
+        result = running.run(way, [*words, *options], copy)
+        assert result.ok, result.tail(40)
+        assert "The harbour" in result.output
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -69,11 +111,13 @@ def _two_processes(copy: Path, way: running.Way, device: str, out: Path) -> list
 
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     launcher += ["--master-addr", "127.0.0.1", "--master-port", str(_free_port())]
-    shim = [] if way == "plain" else ["-m", *running.prefix(way, None)[2:]]
+    shim = [] if way == "plain" else ["-m", *running.prefix(way)[2:]]
     options = ["--config", "config/verses.yaml", "--max_iters", "6", "--eval_interval", "6"]
     options += ["--dtype", "float32", "--device", device, "--out_dir", str(out)]
     result = running.execute(
-        [*launcher, *shim, "ranks.py", str(out), *options], copy, env={"HPUSHIM_DEVICES": "2"}
+        [*launcher, *shim, "ranks.py", str(out), *options],
+        copy,
+        env={**running.variables(way, None), "HPUSHIM_DEVICES": "2"},
     )
     assert result.ok, result.tail(40)
     assert "2 processes" in result.output

@@ -12,7 +12,10 @@ PLACE = real.Place.from_environment()
 WORKLOADS = real.workloads()
 
 
-@pytest.mark.skipif(PLACE is None, reason="HPUSHIM_CORPORA and HPUSHIM_CORPORA_DATA do not say where repositories are")
+@pytest.mark.skipif(
+    PLACE is None,
+    reason="HPUSHIM_CORPORA and HPUSHIM_CORPORA_DATA do not say where repositories are",
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: work.name)
 def test_trains_as_on_cpu(work: real.Workload, tmp_path: Path) -> None:
