@@ -1,0 +1,47 @@
+"""``torch.cuda`` graphs: refused with the way that Gaudi has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.shim import log
+from hpushim.shim.patch import ERROR, EXACT, WARN, patch
+
+Original = Callable[..., Any]
+
+_ADVICE = (
+    "use torch.compile(backend='hpu_backend'), or HPU graphs (torch.hpu.HPUGraph) in lazy mode"
+)
+
+
+@patch("torch.cuda.graphs:CUDAGraph.__new__", row="torch.cuda.CUDAGraph", level=ERROR)
+@patch("torch.cuda.graphs:graph.__init__", row="torch.cuda.graph", level=ERROR)
+@patch("torch.cuda.graphs:graph_pool_handle", row="torch.cuda.graph_pool_handle", level=ERROR)
+def no_cuda_graph(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """Refused: a recorded CUDA graph cannot be replayed on HPU."""
+    log.refuse("HPU416", "CUDA graphs do not exist on HPU", _ADVICE)
+
+
+@patch(
+    "torch.cuda.graphs:make_graphed_callables",
+    row="torch.cuda.make_graphed_callables",
+    level=WARN,
+    code="HPU416",
+    note="the callables are returned as they are, without a graph; use torch.compile(backend='hpu_backend') for speed",
+)
+def make_graphed_callables(
+    original: Original, callables: Any, sample_args: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """The callables themselves: the same numbers, without the graph's speed."""
+    return callables
+
+
+@patch(
+    "torch.cuda.graphs:is_current_stream_capturing",
+    row="torch.cuda.is_current_stream_capturing",
+    level=EXACT,
+)
+def is_current_stream_capturing(original: Original) -> bool:
+    """False: nothing is ever captured."""
+    return False

@@ -1,0 +1,120 @@
+"""The typed tensors of old code: ``torch.cuda.FloatTensor`` and its siblings, called, compared, set as default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.shim import devices, log
+from hpushim.shim.patch import APPROXIMATE, EXACT, patch
+
+Original = Callable[..., Any]
+
+_NAMES = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}
+_PREFIX = "torch.cuda."
+
+
+class _TypedTensor(type):
+    """Class of the stand-ins: an instance is any tensor on HPU of the stand-in's dtype."""
+
+    dtype: Any
+    is_cuda = True
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        import torch
+
+        return (
+            isinstance(instance, torch.Tensor)
+            and devices.is_hpu(instance.device)
+            and instance.dtype is cls.dtype
+        )
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        kwargs.pop("device", None)
+        # torch's own constructor of that type knows every form: sizes, sequences, arrays, nothing.
+        return getattr(torch, cls.__name__)(*args, **kwargs).to(devices.INDEXED)
+
+    def __repr__(cls) -> str:
+        return f"<class '{_PREFIX}{cls.__name__}'>"
+
+
+def _stand_in(name: str) -> Callable[[Any], Any]:
+    def replacement(current: Any) -> Any:
+        import torch
+
+        return _TypedTensor(
+            name, (), {"dtype": getattr(torch, _NAMES[name]), "__module__": "torch.cuda"}
+        )
+
+    return replacement
+
+
+for _name in _NAMES:
+    _replacement = _stand_in(_name)
+    _replacement.__module__ = __name__
+    patch(f"torch.cuda:{_name}", how="value", level=EXACT)(_replacement)
+
+
+def _dtype_of(kind: Any) -> Any:
+    """The dtype of a CUDA tensor type given as a class or as text; None for anything else."""
+    if isinstance(kind, _TypedTensor):
+        return kind.dtype
+    name = (
+        kind
+        if isinstance(kind, str)
+        else f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
+    )
+    if not name.startswith(_PREFIX) or name[len(_PREFIX) :] not in _NAMES:
+        return None
+    import torch
+
+    return getattr(torch, _NAMES[name[len(_PREFIX) :]])
+
+
+@patch("torch:Tensor.type", how="method", level=APPROXIMATE)
+def tensor_type(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """``x.type(torch.cuda.FloatTensor)`` moves and casts; ``x.type()`` answers with CUDA's name."""
+    wanted = args[0] if args else kwargs.get("dtype")
+    if wanted is None:
+        return str(original(self)).replace("torch.hpu.", _PREFIX)
+    dtype = _dtype_of(wanted)
+    if dtype is None:
+        return original(self, *args, **kwargs)
+    non_blocking = bool(args[1] if len(args) > 1 else kwargs.get("non_blocking", False))
+    return self.to(devices.INDEXED, dtype, non_blocking=non_blocking)
+
+
+@patch("torch.nn:Module.type", how="method", level=EXACT)
+def module_type(original: Original, self: Any, dst_type: Any) -> Any:
+    """``model.type(torch.cuda.FloatTensor)`` moves and casts every parameter."""
+    dtype = _dtype_of(dst_type)
+    if dtype is None:
+        return original(self, dst_type)
+    return self._apply(lambda tensor: tensor.to(devices.INDEXED, dtype))
+
+
+@patch("torch:set_default_tensor_type", level=EXACT)
+def set_default_tensor_type(original: Original, t: Any) -> None:
+    """A CUDA type sets the default dtype and makes HPU the default device; any other type takes HPU back."""
+    import torch
+
+    dtype = _dtype_of(t)
+    if dtype is None:
+        original(t)
+        return
+    torch.set_default_dtype(dtype)
+    torch.set_default_device(devices.DEVICE)
+    log.note("HPU115", "set_default_tensor_type(torch.cuda…) sets the default device to hpu")
