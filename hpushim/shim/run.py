@@ -36,14 +36,18 @@ def run(
     ledger: str | None = None,
     devices: int | None = None,
     show_rewrites: bool = False,
+    native: bool = False,
 ) -> NoReturn:
     """Runs ``target``, a file or with ``module`` a module's name, as ``__main__``; ends as the script ends.
 
-    ``mode`` is ``eager``, ``compile`` or ``lazy``; ``ledger`` the file for the books of the run. Raises SystemExit with the
+    With ``native`` the program is taken for HPU code: nothing is patched or rewritten, and only where there is no
+    Gaudi the HPU is emulated. ``mode`` is ``eager``, ``compile`` or ``lazy``; ``ledger`` the file for the books of the run. Raises SystemExit with the
     script's status (1 after an uncaught exception, whose traceback is printed by ``sys.excepthook``), and
     HpushimError when the target or the environment cannot be used.
     """
     prepare(gaudi=gaudi, mode=mode, ledger=ledger, devices=devices, show_rewrites=show_rewrites)
+    if native:
+        _without_shim()
     if module:
         main, code = _module(target)
         sys.argv = [str(main.__file__), *args]
@@ -108,6 +112,14 @@ def _cuda_build() -> bool:
     version = Path(spec.origin).with_name("version.py")
     text = version.read_text(encoding="utf-8") if version.is_file() else ""
     return re.search(r"^cuda\b[^=\n]*=\s*['\"]", text, re.MULTILINE) is not None
+
+
+def _without_shim() -> None:
+    """Turns the shim off for this process and its children; the emulated HPU, if it is one, stays."""
+    emulated = os.environ["HPUSHIM"] == "emulate"
+    os.environ["HPUSHIM"] = "off"
+    if emulated:
+        detect.emulate()
 
 
 def _start_shim() -> None:
@@ -176,6 +188,8 @@ def _module(name: str) -> tuple[ModuleType, CodeType]:
 
 
 def _rewrite_below(root: Path) -> None:
+    if detect.mode() == "off":
+        return
     os.environ[loading.ROOT_VARIABLE] = str(root)
     loading.install(root)
 

@@ -1,0 +1,69 @@
+"""``hpushim run``: a CUDA script on HPU, unedited; or a migrated one on the emulated HPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from hpushim.model import Generation
+
+
+@click.command(
+    "run",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
+@click.option(
+    "--native",
+    is_flag=True,
+    help="The program is HPU code already: patch nothing, only emulate where there is no Gaudi.",
+)
+@click.option("--target", "gaudi", type=click.Choice(get_args(Generation)), help="What to emulate.")
+@click.option("--mode", type=click.Choice(["eager", "compile", "lazy"]), help="Execution mode.")
+@click.option(
+    "--devices", type=click.IntRange(1), help="Emulated cards that launchers see (default 1)."
+)
+@click.option(
+    "--ledger", type=click.Path(dir_okay=False), help="Write the books of the run as JSON."
+)
+@click.option(
+    "--show-rewrites", is_flag=True, help="Show the device comparisons rewritten at load time."
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT] [ARGS]...")
+def command(
+    module: str | None,
+    native: bool,
+    gaudi: str | None,
+    mode: str | None,
+    devices: int | None,
+    ledger: str | None,
+    show_rewrites: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Run SCRIPT, or a module with -m, with its CUDA calls landing on HPU.
+
+    Without a Gaudi the HPU is emulated on host memory. Options of hpushim stand before SCRIPT; everything
+    after it is the script's. Ends with the script's own exit code.
+    """
+    from hpushim.shim.run import run
+
+    if module is None and not words:
+        raise click.UsageError(
+            "name a script, such as `hpushim run train.py`, or a module with -m; expected what python itself takes"
+        )
+    target, args = (module, words) if module is not None else (words[0], words[1:])
+    if module is None and not Path(target).exists():
+        raise click.UsageError(f"{target}: no such script; expected a Python file, check the path")
+    run(
+        target,
+        args,
+        module=module is not None,
+        gaudi=gaudi,
+        mode=mode,
+        ledger=ledger,
+        devices=devices,
+        show_rewrites=show_rewrites,
+        native=native,
+    )
