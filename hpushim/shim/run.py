@@ -159,7 +159,11 @@ def main_module(file: str, *, spawned: bool = False) -> ModuleType:
 
 def code_of(file: str) -> CodeType:
     """The script's code, rewritten. Raises SyntaxError as Python would."""
-    return loading.compiled(file, Path(file).read_bytes())
+    data = Path(file).read_bytes()
+    if detect.mode() == "off":
+        code: CodeType = compile(data, file, "exec", dont_inherit=True)
+        return code
+    return loading.compiled(file, data)
 
 
 def _module(name: str) -> tuple[ModuleType, CodeType]:
