@@ -84,3 +84,9 @@ class Document(Text):
         from hpushim.engine import requirements
 
         return requirements.requirements(self.text) if self.kind == "requirements" else ()
+
+    def unproven(self, after: bytes) -> str | None:
+        """Why ``after`` cannot stand in for this text; None when it is as well-formed as before."""
+        from hpushim.engine import wellformed
+
+        return wellformed.unproven(self.kind, self.data, after)

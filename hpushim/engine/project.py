@@ -15,27 +15,28 @@ only for changed files. ``Finding.applied`` says that its fix is in ``after``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.model import Report, Target
+from hpushim.engine import journal, pool
+from hpushim.engine.diagnostics import diagnostic
+from hpushim.engine.discover import File, Found, Passed, discover, left_out, project_root
+from hpushim.engine.run import Context, Unparsable, examine, interesting, wanted_kinds
+from hpushim.engine.source import Source, Unreadable, decode, rewritten
+from hpushim.engine.text import Project
+from hpushim.errors import HpushimError
+from hpushim.model import Edit, FileResult, Finding, Report, Target
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
 
 #: Called after each file with how many are done, how many there are, and the path.
 Progress = Callable[[int, int, str], None]
-
-
-class Undone(msgspec.Struct, frozen=True):
-    """What :func:`undo` did: paths restored, and paths refused with the reason."""
-
-    run: str
-    restored: tuple[str, ...]
-    refused: tuple[tuple[str, str], ...] = ()
 
 
 def analyse(
@@ -55,7 +56,8 @@ def analyse(
     patterns. ``matrix`` defaults to the shipped one. ``jobs`` caps the processes; None decides by the
     amount of work. Raises :class:`~hpushim.errors.HpushimError` for a path that does not exist.
     """
-    raise NotImplementedError
+    run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=False)
+    return run.report(run.results(_analysed, jobs, progress))
 
 
 def migrate(
@@ -78,13 +80,232 @@ def migrate(
     :class:`~hpushim.errors.HpushimError`, before anything is written, when a file to be changed has
     uncommitted changes and ``allow_dirty`` is not given.
     """
-    raise NotImplementedError
+    run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=unsafe)
+    results = run.results(_migrated, jobs, progress)
+    if write:
+        results = run.written(results, allow_dirty=allow_dirty)
+    return run.report(results)
 
 
-def undo(path: Path, *, force: bool = False) -> Undone:
+def undo(path: Path, *, force: bool = False) -> journal.Restored:
     """Puts back every file at or under ``path`` that the last :func:`migrate` changed: bytes, mode, mtime.
 
-    A file that was changed since is refused unless ``force``. Raises
-    :class:`~hpushim.errors.HpushimError` when there is nothing to undo.
+    A file that was changed since is refused unless ``force``. The result's ``run`` is empty when there
+    is nothing to undo. Several runs are put back one by one, the newest first.
     """
-    raise NotImplementedError
+    return journal.undo(path, force=force)
+
+
+class _Run:
+    """One call of :func:`analyse` or :func:`migrate`."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        target: Target,
+        matrix: Matrix | None,
+        select: Sequence[str],
+        ignore: Sequence[str],
+        exclude: Sequence[str],
+        *,
+        unsafe: bool,
+    ) -> None:
+        if matrix is None:
+            from hpushim.matrix import load
+
+            matrix = load()
+        paths = paths or (Path(),)
+        self.root = project_root(paths)
+        self.found: Found = discover(paths, self.root, wanted_kinds(), exclude)
+        #: The bytes of the files that a rule may want, why a file has none, None for the others.
+        self._data: list[bytes | str | None] = []
+        methods: set[bytes] = set()
+        for file in self.found.files:
+            data = _read(file.path)
+            if isinstance(data, bytes) and file.kind == "python":
+                methods.update(_METHOD.findall(data))
+            wanted = isinstance(data, str) or interesting(data, file.kind, file.shown)
+            self._data.append(data if wanted else None)
+        self.context = Context(
+            target=target,
+            matrix=matrix,
+            project=Project(
+                frozenset(name.decode("utf-8", "replace") for name in methods),
+                modules(self.root, self.found.files),
+            ),
+            select=tuple(select),
+            ignore=tuple(ignore),
+            unsafe=unsafe,
+        )
+
+    def results(
+        self,
+        judge: Callable[[File, Source, Context], FileResult],
+        jobs: int | None,
+        progress: Progress | None,
+    ) -> list[FileResult]:
+        """One result per file; only files with a marker are decoded and parsed."""
+        done: dict[int, FileResult] = {}
+        work: list[tuple[int, File, bytes]] = []
+        for index, file in enumerate(self.found.files):
+            data = self._data[index]
+            if isinstance(data, str):
+                done[index] = _failed(file, data, "HPU002")
+            elif data is None:
+                done[index] = FileResult(file.shown, "unchanged")
+            else:
+                work.append((index, file, data))
+        total = len(self.found.files)
+        count = len(done)
+        sizes = [len(data) for _, _, data in work]
+        one = partial(_one, judge=judge, context=self.context)
+        for number, result in pool.each(one, work, sizes, jobs):
+            index, file, _ = work[number]
+            done[index] = result
+            count += 1
+            if progress is not None:
+                progress(count, total, file.shown)
+        return [*(done[i] for i in range(total)), *map(_passed, self.found.passed)]
+
+    def written(self, results: list[FileResult], *, allow_dirty: bool) -> list[FileResult]:
+        """Writes what changed; a file that could not be written is failed."""
+        paths = {file.shown: file.path for file in self.found.files}
+        changes = [
+            journal.Change(paths[result.path], result.before, result.after)
+            for result in results
+            if result.before is not None and result.after is not None
+        ]
+        if not allow_dirty:
+            _refuse_dirty(self.root, [change.path for change in changes])
+        failed = journal.write(self.root, changes)
+        return [_unwritten(r, failed.get(paths[r.path])) if r.after else r for r in results]
+
+    def report(self, results: Iterable[FileResult]) -> Report:
+        """The results in path order."""
+        from hpushim import __version__
+
+        return Report(
+            tool=f"hpushim {__version__}",
+            target=self.context.target,
+            files=tuple(sorted(results, key=lambda result: result.path)),
+            root=str(self.root),
+        )
+
+
+def _read(path: Path) -> bytes | str:
+    """The bytes, or why there are none."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _one(
+    item: tuple[int, File, bytes],
+    *,
+    judge: Callable[[File, Source, Context], FileResult],
+    context: Context,
+) -> FileResult:
+    _, file, data = item
+    why = left_out(file, data)
+    if why is not None:
+        return _passed(Passed(file.shown, why))
+    try:
+        source = decode(data, python=file.kind == "python")
+        return judge(file, source, context)
+    except Unreadable as error:
+        return _failed(file, str(error), "HPU002")
+    except Unparsable as error:
+        return FileResult(file.shown, "failed", error.finding.message, (error.finding,))
+    except Exception as error:
+        why = (
+            f"internal error ({error.__class__.__name__}: {error}); left as it is; please report it"
+        )
+        return _failed(file, why, "HPU004")
+
+
+def _analysed(file: File, source: Source, context: Context) -> FileResult:
+    found = examine(source.text, file.kind, file.shown, context)
+    return FileResult(file.shown, "unchanged", findings=found.findings)
+
+
+def _migrated(file: File, source: Source, context: Context) -> FileResult:
+    from hpushim.engine.settle import settle
+
+    settled = settle(source.text, file.kind, file.shown, context)
+    current = source
+    for edits in settled.steps:
+        current = _stepped(current, edits, python=file.kind == "python")
+    if current.data == source.data:
+        return FileResult(file.shown, "unchanged", findings=settled.findings)
+    return FileResult(
+        file.shown,
+        "changed",
+        findings=settled.findings,
+        before=source.data,
+        after=current.data,
+    )
+
+
+def _stepped(source: Source, edits: tuple[Edit, ...], *, python: bool) -> Source:
+    data = rewritten(source, edits)
+    after = decode(data, python=python)
+    if (after.encoding, after.bom) != (source.encoding, source.bom):
+        raise Unreadable(f"the rewrite would turn it from {source.encoding} into {after.encoding}")
+    return after
+
+
+def _failed(file: File, why: str, code: str) -> FileResult:
+    finding: Finding = diagnostic(code, f"`{file.shown}` {why}")
+    return FileResult(file.shown, "failed", why, (finding,))
+
+
+def _passed(item: Passed) -> FileResult:
+    code = "HPU002" if item.failed else "HPU003"
+    finding = diagnostic(code, f"`{item.shown}` is left out: {item.reason}")
+    return FileResult(item.shown, "failed" if item.failed else "skipped", item.reason, (finding,))
+
+
+def _unwritten(result: FileResult, why: str | None) -> FileResult:
+    if why is None:
+        return result
+    findings = tuple(msgspec.structs.replace(f, applied=False) for f in result.findings)
+    return FileResult(result.path, "failed", why, findings)
+
+
+def _refuse_dirty(root: Path, paths: list[Path]) -> None:
+    from hpushim.engine.git import uncommitted
+
+    dirty = uncommitted(paths)
+    if not dirty:
+        return
+    shown = [str(p.relative_to(root) if p.is_relative_to(root) else p) for p in dirty]
+    more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+    raise HpushimError(
+        f"files to be rewritten have uncommitted changes: {', '.join(shown[:5])}{more}; "
+        "commit or stash them, or use --allow-dirty; nothing was changed"
+    )
+
+
+# -- what is known about the project before its files are read one by one -----------------------
+
+#: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
+_METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+
+
+def modules(root: Path, files: Sequence[File]) -> frozenset[str]:
+    """The names under which the project's own modules and packages can be imported."""
+    found: set[str] = set()
+    packages = {file.path.parent for file in files if file.path.name == "__init__.py"}
+    for file in files:
+        if file.kind != "python":
+            continue
+        folder = file.path.parent
+        if folder not in packages and file.path.stem.isidentifier():
+            found.add(file.path.stem)
+        for inner in (folder, *folder.parents):
+            if inner == root or root not in inner.parents:
+                break
+            if inner.parent not in packages and inner.name.isidentifier():
+                found.add(inner.name)
+    return frozenset(found)

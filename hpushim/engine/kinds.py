@@ -1,0 +1,60 @@
+"""What kind of file a path is, by its name and, without a telling name, by its first line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from hpushim.engine.document import Kind
+
+_BY_SUFFIX: dict[str, Kind] = {
+    ".py": "python",
+    ".pyw": "python",
+    ".ipynb": "notebook",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".json": "json",
+    ".jsonc": "json",
+    ".toml": "toml",
+    ".ini": "ini",
+    ".cfg": "ini",
+    ".sh": "shell",
+    ".bash": "shell",
+    ".zsh": "shell",
+    ".ksh": "shell",
+    ".slurm": "shell",
+    ".sbatch": "shell",
+    ".pbs": "shell",
+    ".dockerfile": "dockerfile",
+    ".mk": "makefile",
+    ".md": "markdown",
+}
+_DOCKERFILE = re.compile(r"(?:docker|container)file(?:[.\-_].*)?$", re.IGNORECASE)
+_REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements?|constraints?)(?:[-_.].*)?\.(?:txt|in)$")
+_MAKEFILE = re.compile(r"(?:GNUm|[mM])akefile$")
+_SHEBANG = re.compile(rb"#!.*?\b(?:(python)|((?:ba|z|k|da)?sh)\b)")
+
+
+def by_name(path: PurePath) -> Kind | None:
+    """The kind that the name tells, None when it tells nothing."""
+    name = path.name
+    suffix = path.suffix.lower()
+    if suffix in (".txt", ".in"):
+        if _REQUIREMENTS.match(name.lower()) or path.parent.name.lower() == "requirements":
+            return "requirements"
+        return None
+    if suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[suffix]
+    if _DOCKERFILE.match(name):
+        return "dockerfile"
+    if _MAKEFILE.match(name):
+        return "makefile"
+    return None
+
+
+def by_first_line(head: bytes) -> Kind | None:
+    """The kind that a ``#!`` line tells."""
+    found = _SHEBANG.match(head)
+    if not found:
+        return None
+    return "python" if found.group(1) else "shell"

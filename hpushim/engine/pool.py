@@ -1,0 +1,90 @@
+"""Many files at once, in processes only when that is quicker."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: Bytes of files to parse that are worth a second process; starting one costs about as much time.
+_WORTH = 1_500_000
+
+
+def each(
+    work: Callable[[T], R], items: Sequence[T], sizes: Sequence[int], jobs: int | None = None
+) -> Iterator[tuple[int, R]]:
+    """``work`` of every item, with the item's index, in no particular order.
+
+    ``sizes`` are bytes of text to be parsed; ``jobs`` caps the processes.
+    """
+    workers = _workers(sum(sizes), len(items), jobs)
+    if workers < 2:
+        for index, item in enumerate(items):
+            yield index, work(item)
+        return
+    yield from _in_processes(work, items, sizes, workers)
+
+
+def _workers(total: int, count: int, jobs: int | None) -> int:
+    # A forked child starts with everything loaded; a spawned one loads it all again, which eats the gain.
+    if sys.platform != "linux":
+        return 1
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(jobs or cores, cores, count, total // _WORTH + 1))
+
+
+_work: Callable[[Any], Any] | None = None
+
+
+def _call(chunk: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    assert _work is not None
+    return [(index, _work(item)) for index, item in chunk]
+
+
+def _in_processes(
+    work: Callable[[T], R], items: Sequence[T], sizes: Sequence[int], workers: int
+) -> Iterator[tuple[int, R]]:
+    global _work
+    _work = work  # inherited by the forked children, so that it need not be pickled
+    done: set[int] = set()
+    try:
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
+            waiting = {pool.submit(_call, chunk) for chunk in _chunks(items, sizes, workers)}
+            while waiting:
+                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    for index, result in future.result():
+                        done.add(index)
+                        yield index, result
+    except BrokenProcessPool:
+        # A child was killed (memory, most likely): what is left is done here, one by one.
+        for index, item in enumerate(items):
+            if index not in done:
+                yield index, work(item)
+    finally:
+        _work = None
+
+
+def _chunks(
+    items: Sequence[T], sizes: Sequence[int], workers: int
+) -> Iterator[list[tuple[int, T]]]:
+    """The largest first, small ones in bunches."""
+    order = sorted(range(len(items)), key=lambda index: -sizes[index])
+    limit = max(sum(sizes) // (workers * 16), 1)
+    chunk: list[tuple[int, T]] = []
+    weight = 0
+    for index in order:
+        chunk.append((index, items[index]))
+        weight += sizes[index] + 1
+        if weight >= limit:
+            yield chunk
+            chunk, weight = [], 0
+    if chunk:
+        yield chunk

@@ -1,0 +1,146 @@
+"""``# hpushim: ignore[HPU102]`` on a line, ``# hpushim: ignore-file[HPU102]`` above the first statement.
+
+Codes are given in full and separated by commas; an ``ignore`` without codes is not accepted. A
+directive that silences nothing is a finding of its own.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hpushim.engine.diagnostics import diagnostic
+from hpushim.engine.text import LINE_END, Text
+from hpushim.model import Edit, Finding, Fix, Span
+
+_DIRECTIVE = re.compile(rb"#[ \t]*hpushim:[ \t]*([-\w]+)[ \t]*(?:\[([^\]\r\n]*)\])?")
+_CODE = re.compile(r"HPU\d{3}$")
+
+
+@dataclass(slots=True)
+class _Directive:
+    span: Span
+    line: int
+    whole_file: bool
+    codes: tuple[str, ...]
+    wrong: str | None
+    used: set[str] = field(default_factory=set)
+
+
+def suppress(
+    text: Text, findings: list[Finding], judged: Collection[str], *, python: bool
+) -> tuple[list[Finding], frozenset[str]]:
+    """The findings that stay, unused directives among them, and the groups that lost a member.
+
+    ``judged`` are the codes that could have been found in this run: only those can be called unused.
+    """
+    if b"hpushim:" not in text.data:
+        return findings, frozenset()
+    directives = _directives(text, python=python)
+    kept: list[Finding] = []
+    held: set[str] = set()
+    for finding in findings:
+        found = [
+            d
+            for d in directives
+            if finding.code in d.codes
+            and (d.whole_file or finding.line <= d.line <= finding.end_line)
+        ]
+        for directive in found:
+            directive.used.add(finding.code)
+        if not found:
+            kept.append(finding)
+        elif finding.fix is not None and finding.fix.group:
+            held.add(finding.fix.group)
+    for directive in directives:
+        kept += _complaint(text, directive, judged)
+    return kept, frozenset(held)
+
+
+def _complaint(text: Text, directive: _Directive, judged: Collection[str]) -> list[Finding]:
+    start, end = text.position(directive.span.start), text.position(directive.span.end)
+    if directive.wrong is not None:
+        return [diagnostic("HPU007", directive.wrong, directive.span, start, end)]
+    idle = [code for code in directive.codes if code in judged and code not in directive.used]
+    if not idle:
+        return []
+    named = ", ".join(idle)
+    message = f"`{text.text_at(directive.span)}` silences nothing ({named}); take it out"
+    fix = None
+    if len(idle) == len(directive.codes):
+        span = _with_space(text.data, directive.span)
+        fix = Fix("take the directive out", "unsafe", (Edit(span, text.text_at(span), ""),))
+    return [diagnostic("HPU007", message, directive.span, start, end, fix)]
+
+
+def _with_space(data: bytes, span: Span) -> Span:
+    """The directive with the blanks before it, and with its line where nothing else stands on it."""
+    line = max(data.rfind(b"\n", 0, span.start), data.rfind(b"\r", 0, span.start)) + 1
+    start = len(data[: span.start].rstrip(b" \t"))
+    following = LINE_END.match(data, span.end)
+    if start <= line and following:
+        return Span(line, following.end())
+    return Span(max(start, line), span.end)
+
+
+def _directives(text: Text, *, python: bool) -> list[_Directive]:
+    found: list[_Directive] = []
+    comments = _comment_starts(text) if python else None
+    header = _header_end(text)
+    for match in _DIRECTIVE.finditer(text.data):
+        if comments is not None and match.start() not in comments:
+            continue
+        word, listed = match.group(1).decode(), match.group(2)
+        codes = tuple(c.strip().upper() for c in (listed or b"").decode().split(",") if c.strip())
+        span = Span(match.start(), match.end())
+        line = text.position(span.start)[0]
+        whole = word == "ignore-file"
+        wrong = None
+        if word not in ("ignore", "ignore-file"):
+            wrong = f"`hpushim: {word}` is not known; write `ignore[HPU…]` or `ignore-file[HPU…]`"
+        elif not codes:
+            wrong = f"`hpushim: {word}` names no code; write `{word}[HPU102]`"
+        elif any(not _CODE.match(code) for code in codes):
+            bad = next(code for code in codes if not _CODE.match(code))
+            wrong = f"`{bad}` is no code; codes look like HPU102"
+        elif whole and line > header:
+            wrong = "`ignore-file` counts only above the first statement; move it up"
+        found.append(_Directive(span, line, whole, codes if wrong is None else (), wrong))
+    return found
+
+
+def _comment_starts(text: Text) -> set[int]:
+    """Where the comments of a Python text start: the same words inside a string are none."""
+    source = LINE_END.sub(b"\n", text.data).decode()
+    starts: set[int] = set()
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                line = text.line_starts[row - 1]
+                head = token.line[:column] if token.line else ""
+                for match in _DIRECTIVE.finditer(token.string.encode()):
+                    starts.add(line + len(head.encode()) + match.start())
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    return starts
+
+
+def _header_end(text: Text) -> int:
+    """The last line of the comments, blank lines and docstring that the text begins with."""
+    quote: bytes | None = None
+    for number, line in enumerate(LINE_END.split(text.data), start=1):
+        stripped = line.strip()
+        if quote is not None:
+            if quote in stripped:
+                quote = None
+            continue
+        opened = re.match(rb"[rRuU]?(\"\"\"|'''|\"|')", stripped)
+        if opened and stripped.count(opened.group(1)) == 1 and len(opened.group(1)) == 3:
+            quote = opened.group(1)
+        elif stripped and not stripped.startswith((b"#", b"//", b"---")) and not opened:
+            return number - 1
+    return len(text.line_starts)

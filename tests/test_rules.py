@@ -1,0 +1,175 @@
+"""Every rule's page holds: its examples are rewritten as shown, stay put afterwards, and nothing else moves."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import PurePath
+from typing import Any
+
+import pytest
+
+from hpushim.engine import page as pages
+from hpushim.engine.document import Kind
+from hpushim.engine.kinds import by_name
+from hpushim.engine.page import Block, Page
+from hpushim.engine.rule import AnyRule, every_rule
+from hpushim.engine.run import Context, examine, interesting
+from hpushim.engine.settle import Settled, settle
+from hpushim.matrix import load
+from hpushim.model import Finding, Target
+
+KINDS: dict[str, Kind] = {
+    "python": "python",
+    "py": "python",
+    "yaml": "yaml",
+    "json": "json",
+    "jsonc": "json",
+    "toml": "toml",
+    "ini": "ini",
+    "bash": "shell",
+    "sh": "shell",
+    "shell": "shell",
+    "dockerfile": "dockerfile",
+    "makefile": "makefile",
+    "requirements": "requirements",
+    "notebook": "notebook",
+    "markdown": "markdown",
+}
+NAMES: dict[Kind, str] = {
+    "python": "train.py",
+    "notebook": "train.ipynb",
+    "yaml": "config.yaml",
+    "json": "config.json",
+    "toml": "config.toml",
+    "ini": "setup.cfg",
+    "shell": "train.sh",
+    "dockerfile": "Dockerfile",
+    "requirements": "requirements.txt",
+    "makefile": "Makefile",
+    "markdown": "README.md",
+}
+TARGET_OPTIONS = ("gaudi", "stack", "mode", "style")
+
+
+def _pages() -> list[Page]:
+    return [pages.read(path) for path in pages.pages().values()]
+
+
+def _rules_of(page: Page) -> list[AnyRule]:
+    return [rule for rule in every_rule() if pages.stem(rule) == page.path.stem]
+
+
+def _codes(page: Page) -> set[str]:
+    return {code for rule in _rules_of(page) for code in (rule.code, *rule.also)}
+
+
+def _context(block: Block) -> Context:
+    options: dict[str, Any] = {k: v for k, v in block.options.items() if k in TARGET_OPTIONS}
+    return Context(Target(**options), load(), unsafe="unsafe" in block.options)
+
+
+def _kind(block: Block) -> tuple[Kind, str]:
+    """The kind of file that a block stands for, and a path of that kind (``path=`` wins)."""
+    kind = KINDS.get(block.language)
+    path = block.options.get("path", NAMES[kind] if kind else "")
+    kind = kind or by_name(PurePath(path))
+    assert kind is not None, f"line {block.line}: `{block.language}` is no kind of file; add path="
+    return kind, path
+
+
+def _run(block: Block) -> Settled:
+    kind, path = _kind(block)
+    if not interesting(block.text.encode(), kind, path):
+        return Settled(block.text, ())
+    return settle(block.text, kind, path, _context(block))
+
+
+def _cases(role: str) -> list[Any]:
+    found: list[Any] = []
+    for page in _pages():
+        for number, block in enumerate(page.blocks):
+            if block.role == role:
+                following = page.blocks[number + 1 : number + 3]
+                found.append(
+                    pytest.param(page, block, following, id=f"{page.path.stem}:{block.line}")
+                )
+    return found
+
+
+def _shown(findings: tuple[Finding, ...]) -> str:
+    return "\n".join(f"{f.line}:{f.column}: {f.code} {f.message}" for f in findings)
+
+
+@pytest.mark.parametrize(("page", "block", "following"), _cases("before"))
+def test_before_becomes_after_and_stays(page: Page, block: Block, following: list[Block]) -> None:
+    after = following[0] if following else None
+    assert after is not None and after.role == "after" and after.language == block.language, (
+        f"{page.path.name}:{block.line}: a `before` block needs an `after` block behind it"
+    )
+    settled = _run(block)
+    assert settled.text == after.text, _shown(settled.findings)
+    assert {f.code for f in settled.findings if f.applied} & _codes(page), (
+        f"none of the page's own codes was applied: {_shown(settled.findings)}"
+    )
+    again = _run(Block(**{**_fields(after), "options": block.options}))
+    assert again.text == after.text, f"second run: {_shown(again.findings)}"
+    if block.language == "python":
+        ast.parse(after.text)
+
+
+@pytest.mark.parametrize(("page", "block", "following"), _cases("same"))
+def test_same_stays_the_same(page: Page, block: Block, following: list[Block]) -> None:
+    settled = _run(block)
+    assert settled.text == block.text, _shown(settled.findings)
+    if block.language == "python":
+        ast.parse(block.text)
+
+
+@pytest.mark.parametrize(("page", "block", "following"), _cases("findings"))
+def test_findings_are_as_shown(page: Page, block: Block, following: list[Block]) -> None:
+    """The findings of the page's own codes, ``line:column: CODE message`` one a line, ``…`` for any text."""
+    place = page.blocks.index(block)
+    subjects = [b for b in page.blocks[:place] if b.role in ("before", "same", "")]
+    assert subjects, f"{page.path.name}:{block.line}: findings of what? put a block before it"
+    subject = subjects[-1]
+    kind, path = _kind(subject)
+    found = examine(subject.text, kind, path, _context(subject)).findings
+    mine = [f for f in found if f.code in _codes(page)]
+    shown = [f"{f.line}:{f.column}: {f.code} {f.message}" for f in mine]
+    expected = [line for line in block.text.splitlines() if line.strip()]
+    assert len(shown) == len(expected), "\n".join(shown)
+    for got, line in zip(shown, expected, strict=True):
+        head, dots, tail = line.partition("…")
+        assert got == line or (dots and got.startswith(head) and got.endswith(tail)), got
+
+
+def _fields(block: Block) -> dict[str, Any]:
+    return {name: getattr(block, name) for name in block.__struct_fields__}
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=p.path.stem) for p in _pages()])
+def test_page_is_whole(page: Page) -> None:
+    assert tuple(page.sections) == pages.SECTIONS
+    empty = [name for name, text in page.sections.items() if not text.strip()]
+    assert not empty, f"sections without text: {empty}"
+    missing = sorted(code for code in _codes(page) if code not in page.text)
+    assert not missing, f"the page does not mention {missing}"
+    known = {"before", "after", "same", "findings", ""}
+    assert {block.role for block in page.blocks} <= known
+    unknown = {b.language for b in page.blocks if b.role in ("before", "after", "same")} - set(
+        KINDS
+    )
+    assert not unknown, f"no kind of file is called {unknown}"
+
+
+def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
+    stems = {pages.stem(rule) for rule in every_rule()}
+    assert stems == set(pages.pages())
+
+
+def test_codes_are_given_once() -> None:
+    seen: dict[str, str] = {}
+    for rule in every_rule():
+        for code in (rule.code, *rule.also):
+            assert code not in seen, f"{code}: {rule.__name__} and {seen[code]}"
+            seen[code] = rule.__name__
