@@ -1,0 +1,117 @@
+"""What the emulated device is: generation, software release, execution mode, and how Gaudi treats dtypes and operators.
+
+Every fact comes from the compatibility matrix; this module only joins them for one target.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal, get_args
+
+from hpushim.errors import EmulatorError
+from hpushim.matrix.operators import Operators
+from hpushim.matrix.schema import Generation
+
+Policy = Literal["observe", "faithful", "strict"]
+DtypeRule = Literal["native", "demoted", "refused"]
+
+_NAMES = {"gaudi1": "GAUDI", "gaudi2": "GAUDI2", "gaudi3": "GAUDI3"}
+_GIB = 1 << 30
+# Dtypes that the device accepts and keeps in a narrower form.
+_NARROWER = {"float64": "float32", "int64": "int32"}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One emulated target. Sizes in bytes; dtypes by torch's names without the module."""
+
+    gaudi: Generation
+    release: str
+    lazy: bool
+    lazy_default: str  #: what an unset PT_HPU_LAZY_MODE means in this release: "0" or "1"
+    policy: Policy
+    memory_bytes: int
+    dtypes: frozenset[str]
+
+    @property
+    def device_name(self) -> str:
+        """What ``torch.hpu.get_device_name()`` answers."""
+        return _NAMES[self.gaudi]
+
+    def dtype(self, name: str) -> tuple[DtypeRule, str]:
+        """How tensors of a dtype live on the device: (rule, dtype that they have there).
+
+        ``("native", same)``, ``("demoted", narrower)``, or ``("refused", "")``.
+        """
+        if name == "int64":
+            # 64 bits wide in eager and compile mode from the second generation on.
+            wide = "int64" in self.dtypes and (not self.lazy or _flag("PT_ENABLE_INT64_SUPPORT"))
+            return ("native", name) if wide else ("demoted", _NARROWER[name])
+        if name in self.dtypes:
+            return "native", name
+        if name in _NARROWER:
+            return "demoted", _NARROWER[name]
+        return "refused", ""
+
+    @cached_property
+    def operators(self) -> Operators:
+        """The matrix's operator table."""
+        from hpushim.matrix import load
+
+        return load().operators
+
+    def falls_back(self, operator: str, dtypes: tuple[str, ...] = ()) -> bool:
+        """Would the device run this overload (``aten::mm``) with arguments of these dtypes on the CPU?"""
+        support = self.operators.support.get(operator)
+        if support == "fallback":
+            return True
+        gate = self.operators.dtypes(operator, self.gaudi)
+        if support != "native" or gate is None or "*" not in gate:
+            return False
+        return any(self.dtype(one)[1] not in gate["*"] for one in dtypes)
+
+    def fails(self, operator: str) -> bool:
+        """Has this overload neither a kernel on the device nor one on the CPU?"""
+        return self.operators.support.get(operator) == "none"
+
+
+def current() -> Profile:
+    """The profile that the environment asks for (HPUSHIM_GAUDI, HPUSHIM_STACK, HPUSHIM_POLICY, PT_HPU_LAZY_MODE)."""
+    names = ("HPUSHIM_GAUDI", "HPUSHIM_STACK", "HPUSHIM_POLICY", "PT_HPU_LAZY_MODE")
+    return _profile(*(os.environ.get(name, "").strip() for name in names))
+
+
+def _flag(name: str) -> bool:
+    return os.environ.get(name, "").strip().lower() in ("1", "true", "yes", "on", "y")
+
+
+@lru_cache(maxsize=8)
+def _profile(gaudi: str, stack: str, policy: str, lazy: str) -> Profile:
+    from hpushim.matrix import load
+
+    matrix = load()
+    chosen = _one_of("HPUSHIM_GAUDI", gaudi or "gaudi2", tuple(matrix.generations))
+    release = matrix.release(stack) if stack else list(matrix.releases.values())[-1]
+    if release is None:
+        raise EmulatorError(
+            f"HPUSHIM_STACK is {stack!r}; expected a release that the matrix knows: {', '.join(matrix.releases)}"
+        )
+    default = "1" if release.default_mode == "lazy" else "0"
+    generation = matrix.generations[chosen]  # type: ignore[index]
+    return Profile(
+        gaudi=chosen,  # type: ignore[arg-type]
+        release=release.stack,
+        lazy=(lazy or default) != "0",
+        lazy_default=default,
+        policy=_one_of("HPUSHIM_POLICY", policy or "observe", get_args(Policy)),  # type: ignore[arg-type]
+        memory_bytes=generation.memory_gb * _GIB,
+        dtypes=frozenset(generation.dtypes),
+    )
+
+
+def _one_of(variable: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise EmulatorError(f"{variable} is {value!r}; expected one of {', '.join(allowed)}")
+    return value

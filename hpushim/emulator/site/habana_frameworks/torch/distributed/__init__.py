@@ -1,0 +1,3 @@
+"""Distributed training on the emulated HPU."""
+
+from __future__ import annotations

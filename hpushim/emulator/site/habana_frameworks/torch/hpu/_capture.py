@@ -1,0 +1,82 @@
+"""Capturing and replaying device work on the emulated HPU.
+
+A capture runs the work once and keeps every operator call with the very tensors it used; a replay runs
+those calls again. So new values in the input tensors reach the outputs, Python side effects do not repeat,
+and the output tensors are the same objects each time, as on the device.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_READS_VALUE = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal")
+
+
+class Call:
+    """One operator call: the function, its arguments, and the outputs that a replay must fill."""
+
+    __slots__ = ("args", "fills", "func", "kwargs")
+
+    def __init__(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        self.func, self.args, self.kwargs = func, args, kwargs
+        self.fills = [] if _writes_or_views(func) else _tensors(result)
+
+    def run(self) -> None:
+        """Run the operator again and put its results into the tensors that the capture produced."""
+        result = self.func(*self.args, **self.kwargs)
+        for kept, fresh in zip(self.fills, _tensors(result), strict=bool(self.fills)):
+            if kept.shape != fresh.shape:
+                raise RuntimeError(
+                    f"HPU graph replay (emulated): {self.func} gave shape {tuple(fresh.shape)}, the capture had "
+                    f"{tuple(kept.shape)}; shapes that depend on data cannot be captured"
+                )
+            kept.copy_(fresh)
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in _pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _writes_or_views(func: Any) -> bool:
+    """True if the operator's result is one of its arguments' storage: re-running it is all that a replay needs."""
+    return any(one.alias_info is not None for one in func._schema.returns)
+
+
+def _is_view(func: Any) -> bool:
+    aliases = [one.alias_info for one in func._schema.returns if one.alias_info is not None]
+    return bool(aliases) and not any(alias.is_write for alias in aliases)
+
+
+class Tape(TorchDispatchMode):
+    """Records operator calls while active; :meth:`replay` runs them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+        self._warned = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        name = func._schema.name
+        if name in _READS_VALUE and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"HPU graph capture (emulated): {name} reads a value on the host; a replay keeps the captured one",
+                stacklevel=2,
+            )
+        # A view stays a view of the same storage; running it again would only make a second one.
+        if not _is_view(func) and name not in _READS_VALUE:
+            self.calls.append(Call(func, args, kwargs, result))
+        return result
+
+    @torch.no_grad()
+    def replay(self) -> None:
+        """Run all recorded calls in order."""
+        for call in self.calls:
+            call.run()

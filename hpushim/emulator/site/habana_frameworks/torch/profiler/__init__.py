@@ -1,0 +1,3 @@
+"""Starting and stopping the vendor's profiler: no trace of that kind is emulated; use torch.profiler."""
+
+from __future__ import annotations

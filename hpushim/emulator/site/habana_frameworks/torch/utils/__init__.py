@@ -1,0 +1,3 @@
+"""Utilities of the vendor's package."""
+
+from __future__ import annotations
