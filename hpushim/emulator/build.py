@@ -89,6 +89,11 @@ def _key(torch: Any) -> str:
     return f"torch{torch.__version__}-{tag}-abi{int(_new_abi(torch))}-{digest.hexdigest()[:16]}"
 
 
+def digest_of(files: dict[str, str]) -> str:
+    """A short name for generated content."""
+    return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:12]
+
+
 def _new_abi(torch: Any) -> bool:
     return bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
 
@@ -155,10 +160,11 @@ def _build(torch: Any, name: str) -> Path:
                 library = _compile(torch, compiler, headers, root, name)
             return library
     except OSError as error:
-        raise _disk_error(error, root) from error
+        raise disk_error(error, root) from error
 
 
-def _disk_error(error: OSError, root: Path) -> EmulatorError:
+def disk_error(error: OSError, root: Path) -> EmulatorError:
+    """What a failed write to the cache means, as an error for the user."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return EmulatorError(
             f"no space left in {root} for the emulated HPU (about 30 MB while compiling, 2 MB after); free some, "

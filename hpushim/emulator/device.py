@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 _native: Any = None
+_NORMS = ("batch_norm", "group_norm", "instance_norm", "layer_norm")  # their weights keep float32
 
 
 class MemoryStats(TypedDict):
@@ -61,6 +62,14 @@ def current_device() -> int:
 def set_device(index: int) -> None:
     """Accept index 0; any other index raises RuntimeError, as the device guard does."""
     load().check_index(index)
+
+
+def share_cpu_random(on: bool) -> None:
+    """Let the hpu draw from the CPU's own default stream, so that a run equals a CPU run number by number.
+
+    Two devices then share one stream, which no Gaudi does: for comparing runs only.
+    """
+    load().share_cpu_random(bool(on))
 
 
 def synchronize() -> None:
@@ -120,8 +129,13 @@ def set_rng_state(state: torch.Tensor) -> None:
     default_generator().set_state(state)
 
 
-def set_autocast_lists(lower_precision: list[str], float32: list[str]) -> None:
-    """Replace what ``torch.autocast("hpu")`` does: operator names (``aten::mm`` or ``mm``) cast to the autocast
-    dtype, and operator names cast to float32. Operators on neither list run in the widest type of their arguments.
+def set_autocast_lists(
+    lower: list[str], float32: list[str], widest: list[str], lower_first: list[str] | None = None
+) -> None:
+    """Replace what ``torch.autocast("hpu")`` does, by operator name without ``aten::``; a name counts once.
+
+    ``lower_first``: the first tensor only goes to the autocast dtype; ``lower``: all do; ``float32``: all go to
+    float32; ``widest``: all go to the widest type among them. Order of precedence is this one.
     """
-    load().set_autocast_lists(list(lower_precision), list(float32))
+    first = lower_first if lower_first is not None else [name for name in lower if name in _NORMS]
+    load().set_autocast_lists(list(lower), list(first), list(float32), list(widest))

@@ -3,11 +3,21 @@
 
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
+#ifdef HPU_DISTRIBUTED
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#endif
 
 namespace py = pybind11;
 
 namespace hpu {
 void take_over_hooks();
+void register_autocast_fallthrough();
+#ifdef HPU_DISTRIBUTED
+void register_collectives();
+c10::intrusive_ptr<c10d::Backend> hccl_over(c10::intrusive_ptr<c10d::Backend> gloo);
+#endif
+void set_autocast_lists(const std::vector<std::string>& lower, const std::vector<std::string>& lower_first,
+                        const std::vector<std::string>& float32, const std::vector<std::string>& widest);
 void note_slow(const char*, const char*) {}
 
 namespace {
@@ -39,6 +49,12 @@ PYBIND11_MODULE(_hpushim_device, m) {
   take_over_hooks();
   keep_backward_on_this_thread();
   register_operators();
+  register_autocast_fallthrough();
+  m.def("set_autocast_lists", &set_autocast_lists);
+#ifdef HPU_DISTRIBUTED
+  register_collectives();
+  m.def("hccl_over", &hccl_over, py::arg("gloo"));
+#endif
   m.def("check_index", &check_index);
   m.def("synchronize", &synchronize);
   m.def("memory_stats", &memory_dict);

@@ -1,0 +1,211 @@
+"""Turn emulation on: in this process (``enable``) and in the processes that it starts (``environment``)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+from hpushim.emulator import build, device
+from hpushim.errors import EmulatorError
+
+SITE = Path(__file__).parent / "site"  # holds the look-alike, importable only from here
+_PLUGIN = "habana_torch_plugin"
+
+_METADATA = """\
+Metadata-Version: 2.1
+Name: habana-torch-plugin
+Version: {version}
+Summary: emulated by hpushim: stands in for the Gaudi software on machines without a Gaudi
+"""
+
+_ENTRY_POINTS = """\
+[torch.backends]
+habana_frameworks = hpushim.emulator.arming:autoload
+
+[torch_dynamo_backends]
+hpu_backend = habana_frameworks.torch.dynamo.compile_backend.backends:hpu_backend
+"""
+
+_HL_SMI = """\
+#!/bin/sh
+# emulated by hpushim
+if [ "$1" = "-v" ]; then
+  echo "hl-smi version:    hl-{version}-fw-0.0.0-0 (emulated by hpushim)"
+else
+  echo "| HL-SMI Version:  hl-{version}-fw-0.0.0-0 (emulated by hpushim) |"
+  echo "| Driver Version:  {version}-0 (emulated) |"
+fi
+"""
+
+_enabled = False
+
+
+def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
+    """Make ``hpu`` a torch device of this process, with the vendor's look-alike around it.
+
+    Idempotent. The environment is changed too, so that child processes emulate. Raises EmulatorError.
+    """
+    global _enabled
+    if _enabled:
+        return
+    refuse_real_package()
+    os.environ["HPUSHIM_GAUDI"] = gaudi
+    os.environ["HPUSHIM_DEVICES"] = str(devices)
+    device.load()
+    _enabled = True
+    try:
+        changes = environment(gaudi=gaudi)
+        os.environ.update(changes)
+        for folder in reversed(changes["PYTHONPATH"].split(os.pathsep)):
+            if folder and folder not in sys.path:
+                sys.path.insert(1, folder)
+        _dress_torch()
+    except BaseException:
+        _enabled = False
+        raise
+
+
+def autoload() -> None:
+    """The ``torch.backends`` entry point of the generated package: what ``import torch`` runs in child processes."""
+    enable(os.environ.get("HPUSHIM_GAUDI") or "gaudi2", device.device_count())
+
+
+def refuse_real_package() -> None:
+    """Raise EmulatorError when the real Gaudi software is installed: the look-alike never shadows it."""
+    spec = importlib.util.find_spec("habana_frameworks")
+    if spec is None:
+        return
+    places = [Path(place) for place in (spec.submodule_search_locations or [])]
+    if any(SITE not in place.parents for place in places):
+        raise EmulatorError(
+            f"the real habana_frameworks is installed ({places[0]}); the emulator never shadows it; run on the Gaudi "
+            "(HPUSHIM=hpu), or emulate in an environment without it"
+        )
+
+
+def environment(gaudi: str = "gaudi2", stack: str | None = None) -> dict[str, str]:
+    """The environment changes that make child processes emulate: variable to new value. Loads nothing."""
+    folder = _child_folder(stack or newest_stack())
+    return {
+        "HPUSHIM_GAUDI": gaudi,
+        "PYTHONPATH": _prepended("PYTHONPATH", str(SITE), str(folder)),
+        "PATH": _prepended("PATH", str(folder / "bin")),
+    }
+
+
+def newest_stack() -> str:
+    """The newest release of the Gaudi software that the matrix knows, or ``HPUSHIM_STACK``."""
+    chosen = os.environ.get("HPUSHIM_STACK")
+    if chosen:
+        return chosen
+    from hpushim.matrix import load
+
+    return list(load().releases)[-1]
+
+
+def _prepended(variable: str, *folders: str) -> str:
+    rest = [part for part in os.environ.get(variable, "").split(os.pathsep) if part]
+    return os.pathsep.join([*folders, *(part for part in rest if part not in folders)])
+
+
+def _child_folder(version: str) -> Path:
+    """A folder with the package metadata and the tools that frameworks ask a Gaudi machine for; made once."""
+    version = version if version.count(".") > 1 else f"{version}.0"
+    files = {
+        f"{_PLUGIN}-{version}.dist-info/METADATA": _METADATA.format(version=version),
+        f"{_PLUGIN}-{version}.dist-info/entry_points.txt": _ENTRY_POINTS,
+        f"{_PLUGIN}-{version}.dist-info/INSTALLER": "hpushim\n",
+        f"{_PLUGIN}-{version}.dist-info/RECORD": "",
+        "bin/hl-smi": _HL_SMI.format(version=version),
+    }
+    root = build.cache_dir() / "environment"
+    folder = root / f"{version}-{build.digest_of(files)}"
+    if folder.is_dir():
+        return folder
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=".new.", dir=root))
+        for name, text in files.items():
+            (work / name).parent.mkdir(exist_ok=True)
+            (work / name).write_text(text, encoding="utf-8")
+        (work / "bin/hl-smi").chmod(0o755)
+        try:
+            work.replace(folder)
+        except OSError:
+            shutil.rmtree(work, ignore_errors=True)
+            if not folder.is_dir():
+                raise
+    except OSError as error:
+        raise build.disk_error(error, root) from error
+    return folder
+
+
+def _dress_torch() -> None:
+    """What torch's Python side must know of the device: its module, its seed, its collectives, its autocast."""
+    import torch
+
+    from hpushim.emulator import hccl, ledger
+
+    _seed_with_torch(torch)
+    _set_autocast()
+    module = _hpu_module()
+    if getattr(torch, "hpu", None) is not module:
+        torch._register_device_module("hpu", module)
+    hccl.register()
+    ledger.start()
+
+
+def _hpu_module() -> ModuleType:
+    try:
+        return importlib.import_module("habana_frameworks.torch.hpu")
+    except ImportError:
+        return _minimal_module()
+
+
+def _minimal_module() -> ModuleType:
+    module = ModuleType("torch.hpu")
+    module.__dict__.update(
+        is_available=lambda: True,
+        device_count=device.device_count,
+        current_device=device.current_device,
+        set_device=device.set_device,
+        synchronize=device.synchronize,
+        _lazy_init=lambda: None,
+        manual_seed=device.manual_seed,
+        manual_seed_all=device.manual_seed,
+        get_rng_state=lambda *_: device.get_rng_state(),
+        set_rng_state=lambda state, *_: device.set_rng_state(state),
+    )
+    return module
+
+
+def _seed_with_torch(torch: ModuleType) -> None:
+    """torch.manual_seed and torch.seed seed every device by calling this private function of their module."""
+    random = torch.random
+    original = getattr(random, "_seed_custom_device", None)
+    if original is None:
+        raise EmulatorError(
+            f"torch {torch.__version__} has no torch.random._seed_custom_device, through which torch.manual_seed "
+            "would seed the emulated HPU; expected torch 2.6 to 2.13; seed with torch.hpu.manual_seed() and report this"
+        )
+
+    def _seed_custom_device(seed: int) -> None:
+        device.manual_seed(seed)
+        original(seed)
+
+    random._seed_custom_device = _seed_custom_device
+
+
+def _set_autocast() -> None:
+    from hpushim.matrix import load
+
+    lists = load().autocast
+    device.set_autocast_lists(
+        lower=lists.lower.split(), float32=lists.fp32.split(), widest=lists.promote.split()
+    )
