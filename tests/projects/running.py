@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -72,27 +71,19 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def prefix(way: Way, python: str = sys.executable) -> list[str]:
     """The words that stand before ``script.py args…`` to run it in this way."""
-    return [python, "-m", "hpushim", "run"] if way == "shim" else [python]
+    words = {
+        "plain": [],
+        "shim": ["-m", "hpushim", "run"],
+        "native": ["-m", "hpushim", "run", "--native"],
+    }
+    return [python, *words[way]]
 
 
-@functools.cache
-def _emulated(python: str) -> tuple[tuple[str, str], ...]:
-    """The variables that make the emulated HPU the device of a plain python, without the shim."""
-    code = "import json; from hpushim import emulator; print(json.dumps(emulator.environment()))"
-    words = [python, "-c", code]
-    env = environment({"HPUSHIM": "off"})
-    said = subprocess.run(words, env=env, check=True, capture_output=True, text=True).stdout
-    return tuple(json.loads(said).items())
-
-
-def variables(way: Way, books: Path | None, python: str = sys.executable) -> dict[str, str]:
-    """The environment that goes with this way: who provides the device, where the ledger goes."""
+def variables(way: Way, books: Path | None = None) -> dict[str, str]:
+    """The environment that goes with this way: always the emulator, where the ledger goes."""
     if way == "plain":
         return {}
-    env = {"HPUSHIM": "emulate"} if way == "shim" else {**dict(_emulated(python)), "HPUSHIM": "off"}
-    if books is not None:
-        env["HPUSHIM_LEDGER"] = str(books)
-    return env
+    return {"HPUSHIM": "emulate", **({"HPUSHIM_LEDGER": str(books)} if books is not None else {})}
 
 
 def run(
@@ -106,9 +97,7 @@ def run(
     """Runs ``python script.py args…`` in this way, in ``cwd``; the ledger goes to ``books``."""
     if books is not None:
         forget(books)
-    ours, theirs = variables(way, books, python), dict(env or {})
-    paths = [both["PYTHONPATH"] for both in (ours, theirs) if "PYTHONPATH" in both]
-    both = {**ours, **theirs, "PYTHONPATH": os.pathsep.join(paths)}
+    both = {**variables(way, books), **(env or {})}
     return execute([*prefix(way, python), *words], cwd, books, both)
 
 

@@ -117,7 +117,7 @@ def _two_processes(copy: Path, way: running.Way, device: str, out: Path) -> list
     result = running.execute(
         [*launcher, *shim, "ranks.py", str(out), *options],
         copy,
-        env={**running.variables(way, None), "HPUSHIM_DEVICES": "2"},
+        env={**running.variables(way), "HPUSHIM_DEVICES": "2"},
     )
     assert result.ok, result.tail(40)
     assert "2 processes" in result.output
