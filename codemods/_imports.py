@@ -14,7 +14,8 @@ import statement share a group, so that they stand or fall together.
 
     imports = _imports.of(module)
     imports.want(call.func, "torch.amp.autocast")                  # phase 1
-    text = imports.spell(call.func, "torch.amp.autocast")          # phase 2
+    text, edits = imports.spell(call.func, "torch.amp.autocast")   # phase 2
+    group = imports.group(call.func, group=own_group)
     name, edits = imports.add("habana_frameworks.torch.core", "htcore")     # any time: an import to add
 """
 
@@ -109,22 +110,24 @@ class Imports:
 
     # -- phase 2 ----------------------------------------------------------------------------
 
-    def spell(self, node: ast.expr, new: str) -> str:
-        """How ``new`` is written at ``node`` once the imports are as planned."""
+    def spell(self, node: ast.expr, new: str) -> tuple[str, tuple[Edit, ...]]:
+        """How ``new`` is written in the place of ``node``, and the import edits that this needs."""
         self._settle()
         name = root(node)
+        needed = self.edits(node)
         for alias in self._aliases(name) if name is not None else ():
             local, target = self._local.get(alias), self._target(alias)
             if local and target and (new == target or new.startswith(f"{target}.")):
-                return local + new[len(target) :]
-        bindings = self._module.bindings(name) if name is not None else []
-        for binding in bindings:
-            if binding.qualified and new.startswith(f"{binding.qualified}.") and name is not None:
-                return name.id + new[len(binding.qualified) :]
-        return self._dotted(node, new)
+                return local + new[len(target) :], needed
+        for binding in self._module.bindings(name) if name is not None else ():
+            if binding.qualified and new.startswith(f"{binding.qualified}."):
+                assert name is not None
+                return name.id + new[len(binding.qualified) :], needed
+        text, more = self.through(node, new)
+        return text, (*needed, *more)
 
-    def edits(self, *nodes: ast.expr, new: str | None = None) -> tuple[Edit, ...]:
-        """The import edits that a fix of these uses depends on; give ``new`` when one is spelled out."""
+    def edits(self, *nodes: ast.expr) -> tuple[Edit, ...]:
+        """The edits of import statements that a fix of these uses depends on."""
         self._settle()
         found: list[Edit] = []
         for node in nodes:
@@ -132,10 +135,14 @@ class Imports:
             for alias in self._aliases(name) if name is not None else ():
                 if alias in self._statements:
                     found += [e for e in self._rewrite(self._statements[alias]) if e not in found]
-            if new is not None and self.spell(node, new) == new and not self._has(node, new):
-                package = new.partition(".")[0]
-                found += [e for e in self.add(package)[1] if e not in found]
         return tuple(found)
+
+    def through(self, node: ast.AST, new: str) -> tuple[str, tuple[Edit, ...]]:
+        """How ``new`` is written at ``node`` through its top package, and the edit that imports that if needed."""
+        text = self._dotted(node, new)
+        if text is not None:
+            return text, ()
+        return new, self.add(new.partition(".")[0])[1]
 
     def group(self, *nodes: ast.expr, group: str = "") -> str:
         """The group that a fix of these uses belongs to; "" when it depends on no import."""
@@ -153,7 +160,7 @@ class Imports:
         if bound is not None:
             return bound, ()
         local = alias or dotted
-        if alias and self._taken(alias):
+        if alias and self._taken(alias, dotted):
             local = alias = f"{alias}_"
         line = f"import {dotted} as {alias}" if alias else f"import {dotted}"
         at, lead = self._place()
@@ -166,19 +173,15 @@ class Imports:
     def _aliases(self, name: ast.Name) -> list[ast.alias]:
         return [b.node for b in self._module.bindings(name) if isinstance(b.node, ast.alias)]
 
-    def _has(self, node: ast.expr, new: str) -> bool:
-        package = new.partition(".")[0]
-        found = self._module.scope(node).lookup(package)
-        return any(binding.qualified == package for binding in found)
-
-    def _dotted(self, node: ast.expr, new: str) -> str:
-        """``new`` through whatever name the file has for its top package."""
+    def _dotted(self, node: ast.AST, new: str) -> str | None:
+        """``new`` through whatever name the file has for its top package; None when it has none."""
         package, _, rest = new.partition(".")
         scope = self._module.scope(node)
         for name, bindings in self._module.global_scope.bindings.items():
             if any(b.qualified == package for b in bindings) and scope.lookup(name) is bindings:
                 return f"{name}.{rest}"
-        return new
+        local = scope.lookup(package)
+        return new if any(b.qualified == package for b in local) else None
 
     def _existing(self, dotted: str) -> str | None:
         for name, bindings in self._module.global_scope.bindings.items():
@@ -193,12 +196,9 @@ class Imports:
                     return dotted
         return None
 
-    def _taken(self, name: str) -> bool:
-        return any(
-            (isinstance(node, ast.Name) and node.id == name)
-            or (isinstance(node, ast.arg) and node.arg == name)
-            for node in self._module.nodes
-        )
+    def _taken(self, name: str, dotted: str = "") -> bool:
+        """Whether the file gives ``name`` another meaning than ``dotted`` anywhere."""
+        return any(_gives(node, name, dotted) for node in self._module.nodes)
 
     def _place(self) -> tuple[int, bool]:
         """Where an import goes: behind the run of imports that has torch, at the start of a line.
@@ -211,10 +211,12 @@ class Imports:
         header = [s for s in body if _is_import(s)]
         with_torch = [s for s in header if _imports_torch(s)]
         if with_torch:
-            place = next(i for i, s in enumerate(body) if s is with_torch[0])
-            while place + 1 < len(body) and _is_import(body[place + 1]):
-                place += 1
-            anchor = body[place]
+            anchor = with_torch[0]
+            for earlier, later in zip(body, body[1:], strict=False):
+                if earlier is anchor and _is_import(later):
+                    anchor = later
+            while not _imports_torch(anchor):
+                anchor = body[body.index(anchor) - 1]
         elif header:
             anchor = header[0]
             for earlier, later in zip(body, body[1:], strict=False):
@@ -392,6 +394,19 @@ class Imports:
 
     def _union(self, first: str, second: str) -> None:
         self._groups[self._find(first)] = self._find(second)
+
+
+def _gives(node: ast.AST, name: str, dotted: str) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id == name and not isinstance(node.ctx, ast.Load)
+    if isinstance(node, ast.arg):
+        return node.arg == name
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name == name
+    if isinstance(node, ast.alias):
+        bound = node.asname or node.name.partition(".")[0]
+        return bound == name and not dotted.endswith(node.name)
+    return False
 
 
 def _is_import(statement: ast.stmt) -> bool:

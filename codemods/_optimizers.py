@@ -66,6 +66,9 @@ def _from_values(module: Module, node: ast.expr, depth: int) -> bool | None:
         return is_optimizer(module, node.elt, depth - 1)
     if isinstance(node, ast.Dict):
         return bool(node.values) and all(is_optimizer(module, v, depth - 1) for v in node.values)
+    for item in _looped(module, node):
+        if is_optimizer(module, item, depth - 1):
+            return True
     for value in _values(module, node):
         if value is node or (isinstance(value, ast.Constant) and value.value is None):
             continue
@@ -80,14 +83,25 @@ def _from_values(module: Module, node: ast.expr, depth: int) -> bool | None:
 
 def _values(module: Module, node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.Name):
-        found: list[ast.expr] = []
-        for binding in module.bindings(node):
-            if binding.kind == "for" and binding.value is not None:
-                found += _elements(binding.value)
-            elif binding.kind == "assign" and binding.value is not None:
-                found += module.values(binding.value)
-        return found
+        return [
+            value
+            for binding in module.bindings(node)
+            if binding.kind == "assign" and binding.value is not None
+            for value in module.values(binding.value)
+        ]
     return _stored(module, node)
+
+
+def _looped(module: Module, node: ast.expr) -> list[ast.expr]:
+    """What the loop runs over whose variable ``node`` is."""
+    if not isinstance(node, ast.Name):
+        return []
+    return [
+        item
+        for binding in module.bindings(node)
+        if binding.kind == "for" and binding.value is not None
+        for item in _elements(binding.value)
+    ]
 
 
 def _stored(module: Module, node: ast.expr) -> list[ast.expr]:

@@ -1,0 +1,162 @@
+"""The process group's backend: nccl becomes hccl, together with everything that asks for it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rule import Rule
+from hpushim.model import Edit, Finding, Fix
+
+from . import _imports
+from ._strings import quoted, retext
+from ._verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+_PAIR = re.compile(r"\b(cuda|nccl)\b", re.I)
+_WHOLE = re.compile(r"(?:cpu:(?:gloo|mpi),)?(?:cuda:)?nccl(?:,cpu:(?:gloo|mpi))?", re.I)
+#: Whose own backends are called nccl too; what they do on Gaudi is not told by the string.
+_FOREIGN = frozenset({"ray", "horovod", "cupy", "cupyx", "jax", "paddle", "mxnet", "tensorflow", "vllm", "sglang", "setuptools", "raft_dask"})  # fmt: skip
+#: Keywords whose values are names of something else.
+_NOT_BACKENDS = re.compile(
+    r"librar|extra_|define|include|path|sources|help|description|name$|tag|label|msg|message|prefix|key", re.I
+)
+_AVAILABLE = "torch.distributed.is_nccl_available"
+_BACKENDS = frozenset({"torch.distributed.Backend.NCCL", "torch.distributed.distributed_c10d.Backend.NCCL"})
+_GROUP = "nccl"
+
+
+class Nccl(Rule):
+    """Every ``"nccl"`` that names the backend, in one group for the file."""
+
+    code = "HPU301"
+    name = "nccl-backend"
+    severity = "error"
+    markers = (b"nccl", b"NCCL")
+    also: ClassVar[dict[str, str]] = {
+        "HPU302": "nccl-value",
+        "HPU303": "nccl-compared",
+        "HPU304": "nccl-available",
+        "HPU305": "nccl-per-device",
+        "HPU314": "cuda-nccl",
+    }
+
+    def __init__(self) -> None:
+        self._available: list[ast.expr] = []
+
+    def on_Constant(self, module: Module, node: ast.Constant) -> Iterator[Finding]:
+        if not isinstance(node.value, str) or not _WHOLE.fullmatch(node.value):
+            return
+        code = self._code(module, node)
+        if code is None:
+            return
+        answer = ask(module, "torch.distributed.init_process_group(backend='nccl')")
+        new = _PAIR.sub(_on_gaudi, node.value)
+        fix = Fix("use hccl", answer.safety, (retext(module, node, new),), _GROUP)
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` has no library on Gaudi; the backend is `{new}`",
+            fix=fix if answer.fixable else None,
+            row=answer.row,
+            code=code,
+        )
+
+    def _code(self, module: Module, node: ast.Constant) -> str | None:
+        """Which of the codes; None where the word is no backend of torch."""
+        if ":" in str(node.value):
+            return "HPU305"
+        child: ast.AST = node
+        for above in module.ancestors(node):
+            if isinstance(above, (ast.Compare, ast.MatchValue)):
+                return "HPU303"
+            if isinstance(above, (ast.JoinedStr, ast.FormattedValue)):
+                return None
+            if isinstance(above, ast.Expr):
+                return None if child is node else "HPU302"
+            if isinstance(above, ast.Subscript) and above.slice is child:
+                return None
+            if isinstance(above, ast.Dict) and any(key is child for key in above.keys):
+                return "HPU303" if _is_dispatch(above) else None
+            if isinstance(above, ast.keyword):
+                if above.arg and _NOT_BACKENDS.search(above.arg):
+                    return None
+            elif isinstance(above, ast.Call):
+                return self._call(module, above, child)
+            elif isinstance(above, ast.stmt):
+                return "HPU302"
+            child = above
+        return "HPU302"
+
+    def _call(self, module: Module, call: ast.Call, child: ast.AST) -> str | None:
+        name = module.qualified(call.func) or ""
+        if name.split(".")[0] in _FOREIGN or name in ("builtins.print",):
+            return None
+        last = name.rpartition(".")[2] or getattr(call.func, "attr", "")
+        if last in ("init_process_group", "new_group", "init_distributed"):
+            return "HPU301"
+        if last in ("startswith", "endswith", "count", "find", "index", "__eq__"):
+            return "HPU303"
+        if last in ("info", "debug", "warning", "warn", "error", "log", "join", "replace", "skip", "skipIf"):
+            return None
+        return "HPU302"
+
+    # -- asking for the library -------------------------------------------------------------
+
+    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+        name = module.qualified(node)
+        if name in _BACKENDS:
+            fix = Fix("use hccl", "safe", (module.replace(node, quoted(module, "hccl")),), _GROUP)
+            text = f"`{module.source(node)}` has no library on Gaudi; the backend is `hccl`"
+            yield self.finding(module, node, text, fix=fix, code="HPU302")
+        elif name is not None and name.startswith("torch.cuda.nccl."):
+            answer = ask(module, "torch.cuda.nccl")
+            text = f"`{module.source(node)}` calls NCCL itself; use `torch.distributed` over hccl"
+            yield self.finding(module, node, text, row=answer.row, code="HPU314")
+        else:
+            self._question(module, node)
+
+    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
+        self._question(module, node)
+        yield from ()
+
+    def _question(self, module: Module, node: ast.expr) -> None:
+        names = module.possible_names(node)
+        call = module.parent(node)
+        if not names or not all(name.endswith(".is_nccl_available") for name in names):
+            return
+        if all(name.startswith("torch.distributed") for name in names):
+            if isinstance(call, ast.Call) and call.func is node and not call.args:
+                self._available.append(node)
+                _imports.of(module).want(node, None, _GROUP)
+
+    def on_module(self, module: Module) -> Iterator[Finding]:
+        imports = _imports.of(module)
+        for node in self._available:
+            call = module.parent(node)
+            assert call is not None
+            name, needed = imports.through(node, "torch.distributed.is_backend_available")
+            if isinstance(node, ast.Attribute):
+                name = f"{module.source(node.value)}.is_backend_available"
+                needed = ()
+            new = f"{name}({quoted(module, 'hccl')})"
+            edits: list[Edit] = [module.replace(call, new), *needed, *imports.edits(node)]
+            fix = Fix("ask for hccl", "safe", tuple(edits), imports.group(node, group=_GROUP))
+            text = f"`{module.source(node)}()` asks for NVIDIA's library; on Gaudi it is hccl"
+            yield self.finding(module, node, text, fix=fix, row=ask(module, _AVAILABLE).row, code="HPU304")
+
+
+def _on_gaudi(found: re.Match[str]) -> str:
+    word = found.group()
+    new = "hpu" if word.lower() == "cuda" else "hccl"
+    return new.upper() if word.isupper() else new
+
+
+def _is_dispatch(table: ast.Dict) -> bool:
+    """``{"nccl": …, "gloo": …}``: keyed by backends."""
+    keys = {key.value for key in table.keys if isinstance(key, ast.Constant)}
+    return bool(keys & {"gloo", "mpi", "ccl", "hccl", "xccl", "ucc"})
