@@ -35,16 +35,26 @@ def _binds(module: Module, outer: ast.expr, tail: str) -> bool:
 
 
 def delete(module: Module, statements: Iterable[ast.stmt]) -> list[Edit]:
-    """The edits that take ``statements`` out; a block that would be left empty gets ``pass``."""
+    """The edits that take ``statements`` out; a block that would be left empty gets ``pass``.
+
+    Rules of one file share what went before: the last statement of a block to go leaves ``pass``.
+    """
     gone = list(statements)
+    before: list[ast.stmt] = module.notes.setdefault("deleted statements", [])
+    before += gone
     edits: list[Edit] = []
     for statement in gone:
         block = module.block(statement)
-        if block[0] is statement and all(any(s is g for g in gone) for s in block):
+        last = statement is next(s for s in reversed(before) if any(s is other for other in block))
+        if last and all(any(s is g for g in before) for s in block) and _needs_body(module, statement):
             edits.append(module.replace(statement, "pass"))
         else:
             edits.append(module.replace(_reach(module, statement, block, gone), ""))
     return edits
+
+
+def _needs_body(module: Module, statement: ast.stmt) -> bool:
+    return not isinstance(module.parent(statement), ast.Module)
 
 
 def alone(module: Module, statement: ast.stmt) -> bool:

@@ -1,0 +1,397 @@
+"""Where a value goes: does a string reach a place that takes a device?
+
+A device text is rewritten when there is evidence that it is one: it is given to a torch function that
+takes a device, stands beside ``"cpu"``, is stored under a name such as ``device``, or flows to such a place.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass
+
+from hpushim.codemods import _text
+from hpushim.codemods._torch import dotted, foreign
+from hpushim.engine.syntax import Module
+
+#: Position of the device argument.
+_POSITIONAL = {
+    "torch.device": 0,
+    "torch.set_default_device": 0,
+    "torch.get_device_module": 0,
+    "torch.Generator": 0,
+    "torch.load": 1,
+    "torch.jit.load": 1,
+    "torch.hub.load_state_dict_from_url": 2,
+    "torch.utils.model_zoo.load_url": 2,
+}
+#: Calls whose device argument belongs to rules of precision and of distributed training.
+_ELSEWHERE = (
+    "torch.autocast",
+    "torch.amp.",
+    "torch.cuda.amp.",
+    "torch.is_autocast_",
+    "torch.get_autocast_",
+    "torch.set_autocast_",
+    "torch.distributed.",
+    "lightning.",
+    "pytorch_lightning.",
+)
+#: Calls and methods that take any text: an argument of theirs says nothing.
+_ANY_TEXT = frozenset(
+    "print write info debug warning error critical exception log append add insert extend join replace "
+    "format encode remove discard index count find rfind strip removeprefix removesuffix split "
+    "warn input getattr hasattr delattr isinstance exec eval compile match search sub fullmatch findall "
+    "run check_output check_call Popen system exists isfile isdir open".split()
+)
+_DEPTH = 10
+
+
+@dataclass(frozen=True)
+class Use:
+    """Evidence that a value is a device: the kind of place it reaches, and the node that shows it.
+
+    Kinds: ``device`` (torch.device), ``to``, ``argument``, ``load`` (map_location), ``default`` (of the
+    whole process), ``option`` (of a command line), ``compare``, ``name``, ``branch``, ``elsewhere``.
+    """
+
+    kind: str
+    node: ast.AST
+
+
+def _through(use: Use) -> Use:
+    """Evidence that came by way of a name: the text itself stands elsewhere."""
+    return Use("name", use.node)
+
+
+class Flow:
+    """Follows values through one file; answers are remembered."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._known: dict[ast.AST, Use | None] = {}
+        self._loads: dict[str, list[ast.Name]] = {}
+        self._attributes: dict[str, list[ast.Attribute]] = {}
+        self._calls: dict[str, list[ast.Call]] = {}
+        for node in module.nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self._loads.setdefault(node.id, []).append(node)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self._attributes.setdefault(node.attr, []).append(node)
+            elif isinstance(node, ast.Call):
+                name = getattr(node.func, "id", getattr(node.func, "attr", None))
+                if name:
+                    self._calls.setdefault(name, []).append(node)
+
+    def use(self, node: ast.AST, depth: int = _DEPTH) -> Use | None:
+        """The evidence that ``node``'s value is a device, None without any."""
+        if node in self._known:
+            return self._known[node]
+        if depth == 0:
+            return None
+        self._known[node] = None  # what comes back to itself proves nothing
+        found = self._climb(node, depth - 1)
+        self._known[node] = found
+        return found
+
+    # -- upwards ----------------------------------------------------------------------------
+
+    def _climb(self, node: ast.AST, depth: int) -> Use | None:
+        parent = self.module.parent(node)
+        if isinstance(parent, (ast.IfExp, ast.BoolOp, ast.NamedExpr)):
+            return self._choice(node, parent, depth)
+        if isinstance(parent, ast.keyword):
+            return self._keyword(parent, depth)
+        if isinstance(parent, ast.Call):
+            return self._argument(node, parent, depth)
+        if isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
+            return self._member(parent, depth)
+        if isinstance(parent, ast.Dict):
+            return self._entry(node, parent, depth)
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)) and node is parent.value:
+            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+            return next((u for t in targets if (u := self._stored(t, depth))), None)
+        if isinstance(parent, ast.arguments):
+            return self._parameter(node, parent, depth)
+        if isinstance(parent, ast.Return):
+            return self._returned(parent, depth)
+        if isinstance(parent, ast.Subscript) and node is parent.value:
+            return self.use(parent, depth)
+        if isinstance(parent, ast.Starred):
+            return self.use(parent, depth)
+        if isinstance(parent, (ast.For, ast.comprehension)) and node is parent.iter:
+            return self._stored(parent.target, depth)
+        if isinstance(parent, ast.FormattedValue):
+            return None
+        return None
+
+    def _choice(self, node: ast.AST, parent: ast.AST, depth: int) -> Use | None:
+        if isinstance(parent, ast.IfExp):
+            if node is parent.test:
+                return None
+            other = parent.orelse if node is parent.body else parent.body
+            while isinstance(other, ast.IfExp):
+                if _text.other_device(other.body):
+                    break
+                other = other.orelse
+            if found := self.use(parent, depth):
+                return found
+            branch = other.body if isinstance(other, ast.IfExp) else other
+            return Use("branch", parent) if _text.other_device(branch) else None
+        if isinstance(parent, ast.NamedExpr):
+            if node is not parent.value:
+                return None
+            return self._stored(parent.target, depth) or self.use(parent, depth)
+        if isinstance(parent, ast.BoolOp):
+            if found := self.use(parent, depth):
+                return found
+            if any(self.device_like(v) for v in parent.values if v is not node):
+                return Use("branch", parent)
+        return None
+
+    def _member(self, parent: ast.List | ast.Tuple | ast.Set, depth: int) -> Use | None:
+        above = self.module.parent(parent)
+        if isinstance(above, ast.Compare):
+            return None  # a comparison, which has a rule of its own
+        if found := self.use(parent, depth):
+            return found
+        if any(_text.other_device(e) for e in parent.elts) and all(
+            _text.other_device(e) or _text.read(e) for e in parent.elts
+        ):
+            return Use("branch", parent)
+        return None
+
+    def _entry(self, node: ast.AST, parent: ast.Dict, depth: int) -> Use | None:
+        if any(node is key for key in parent.keys):
+            if any(key is not None and _text.other_device(key) for key in parent.keys):
+                return Use("compare", parent)
+            above = self.module.parent(parent)
+            if isinstance(above, ast.Subscript) and self.device_like(above.slice):
+                return Use("compare", parent)
+            return None
+        place = next(i for i, value in enumerate(parent.values) if value is node)
+        key = self.module.constant(parent.keys[place])
+        if isinstance(key, str) and _text.device_name(key):
+            return Use("name", parent)
+        return self.use(parent, depth)
+
+    def _stored(self, target: ast.expr, depth: int) -> Use | None:
+        if isinstance(target, ast.Name):
+            for load in self._loads.get(target.id, ()):
+                if self._same(target, load) and (found := self.use(load, depth)):
+                    return _through(found)
+            return Use("name", target) if _text.device_name(target.id) else None
+        if isinstance(target, ast.Attribute):
+            if _text.device_name(target.attr):
+                return Use("name", target)
+            for read in self._attributes.get(target.attr, ()):
+                if found := self.use(read, depth):
+                    return _through(found)
+        if isinstance(target, ast.Subscript):
+            key = self.module.constant(target.slice)
+            if isinstance(key, str) and _text.device_name(key):
+                return Use("name", target)
+            if isinstance(target.value, (ast.Name, ast.Attribute)) and self.device_like(target.value):
+                return Use("name", target)
+        return None
+
+    def _same(self, target: ast.Name, load: ast.Name) -> bool:
+        ours = self.module.scope(target).lookup(target.id)
+        return ours is not None and self.module.bindings(load) is ours
+
+    def _parameter(self, default: ast.AST, args: ast.arguments, depth: int) -> Use | None:
+        positional = [*args.posonlyargs, *args.args]
+        pairs = list(zip(reversed(positional), reversed(args.defaults), strict=False))
+        pairs += [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d]
+        for arg, value in pairs:
+            if value is default:
+                return self._named_parameter(arg, args, depth)
+        return None
+
+    def _named_parameter(self, arg: ast.arg, args: ast.arguments, depth: int) -> Use | None:
+        if _text.device_name(arg.arg):
+            return Use("name", arg)
+        owner = self.module.parent(args)
+        inner = self.module.scope_of(owner) if owner is not None else None
+        bound = inner.bindings.get(arg.arg) if inner else None
+        for load in self._loads.get(arg.arg, ()):
+            if bound is not None and self.module.bindings(load) is bound:
+                if found := self.use(load, depth):
+                    return _through(found)
+        return None
+
+    def _returned(self, node: ast.Return, depth: int) -> Use | None:
+        function = self.module.function(node)
+        if function is None:
+            return None
+        if _text.device_name(function.name):
+            return Use("name", function)
+        for other in ast.walk(function):
+            if isinstance(other, ast.Return) and other.value is not None:
+                if any(_text.other_device(part) for part in self.module.values(other.value)):
+                    return Use("branch", function)
+        for call in self._calls.get(function.name, ()):
+            if found := self.use(call, depth):
+                return _through(found)
+        return None
+
+    # -- calls ------------------------------------------------------------------------------
+
+    def _keyword(self, keyword: ast.keyword, depth: int) -> Use | None:
+        call = self.module.parent(keyword)
+        if not isinstance(call, ast.Call):
+            return Use("name", keyword) if keyword.arg and _text.device_name(keyword.arg) else None
+        if foreign(self.module, call.func):
+            return None
+        name = dotted(self.module, call.func) or ""
+        if name.startswith(_ELSEWHERE):
+            return Use("elsewhere", call)
+        if keyword.arg in ("default", "choices", "const", "value", "default_factory", "options"):
+            if self._option(call):
+                return Use("option", call)
+        if keyword.arg == "map_location":
+            return Use("load", call)
+        if name == "torch.device":
+            return Use("device", call)
+        if keyword.arg and _text.device_name(keyword.arg):
+            return Use("argument", call)
+        if keyword.arg == "choices" or keyword.arg is None:
+            return None
+        for args in self._parameters_of(call):
+            for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs):
+                if arg.arg == keyword.arg:
+                    return self._named_parameter(arg, args, depth)
+        return None
+
+    def _option(self, call: ast.Call) -> bool:
+        """Does the call declare an option that holds a device?"""
+        for arg in call.args:
+            text = self.module.constant(arg)
+            if isinstance(text, str) and _text.device_name(text):
+                return True
+        for keyword in call.keywords:
+            if keyword.arg == "dest" and _text.device_name(str(self.module.constant(keyword.value))):
+                return True
+            if keyword.arg == "choices" and isinstance(keyword.value, (ast.List, ast.Tuple)):
+                if any(_text.other_device(e) for e in keyword.value.elts):
+                    return True
+        parent = self.module.parent(call)
+        targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
+        return any(isinstance(t, ast.Name) and _text.device_name(t.id) for t in targets)
+
+    def _argument(self, node: ast.AST, call: ast.Call, depth: int) -> Use | None:
+        if node is call.func:
+            return None
+        place = next((i for i, arg in enumerate(call.args) if arg is node), -1)
+        func = call.func
+        name = dotted(self.module, func) or ""
+        if foreign(self.module, func) or name in ("getattr", "builtins.getattr") and place == 1:
+            return None
+        if name.startswith(_ELSEWHERE):
+            return Use("elsewhere", call)
+        if name in _POSITIONAL:
+            if place != _POSITIONAL[name]:
+                return None
+            kind = {"torch.device": "device", "torch.load": "load", "torch.jit.load": "load",
+                    "torch.set_default_device": "default"}  # fmt: skip
+            return Use(kind.get(name, "argument"), call)
+        if name == "builtins.str" or name == "builtins.list" or name == "builtins.tuple":
+            return self.use(call, depth)
+        if isinstance(func, ast.Attribute) and func.attr == "to":
+            return Use("to", call)
+        if isinstance(func, ast.Attribute) and func.attr == "cuda":
+            return Use("elsewhere", call)
+        for before in call.args[:place]:
+            text = self.module.constant(before)
+            if isinstance(text, str) and _text.device_name(text):
+                return Use("option" if text.startswith("-") else "argument", call)
+        return self._passed(node, call, place, name, depth)
+
+    def _passed(
+        self, node: ast.AST, call: ast.Call, place: int, name: str, depth: int
+    ) -> Use | None:
+        """An argument of a function that is not torch's: by its parameter, else by what is likely."""
+        func = call.func
+        for args in self._parameters_of(call):
+            positional = [*args.posonlyargs, *args.args]
+            if positional and positional[0].arg in ("self", "cls") and not isinstance(func, ast.Name):
+                positional = positional[1:]
+            elif positional and positional[0].arg == "self":
+                positional = positional[1:]
+            if 0 <= place < len(positional):
+                return self._named_parameter(positional[place], args, depth)
+        called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        if called in _ANY_TEXT or isinstance(func, ast.Call):
+            return None
+        base = name.split(".")[0]
+        if base == "builtins" or base in sys.stdlib_module_names:
+            return None
+        text = _text.read(node)
+        if text is not None and (text.surely or base == "torch"):
+            return Use("argument", call)
+        return None
+
+    def _parameters_of(self, call: ast.Call) -> list[ast.arguments]:
+        """The parameters of the function of this file that the call may reach."""
+        func = call.func
+        found: list[ast.arguments] = []
+        if isinstance(func, ast.Name):
+            for binding in self.module.bindings(func):
+                node = binding.node
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    found.append(node.args)
+                elif isinstance(node, ast.ClassDef):
+                    found += [s.args for s in node.body
+                              if isinstance(s, ast.FunctionDef) and s.name == "__init__"]  # fmt: skip
+        elif isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":  # fmt: skip
+            for above in self.module.ancestors(call):
+                if isinstance(above, ast.ClassDef):
+                    found += [s.args for s in above.body
+                              if isinstance(s, ast.FunctionDef) and s.name == func.attr]  # fmt: skip
+        return found
+
+    # -- what holds a device ----------------------------------------------------------------
+
+    def device_like(self, node: ast.AST | None, depth: int = 4) -> bool:
+        """May the expression's value be compared with a device string?"""
+        if node is None or depth == 0:
+            return False
+        if isinstance(node, ast.Attribute):
+            if node.attr == "type":
+                return True
+            return _text.device_name(node.attr)
+        if isinstance(node, ast.Name):
+            if _text.device_name(node.id):
+                return True
+            return any(
+                v is not node and (_text.read(v) is not None or self.device_like(v, depth - 1))
+                for v in self.module.values(node)
+            )
+        if isinstance(node, ast.Subscript):
+            key = self.module.constant(node.slice)
+            if isinstance(key, str):
+                return _text.device_name(key)
+            return self.device_like(node.value, depth - 1)
+        if isinstance(node, ast.Call):
+            return self._device_call(node, depth - 1)
+        if isinstance(node, (ast.BoolOp, ast.IfExp)):
+            parts = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
+            return any(self.device_like(part, depth - 1) for part in parts)
+        return False
+
+    def _device_call(self, node: ast.Call, depth: int) -> bool:
+        name = dotted(self.module, node.func) or ""
+        if name in ("builtins.str", "builtins.repr") and node.args:
+            return self.device_like(node.args[0], depth)
+        if name == "torch.device":
+            return True
+        if isinstance(node.func, ast.Attribute) and node.func.attr in (
+            "split", "lower", "strip", "partition", "rsplit", "casefold", "__str__",
+        ):  # fmt: skip
+            return self.device_like(node.func.value, depth)
+        for arg in node.args:
+            text = self.module.constant(arg)
+            if isinstance(text, str) and _text.device_name(text.lower()):
+                return True
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return _text.device_name(called) and not called.startswith(("set_", "is_", "num_", "n_"))

@@ -1,0 +1,113 @@
+"""Device strings in every spelling, and the strings that replace them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from hpushim.engine.syntax import Module
+
+DEVICE_TYPE = "cuda"
+HPU = "hpu"
+_WHOLE = re.compile(r"cuda(?::(\d+))?")
+_OTHER = re.compile(r"(cpu|mps|xpu|hpu|npu|mlu|musa|meta|xla|tpu|ipu|vulkan|auto)(:\d+)?")
+#: Names that people give to things that hold a device.
+_NAME = re.compile(
+    r"(^|[_\-.])(dev|devs|device|devices|devicetype|devtype|device_?str|device_?name|map_location|maploc)"
+    r"($|[_\-.\d])|[a-z]Devices?($|[A-Z])|^device[A-Z]",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """An expression that spells a CUDA device: its ``index`` is ``""`` (none), digits, or ``"?"`` (computed)."""
+
+    node: ast.expr
+    index: str
+
+    @property
+    def surely(self) -> bool:
+        """Can it be nothing else than a device? The bare word may be."""
+        return self.index != ""
+
+
+def read(node: ast.AST) -> Text | None:
+    """The device text that an expression spells, in any of Python's ways to build a string."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        found = _WHOLE.fullmatch(node.value)
+        return Text(node, found[1] or "") if found else None
+    if isinstance(node, ast.JoinedStr) and node.values:
+        first = node.values[0]
+        if isinstance(first, ast.Constant) and isinstance(first.value, str):
+            if len(node.values) == 1 and (found := _WHOLE.fullmatch(first.value)):
+                return Text(node, found[1] or "")
+            if first.value == "cuda:" and len(node.values) == 2:
+                return Text(node, "?")
+        return None
+    if isinstance(node, ast.BinOp):
+        template = _text(node.left)
+        if isinstance(node.op, ast.Mod) and template in ("cuda:%d", "cuda:%s", "cuda:%i"):
+            return Text(node, "?")
+        if isinstance(node.op, ast.Add) and template == "cuda:":
+            return Text(node, "?")
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "format"
+        and re.fullmatch(r"cuda:\{\w*\}", _text(node.func.value))
+    ):
+        return Text(node, "?")
+    return None
+
+
+def _text(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def other_device(node: ast.AST) -> bool:
+    """Is the expression the text of a device that is not CUDA (``"cpu"``, ``"mps"``)?"""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(
+        _OTHER.fullmatch(node.value)
+    )  # fmt: skip
+
+
+def is_hpu(node: ast.AST) -> bool:
+    """Is the expression the text ``"hpu"``?"""
+    return _text(node).split(":")[0] == HPU
+
+
+def device_name(name: str) -> bool:
+    """Does a variable, option or key of this name hold a device?"""
+    name = name.lstrip("-")
+    return bool(_NAME.search(name) or _NAME.search(name.lower()))
+
+
+def replacement(module: Module, text: Text) -> str:
+    """The literal to write: index 0 stays, any other index goes, for a process holds one card."""
+    word = f"{HPU}:0" if text.index == "0" else HPU
+    spans = module.string_tokens(_first(text.node))
+    token = module.source(spans[0]) if spans else '"'
+    body = token.lstrip("fFrRuUbB")
+    mark = body[:3] if body[:3] in ('"""', "'''") else body[:1]
+    return f"{mark}{word}{mark}"
+
+
+def _first(node: ast.expr) -> ast.expr:
+    """The string literal that a composed text starts with."""
+    if isinstance(node, ast.BinOp):
+        return _first(node.left)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _first(node.func.value)
+    return node
+
+
+def placed(module: Module, node: ast.AST) -> bool:
+    """Does the node stand where its position says? Before Python 3.12 nodes in f-strings may not."""
+    if not any(isinstance(above, ast.JoinedStr) for above in module.ancestors(node)):
+        return True
+    try:
+        again = ast.parse(module.source(node), mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    return ast.dump(again) == ast.dump(node)

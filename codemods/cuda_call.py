@@ -1,0 +1,154 @@
+"""Moves with .cuda()."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.codemods._claims import claim
+from hpushim.codemods._strings import quoted
+from hpushim.codemods._torch import (
+    defines_method,
+    foreign,
+    has_module_use,
+    local_class,
+    proven,
+)
+from hpushim.codemods._verdict import ask
+from hpushim.engine.rule import Rule
+from hpushim.model import Edit, Finding, Fix, Safety, Span
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+_POSITIONAL = ("device", "non_blocking", "memory_format")
+
+
+class CudaCall(Rule):
+    """``x.cuda()`` on a tensor or a module."""
+
+    code = "HPU102"
+    name = "cuda-call"
+    severity = "error"
+    markers = (b".cuda(", b".cuda\t(", b".cuda (", b".cuda\\")
+    also: ClassVar[dict[str, str]] = {
+        "HPU103": "cuda-call-unproven",
+        "HPU011": "cuda-method-of-the-project",
+    }
+
+    def __init__(self) -> None:
+        self._calls: list[ast.Call] = []
+
+    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        func = node.func
+        if not isinstance(func, ast.Attribute) or func.attr != "cuda" or foreign(module, func):
+            return
+        if self._of_module(module, func.value):
+            return
+        self._calls.append(node)
+        for argument in node.args[:1]:
+            claim(module, argument)
+        for keyword in node.keywords:
+            if keyword.arg == "device":
+                claim(module, keyword)
+        yield from ()
+
+    def on_module(self, module: Module) -> Iterator[Finding]:
+        for call in self._calls:
+            yield self._judge(module, call)
+
+    def _judge(self, module: Module, call: ast.Call) -> Finding:
+        assert isinstance(call.func, ast.Attribute)
+        receiver = call.func.value
+        token = Span(module.span(call.func).end - len("cuda"), module.span(call).end)
+        shown = f".{module.source(token)}"
+        answer = ask(module, "torch.Tensor.cuda")
+        if self._own_class(module, receiver):
+            return self.finding(
+                module, token, f"`{shown}` is a method of a class of this project; it stays",
+                code="HPU011", severity="info", safety="manual",
+            )  # fmt: skip
+        edits = self._edits(module, call)
+        if edits is None:
+            return self.finding(
+                module, token, f"`{shown}` takes arguments that are not seen here; write `.to`",
+                row=answer.row,
+            )  # fmt: skip
+        sure = self._sure(module, receiver)
+        safety: Safety = answer.safety if sure else "unsafe"
+        return self.finding(
+            module,
+            token,
+            f"`{shown}` moves to CUDA, which is not there on Gaudi; move with `.to`"
+            + ("" if sure else ", unless the object is one of the project's own classes"),
+            fix=Fix("move with .to", safety, tuple(edits)),
+            row=answer.row,
+            code=None if sure else "HPU103",
+        )
+
+    def _of_module(self, module: Module, receiver: ast.expr) -> bool:
+        """Is ``receiver`` an imported module, whose ``cuda`` is a function of its own?"""
+        return isinstance(receiver, ast.Name) and any(
+            binding.kind == "import" and isinstance(module.parent(binding.node), ast.Import)
+            for binding in module.bindings(receiver)
+        )
+
+    def _sure(self, module: Module, receiver: ast.expr) -> bool:
+        if not defines_method(module, "cuda"):
+            return True
+        if isinstance(receiver, ast.Call) and getattr(receiver.func, "id", "") == "super":
+            return True
+        if proven(module, receiver):
+            return not self._overridden(module, receiver)
+        return False
+
+    def _overridden(self, module: Module, receiver: ast.expr) -> bool:
+        """Is the receiver ``self`` or an instance of a class of this file, which may have its own?"""
+        for value in module.values(receiver):
+            if isinstance(value, ast.Name) and value.id == "self":
+                return True
+            if isinstance(value, ast.Call) and local_class(module, value.func) is not None:
+                return True
+        return False
+
+    def _own_class(self, module: Module, receiver: ast.expr) -> bool:
+        """Is the receiver surely an instance of a class of this file that defines ``cuda``?"""
+        for value in module.values(receiver):
+            if isinstance(value, ast.Name) and value.id == "self":
+                owner = next((a for a in module.ancestors(value) if isinstance(a, ast.ClassDef)), None)
+            elif isinstance(value, ast.Call):
+                owner = local_class(module, value.func)
+            else:
+                return False
+            if owner is None or not any(
+                isinstance(s, ast.FunctionDef) and s.name == "cuda" for s in owner.body
+            ):
+                return False
+        return True
+
+    def _edits(self, module: Module, call: ast.Call) -> list[Edit] | None:
+        """``cuda(…)`` to ``to("hpu", …)``; None when the arguments cannot be told."""
+        if any(isinstance(a, ast.Starred) for a in call.args) or len(call.args) > len(_POSITIONAL):
+            return None
+        if any(k.arg not in _POSITIONAL for k in call.keywords):
+            return None
+        word = quoted(module, "hpu")
+        name_end = module.span(call.func).end
+        edits = [module.replace(Span(name_end - len("cuda"), name_end), "to")]
+        device = next((k for k in call.keywords if k.arg == "device"), None)
+        if call.args:
+            edits.append(module.replace(call.args[0], word))
+            edits += [
+                module.insert(module.span(argument).start, f"{name}=")
+                for argument, name in zip(call.args[1:], _POSITIONAL[1:], strict=False)
+            ]
+        elif device is not None:
+            edits.append(module.replace(device.value, word))
+        else:
+            opening = module.data.index(b"(", name_end) + 1
+            edits.append(module.insert(opening, f"{word}, " if call.keywords else word))
+        return edits
+
+
+__all__ = ["CudaCall"]

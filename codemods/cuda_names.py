@@ -1,0 +1,73 @@
+"""Names below torch.cuda that no other rule takes: what the matrix says of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.codemods._names import Name, NameRule, taken
+from hpushim.model import Finding
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+#: Handled by rules of their own, with more than a name in hand.
+_ELSEWHERE = ("amp", "is_available")
+
+
+class CudaName(NameRule):
+    """Any other ``torch.cuda`` name."""
+
+    code = "HPU005"
+    name = "cuda-name-without-rule"
+    severity = "error"
+    also: ClassVar[dict[str, str]] = {}
+
+    def takes(self, use: Name) -> str:
+        below = use.below
+        if use.name.startswith("torch._C._cuda"):
+            return self.code
+        if not below or below.split(".")[0] in _ELSEWHERE or taken(below):
+            return ""
+        return self.code
+
+    def special(self, module: Module, use: Name, code: str) -> Iterator[Finding] | None:
+        if not use.name.startswith("torch._C._cuda") and not use.below.startswith("_"):
+            return None
+        return self._private(module, use)
+
+    def _private(self, module: Module, use: Name) -> Iterator[Finding]:
+        yield self.finding(
+            module,
+            use.node,
+            f"`{module.source(use.node)}` is private to torch's CUDA side and has no counterpart on Gaudi",
+        )
+
+
+class CudaModule(NameRule):
+    """``torch.cuda`` itself as a value."""
+
+    code = "HPU016"
+    name = "cuda-module-as-value"
+    severity = "warning"
+
+    def takes(self, use: Name) -> str:
+        return self.code if use.name == "torch.cuda" else ""
+
+    def prepare(self, module: Module, use: Name) -> None:
+        """Nothing: what is read from the value is not known."""
+
+    def judge(self, module: Module, use: Name, code: str) -> Iterator[Finding]:
+        parent = module.parent(use.node)
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)) and self._only_resolved(module, parent):
+            return
+        yield self.finding(
+            module,
+            use.node,
+            f"`{module.source(use.node)}` is used as a value; what is read from it has to exist in `torch.hpu`",
+        )
+
+    def _only_resolved(self, module: Module, parent: ast.Assign | ast.AnnAssign) -> bool:
+        """``api = torch.cuda``: each use of ``api`` is found and rewritten where it stands."""
+        return False
