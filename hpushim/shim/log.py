@@ -21,7 +21,7 @@ _PACKAGE = __name__.rsplit(".", 2)[0]
 # Frames of these belong to torch or the standard library's plumbing, not to the user's code.
 _NOT_USER = (
     _PACKAGE, "_hpushim", "torch", "habana_frameworks", "importlib", "contextlib", "functools",
-    "runpy", "threading", "unittest", "concurrent",
+    "runpy", "threading", "unittest", "concurrent", "typing_extensions", "warnings",
 )  # fmt: skip
 
 _lock = threading.Lock()

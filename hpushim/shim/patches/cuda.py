@@ -142,6 +142,20 @@ def available_device_type(original: Original) -> str:
     return devices.DEVICE
 
 
+@patch("torch._utils:_get_device_attr", level=EXACT)
+def device_attribute(original: Original, get_member: Callable[[Any], Any]) -> Any:
+    """torch's question to the module of the available device, which it cannot find for HPU."""
+    import torch
+
+    return get_member(torch.cuda)
+
+
+@patch("torch._utils:_get_all_device_indices", level=EXACT)
+def all_device_indices(original: Original) -> list[int]:
+    """The one device of the process."""
+    return [0]
+
+
 @patch("torch._utils:_get_device_index", level=EXACT)
 def get_device_index(original: Original, device: Any, *args: Any, **kwargs: Any) -> Any:
     """The index of a device that was written as CUDA is 0."""

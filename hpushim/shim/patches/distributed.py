@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpushim.shim import availability, devices, log
-from hpushim.shim.patch import APPROXIMATE, EXACT, patch
+from hpushim.shim.patch import APPROXIMATE, EXACT, WARN, patch
 
 Original = Callable[..., Any]
 
@@ -133,6 +133,43 @@ def ddp_init(
     if any(devices.is_hpu(parameter.device) for parameter in module.parameters()):
         device_ids = output_device = None
     original(self, module, device_ids, output_device, *args, **kwargs)
+
+
+@patch(
+    "torch.nn.parallel.data_parallel:DataParallel.__init__",
+    row="torch.nn.DataParallel",
+    how="method",
+    level=WARN,
+)
+def data_parallel_init(
+    original: Original, self: Any, module: Any, device_ids: Any = None, output_device: Any = None,
+    *args: Any, **kwargs: Any,
+) -> None:  # fmt: skip
+    """On one device it only wraps the module; over several it cannot work, since a process holds one card."""
+    if device_ids is not None and len(set(device_ids)) > 1:
+        log.refuse(
+            "HPU308",
+            f"DataParallel over devices {list(device_ids)}: a process holds one Gaudi card",
+            "start one process per card with torchrun and wrap the model in DistributedDataParallel",
+        )
+    if device_ids is None:
+        log.warn(
+            "HPU308",
+            "DataParallel runs on the one card of this process; use DistributedDataParallel",
+        )
+    original(self, module, [0], 0, *args, **kwargs)
+
+
+@patch("torch.nn.parallel.data_parallel:DataParallel.forward", how="method", level=EXACT)
+def data_parallel_forward(original: Original, self: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """Moves the inputs to the one device, as scattering to one device does, and calls the module."""
+    if not any(devices.is_hpu(parameter.device) for parameter in self.module.parameters()):
+        return original(self, *inputs, **kwargs)
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    inputs, kwargs = tree_map_only(torch.Tensor, lambda x: x.to(devices.INDEXED), (inputs, kwargs))
+    return self.module(*inputs, **kwargs)
 
 
 @patch(

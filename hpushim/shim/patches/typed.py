@@ -23,6 +23,7 @@ _NAMES = {
     "BoolTensor": "bool",
 }
 _PREFIX = "torch.cuda."
+_took_default = False
 
 
 class _TypedTensor(type):
@@ -111,10 +112,15 @@ def set_default_tensor_type(original: Original, t: Any) -> None:
     """A CUDA type sets the default dtype and makes HPU the default device; any other type takes HPU back."""
     import torch
 
+    global _took_default
     dtype = _dtype_of(t)
     if dtype is None:
+        if _took_default:
+            torch.set_default_device(None)
+            _took_default = False
         original(t)
         return
+    _took_default = True
     torch.set_default_dtype(dtype)
     torch.set_default_device(devices.DEVICE)
     log.note("HPU115", "set_default_tensor_type(torch.cuda…) sets the default device to hpu")
