@@ -11,6 +11,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Edit, Finding, Fix
 
 from . import _imports
+from ._arguments import argument
 from ._claims import claim
 from ._strings import quoted, retext
 from ._verdict import ask
@@ -132,7 +133,8 @@ class CudaAutocast(Rule):
         given = {keyword.arg for keyword in found.call.keywords}
         front = f"device_type={quoted(module, 'hpu')}"
         edits: list[Edit] = []
-        if "dtype" not in given and None not in given and len(found.args) < 2:
+        off = _is_off(found, 0)
+        if "dtype" not in given and None not in given and len(found.args) < 2 and not off:
             bfloat16, edits = _bfloat16(module, found.call)
             front += f", dtype={bfloat16}"
         places = [_opening(module, arg) for arg in found.args]
@@ -157,7 +159,7 @@ class CudaAutocast(Rule):
         answer = ask(module, "torch.autocast")
         edits = [retext(module, device, "hpu")]
         given = {keyword.arg for keyword in found.call.keywords}
-        if len(found.args) < 2 and not given & {"dtype", None}:
+        if len(found.args) < 2 and not given & {"dtype", None} and not _is_off(found, 2):
             bfloat16, needed = _bfloat16(module, found.call)
             edits += [module.insert(module.span(device).end, f", dtype={bfloat16}"), *needed]
         yield self.finding(
@@ -172,6 +174,12 @@ class CudaAutocast(Rule):
 
 def _is_cuda(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in ("cuda", "cuda:0")
+
+
+def _is_off(found: _Site, position: int) -> bool:
+    """Whether the region switches autocast off for good, so that no dtype matters."""
+    enabled = argument(ast.Call(found.func, found.args, found.call.keywords), "enabled", position)
+    return isinstance(enabled, ast.Constant) and enabled.value is False
 
 
 def _bfloat16(module: Module, node: ast.AST) -> tuple[str, list[Edit]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hpushim.engine.rule import Rule
@@ -27,6 +28,10 @@ _FRAMEWORK_MODULES = ("accelerate", "lightning", "pytorch_lightning", "lightning
 _LIGHTNING = re.compile(r"(Lightning|L\.|pl\.)?(LightningModule|LightningLite|LightningDataModule)$")
 _COMPILED = re.compile(r"(^|\.)(compile|script|graph)$")
 _HOOKS = re.compile(r"register_\w*hook$")
+
+_TESTS = re.compile(r"[Tt]est(_|[A-Z]|$)")
+_DEVICES = re.compile(r"(cuda|hpu|gpu)(:\d+)?")
+_DEVICE_LABELS = re.compile(r"dev|gpu|rank", re.I)
 
 Kind = Literal["backward", "step"]
 
@@ -54,6 +59,8 @@ class MarkStep(Rule):
         yield from ()
 
     def on_module(self, module: Module) -> Iterator[Finding]:
+        if self._sites and not _on_device(module):
+            return
         if not any(kind == "step" for _, _, kind in self._sites):
             self._sites = [s for s in self._sites if _in_loop(module, s[0]) or _trains(module)]
         sites = {statement for statement, _, _ in self._sites}
@@ -147,10 +154,12 @@ def _may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
             return False
         if isinstance(above, _FUNCTIONS) and not _plain_function(module, above):
             return False
+        if isinstance(above, (*_FUNCTIONS, ast.ClassDef)) and _TESTS.match(getattr(above, "name", "")):
+            return False
         if isinstance(above, ast.ClassDef) and _places_its_own(module, above, child):
             return False
         child = above
-    return not _uses_framework(module)
+    return not _uses_framework(module) and not _TESTS.match(PurePath(module.path).name)
 
 
 def _plain_function(module: Module, function: ast.AST) -> bool:
@@ -227,6 +236,35 @@ def _in_loop(module: Module, statement: ast.stmt) -> bool:
             return True
         if isinstance(above, _FUNCTIONS):
             return False
+    return False
+
+
+def _on_device(module: Module) -> bool:
+    """Does the file put anything on a device that is not surely the CPU?"""
+    return any(_places_on_device(module, node) for node in module.nodes)
+
+
+def _places_on_device(module: Module, node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and _DEVICES.fullmatch(node.value) is not None
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("cuda", "is_cuda", "hpu")
+    if isinstance(node, ast.keyword) and node.arg == "device":
+        return _may_be_device(module, node.value)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+        return bool(node.args) and _may_be_device(module, node.args[0])
+    return False
+
+
+def _may_be_device(module: Module, node: ast.expr) -> bool:
+    """Is ``node`` something called a device whose value the file does not fix?"""
+    for value in module.values(node):
+        label = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
+        if _DEVICE_LABELS.search(label):
+            return True
+        if isinstance(value, ast.Call) and module.qualified(value.func) == "torch.device":
+            if value.args and _may_be_device(module, value.args[0]):
+                return True
     return False
 
 

@@ -72,6 +72,8 @@ class Nccl(Rule):
             return "HPU305"
         child: ast.AST = node
         for above in module.ancestors(node):
+            if isinstance(above, (ast.Dict, ast.Tuple, ast.List, ast.Set)) and _has_hccl(above):
+                return None
             if isinstance(above, (ast.Compare, ast.MatchValue)):
                 return "HPU303"
             if isinstance(above, (ast.JoinedStr, ast.FormattedValue)):
@@ -132,7 +134,8 @@ class Nccl(Rule):
         if all(name.startswith("torch.distributed") for name in names):
             if isinstance(call, ast.Call) and call.func is node and not call.args:
                 self._available.append(node)
-                _imports.of(module).want(node, None, _GROUP)
+                if isinstance(node, ast.Name):
+                    _imports.of(module).want(node, None, _GROUP)
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         imports = _imports.of(module)
@@ -154,6 +157,11 @@ def _on_gaudi(found: re.Match[str]) -> str:
     word = found.group()
     new = "hpu" if word.lower() == "cuda" else "hccl"
     return new.upper() if word.isupper() else new
+
+
+def _has_hccl(table: ast.AST) -> bool:
+    """Whether the table speaks of hccl already, so that its entry for nccl is CUDA's own."""
+    return any(isinstance(part, ast.Constant) and part.value == "hccl" for part in ast.walk(table))
 
 
 def _is_dispatch(table: ast.Dict) -> bool:
