@@ -10,7 +10,7 @@ from hpushim.model import Edit, Span, Target
 
 if TYPE_CHECKING:
     from hpushim.engine.entries import Entry
-    from hpushim.engine.words import Instruction, Requirement, Script
+    from hpushim.engine.words import Instruction, Requirement, Script, Word
     from hpushim.matrix import Matrix
 
 Kind = Literal[
@@ -53,6 +53,8 @@ class Document(Text):
 
     def rewrite(self, entry: Entry, new: str) -> Edit:
         """The edit that gives a scalar the string value ``new`` and keeps its quotes."""
+        if entry.kind != "scalar" or entry.quote in ("|", ">"):
+            raise ValueError(f"{entry.dotted}: only a scalar on one line can be rewritten")
         return self.replace(entry.span, f"{entry.quote}{new}{entry.quote}")
 
     @cached_property
@@ -70,6 +72,12 @@ class Document(Text):
         from hpushim.engine import scripts
 
         return scripts.script(self)
+
+    def words(self, span: Span) -> tuple[Word, ...]:
+        """The words of a piece of a command line, such as the inside of ``OPTS="--backend nccl"``."""
+        from hpushim.engine import shell
+
+        return shell.words(self.data, span)
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:

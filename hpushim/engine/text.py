@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import re
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +17,25 @@ if TYPE_CHECKING:
 
 #: What ends a line for Python; ``str.splitlines`` knows more and is wrong here.
 LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class Offsets:
+    """Byte offsets in the UTF-8 of a text for its character indices."""
+
+    def __init__(self, text: str) -> None:
+        sizes = () if text.isascii() else map(_utf8_length, text)
+        self._starts = list(accumulate(sizes, initial=0)) if sizes else None
+
+    def __call__(self, index: int) -> int:
+        return index if self._starts is None else self._starts[index]
+
+    def span(self, start: int, end: int) -> Span:
+        return Span(self(start), self(end))
+
+
+def _utf8_length(character: str) -> int:
+    point = ord(character)
+    return 1 if point < 0x80 else 2 if point < 0x800 else 3 if point < 0x10000 else 4
 
 
 class Project(msgspec.Struct, frozen=True):

@@ -18,6 +18,10 @@ class Word(msgspec.Struct, frozen=True):
     constant: bool = True
     #: Where ``text`` stands when it is one piece of source, without the quotes around it.
     inner: Span | None = None
+    #: For ``--backend="nccl"``, ``device=cuda``: what stands before the first ``=`` …
+    key: str = ""
+    #: … and behind it.
+    value: Word | None = None
 
 
 class Assignment(msgspec.Struct, frozen=True):
