@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from hpushim.errors import HpushimError
@@ -52,7 +53,7 @@ def decide() -> Decision:
     wanted = mode()
     if wanted == "off":
         return Decision(False, "HPUSHIM=off", quiet=True)
-    if wanted != "emulate" and _gaudi_software():
+    if wanted != "emulate" and gaudi_software():
         return _on_gaudi(torch, wanted)
     if wanted == "hpu":
         raise HpushimError(
@@ -132,8 +133,12 @@ def _on_gaudi(torch: Any, wanted: Mode) -> Decision:
     return Decision(True, "a Gaudi is here", "gaudi")
 
 
-def _gaudi_software() -> bool:
-    return importlib.util.find_spec("habana_frameworks") is not None
+def gaudi_software() -> bool:
+    """Whether Intel's package is installed; the emulator's look-alike on the path does not count."""
+    spec = importlib.util.find_spec("habana_frameworks")
+    places = spec.submodule_search_locations if spec is not None else None
+    look_alike = str(Path(__file__).parents[1] / "emulator")
+    return any(not str(place).startswith(look_alike) for place in places or ())
 
 
 def _refuse_cuda_build(torch: Any) -> None:

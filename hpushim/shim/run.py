@@ -7,6 +7,7 @@ get the shim through torch's entry point. Without a Gaudi the HPU is emulated.
 from __future__ import annotations
 
 import builtins
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -97,7 +98,7 @@ def _where() -> str:
     wanted = detect.mode()
     if wanted != "auto":
         return wanted
-    if importlib.util.find_spec("habana_frameworks") is not None:
+    if detect.gaudi_software():
         return "hpu"
     return "auto" if _cuda_build() else "emulate"
 
@@ -123,10 +124,14 @@ def _without_shim() -> None:
 
 
 def _start_shim() -> None:
-    import hpushim
+    """Imports torch here and not in the script, so that what is wrong with the machine is told plainly."""
+    from hpushim.shim.session import session
 
-    if detect.mode() != "off":
-        hpushim.activate()
+    if detect.mode() == "off":
+        return
+    with session.held():
+        importlib.import_module("torch")
+    session.activate()
 
 
 def _script(target: str) -> tuple[ModuleType, CodeType]:
@@ -206,6 +211,7 @@ def _execute(code: CodeType, main: ModuleType) -> NoReturn:
     except BaseException as error:
         trace = error.__traceback__
         # The user's traceback begins in the user's file.
-        sys.excepthook(type(error), error, trace.tb_next if trace is not None else None)
+        error.__traceback__ = trace = trace.tb_next if trace is not None else None
+        sys.excepthook(type(error), error, trace)
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
     raise SystemExit(0)

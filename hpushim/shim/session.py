@@ -26,7 +26,7 @@ class Session:
         self.deferred: list[Patch] = []
         self.missing: list[str] = []
         self.sticky: list[str] = []
-        self.natives = 0
+        self.holds = 0
 
     def activate(self, *, late: bool = False) -> bool:
         """Decides and patches; True when torch is patched now. A second call changes nothing.
@@ -35,8 +35,8 @@ class Session:
         Raises HpushimError when the environment asks for a device that cannot be had.
         """
         with _lock:
-            if self.active:
-                return True
+            if self.active or self.holds:
+                return self.active
             decision = detect.decide()
             self.decision = decision
             if decision.on:
@@ -60,6 +60,15 @@ class Session:
                     self.sticky.append(patch.target)
             self.deferred.clear()
             self.active = False
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """A block in which activate() does nothing: torch's entry point fires while torch is imported."""
+        self.holds += 1
+        try:
+            yield
+        finally:
+            self.holds -= 1
 
     @contextlib.contextmanager
     def native(self) -> Iterator[None]:
