@@ -1,0 +1,115 @@
+"""CUDA reached by a string: getattr, import_module, mock.patch, exec."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.codemods._names import known
+from hpushim.codemods._strings import retext
+from hpushim.codemods._torch import dotted
+from hpushim.engine.rule import Rule
+from hpushim.model import Finding, Fix
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+_ATTRIBUTES = ("builtins.getattr", "builtins.hasattr", "builtins.setattr")
+_IMPORTERS = ("importlib.import_module", "builtins.__import__", "importlib.util.find_spec")
+_PATCHERS = ("patch", "setattr", "delattr", "object")
+
+
+class Indirect(Rule):
+    """``getattr(torch, "cuda")``."""
+
+    code = "HPU016"
+    name = "cuda-by-attribute-name"
+    severity = "warning"
+    also: ClassVar[dict[str, str]] = {
+        "HPU017": "cuda-by-module-name",
+        "HPU018": "cuda-in-mock-target",
+        "HPU019": "cuda-in-code-text",
+    }
+
+    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        name = dotted(module, node.func) or ""
+        if name in _ATTRIBUTES and len(node.args) > 1:
+            yield from self._attribute(module, node)
+        elif name in _IMPORTERS and node.args:
+            yield from self._import(module, node)
+        elif name in ("builtins.exec", "builtins.eval") and node.args:
+            text = module.constant(node.args[0])
+            if isinstance(text, str) and ("cuda" in text or "nccl" in text):
+                yield self.finding(
+                    module, node, "code in a string speaks of CUDA; it is not rewritten", code="HPU019"
+                )
+        elif self._patches(node) and node.args:
+            yield from self._target(module, node.args[0])
+
+    def _attribute(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        owner = dotted(module, node.args[0]) or ""
+        text = module.constant(node.args[1])
+        if owner == "torch" and text == "cuda" and isinstance(node.args[1], ast.Constant):
+            yield self.finding(
+                module,
+                node.args[1],
+                f"`{module.source(node)}` reaches `torch.cuda` by its name; the counterpart is `torch.hpu`",
+                fix=Fix("name hpu", "unsafe", (retext(module, node.args[1], "hpu"),)),
+            )
+        elif owner.startswith("torch.cuda") and not owner.startswith("torch.cuda.amp"):
+            yield from self._below(module, node, owner, text)
+
+    def _below(
+        self, module: Module, node: ast.Call, owner: str, text: object
+    ) -> Iterator[Finding]:
+        shown = module.source(node)
+        if isinstance(text, str):
+            part, verdict = known(module, f"{owner}.{text}")
+            if verdict is not None and verdict.target:
+                yield self.finding(
+                    module, node, f"`{shown}` reaches `{part}`, which is `{verdict.target}` on Gaudi",
+                    row=part,
+                )  # fmt: skip
+                return
+        yield self.finding(
+            module, node, f"`{shown}` reaches below `{owner}` by a name that is not seen here"
+        )
+
+    def _import(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        text = module.constant(node.args[0])
+        if isinstance(text, str) and (text == "torch.cuda" or text.startswith("torch.cuda.")):
+            new = text.replace("torch.cuda", "torch.hpu", 1)
+            fix = None
+            if isinstance(node.args[0], ast.Constant) and text.count(".") == 1:
+                fix = Fix(f"import {new}", "unsafe", (retext(module, node.args[0], new),))
+            yield self.finding(
+                module,
+                node.args[0],
+                f"`{module.source(node.args[0])}` is imported by its name; Gaudi's is `{new}`",
+                fix=fix,
+                code="HPU017",
+            )
+
+    def _patches(self, node: ast.Call) -> bool:
+        func = node.func
+        called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        return called in _PATCHERS
+
+    def _target(self, module: Module, node: ast.expr) -> Iterator[Finding]:
+        text = module.constant(node)
+        if not isinstance(text, str) or "torch.cuda." not in text:
+            return
+        at = text.index("torch.cuda.")
+        part, verdict = known(module, text[at:])
+        fix = None
+        if verdict is not None and verdict.target.startswith("torch.") and isinstance(node, ast.Constant):
+            new = text[:at] + verdict.target + text[at + len(part) :]
+            fix = Fix(f"patch {new}", "unsafe", (retext(module, node, new),))
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` is patched by its name; the code under test no longer asks for it",
+            fix=fix,
+            code="HPU018",
+        )
