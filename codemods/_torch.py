@@ -41,10 +41,12 @@ def dotted(module: Module, node: ast.AST | None) -> str | None:
     return ".".join([base, *reversed(tail)]) if base else None
 
 
-def _loaded(module: Module, node: ast.AST | None) -> str | None:
+def _loaded(module: Module, node: ast.AST | None, depth: int = 4) -> str | None:
     """``torch`` for ``__import__("torch")`` and for a name bound to such a call."""
     if isinstance(node, ast.Name):
-        bases = {_loaded(module, b.value) or b.qualified for b in module.bindings(node)
+        if not depth:
+            return None  # names that are assigned to each other
+        bases = {_loaded(module, b.value, depth - 1) or b.qualified for b in module.bindings(node)
                  if not (b.kind == "assign" and isinstance(b.value, ast.Constant))}  # fmt: skip
         return next(iter(bases)) if len(bases) == 1 else None
     if isinstance(node, ast.Call) and node.args:
