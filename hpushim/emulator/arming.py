@@ -66,9 +66,21 @@ def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
             if folder and folder not in sys.path:
                 sys.path.insert(1, folder)
         _dress_torch()
+        # For comparing runs: with dropout the numbers equal a CPU run's only if both draw from one stream.
+        device.share_cpu_random(_random_of_cpu())
     except BaseException:
         _enabled = False
         raise
+
+
+def _random_of_cpu() -> bool:
+    """Whether ``HPUSHIM_EMULATED_RANDOM=cpu`` asks for the CPU's stream; unset or ``own``: a stream of the device's own."""
+    found = os.environ.get("HPUSHIM_EMULATED_RANDOM", "").strip().lower() or "own"
+    if found not in ("own", "cpu"):
+        raise EmulatorError(
+            f"HPUSHIM_EMULATED_RANDOM is {found!r}; expected own or cpu; unset it for own"
+        )
+    return found == "cpu"
 
 
 def autoload() -> None:
