@@ -1,0 +1,123 @@
+"""Devices, backends and precision in YAML, JSON and TOML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rule import TextRule
+from hpushim.model import Edit, Finding, Fix, Safety, Span
+
+from ._text import device_name
+from ._verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.document import Document
+    from hpushim.engine.entries import Entry
+
+_DEVICE = re.compile(r"cuda(?::(\d+))?")
+_BACKEND_KEY = re.compile(r"backend|process_group|comm|dist", re.I)
+#: Where "cuda" or "gpu" is a build, a package or a machine, and no device of torch.
+_NOT_OURS = re.compile(
+    r"^(\.github|\.gitlab|\.circleci|\.azure|\.buildkite)(/|$)|(^|/)\.github/|"
+    r"(^|/)(package(-lock)?|tsconfig|composer|vcpkg|conanfile|mkdocs|\.pre-commit-config|"
+    r"pyproject|Pipfile|poetry|environment|conda|meta|recipe)\w*\.(json|ya?ml|toml)$"
+)
+_HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "torch.float16": "torch.bfloat16",
+         "16-mixed": "bf16-mixed", "16-true": "bf16-true", "fp16-mixed": "bf16-mixed"}  # fmt: skip
+_HALF_KEY = re.compile(r"dtype|precision|^amp|_amp$", re.I)
+_ACCELERATORS = ("gpu", "cuda")
+
+
+class ConfigValues(TextRule):
+    """Values that a training script reads as its device, its backend, its precision."""
+
+    code = "HPU801"
+    name = "config-device"
+    kinds = frozenset({"yaml", "json", "toml"})
+    markers = (b"cuda", b"nccl", b"16", b"gpu", b"half")
+    also: ClassVar[dict[str, str]] = {"HPU802": "config-float16", "HPU803": "config-accelerator"}
+
+    def check(self, document: Document) -> Iterator[Finding]:
+        if _NOT_OURS.search(document.path.replace("\\", "/")):
+            return
+        for entry in document.entries:
+            if entry.kind == "scalar":
+                yield from self._scalar(document, entry)
+
+    def _scalar(self, document: Document, entry: Entry) -> Iterator[Finding]:
+        value, key = entry.value, entry.name
+        if isinstance(value, str):
+            if _DEVICE.fullmatch(value):
+                yield self._device(document, entry)
+            elif value.lower() == "nccl" or value.lower() == "cpu:gloo,cuda:nccl":
+                yield self._backend(document, entry, value)
+            elif value in _HALF and _HALF_KEY.search(key):
+                yield self._half(document, entry, _HALF[value])
+            elif key == "accelerator" and value in _ACCELERATORS:
+                fix = Fix("use hpu", "unsafe", (document.rewrite(entry, "hpu"),))
+                text = f"`accelerator: {value}` asks for an NVIDIA GPU; on Gaudi it is `hpu`"
+                yield self.finding(document, entry.span, text, fix=fix, code="HPU803")
+        elif value is True and key in ("fp16", "use_fp16"):
+            yield self._fp16(document, entry)
+        elif value == 16 and not isinstance(value, bool) and key == "precision":
+            text = "`precision: 16` is float16; bfloat16 is the half precision of Gaudi (`bf16-mixed`)"
+            yield self.finding(document, entry.span, text, code="HPU802")
+
+    def _device(self, document: Document, entry: Entry) -> Finding:
+        sure = device_name(entry.name) or ":" in str(entry.value)
+        safety: Safety = "safe" if sure else "unsafe"
+        answer = ask(document, "cuda", safety)
+        return self.finding(
+            document,
+            entry.span,
+            f"`{entry.dotted}` is a CUDA device; on Gaudi it is `hpu`",
+            fix=Fix("use hpu", safety, (document.rewrite(entry, "hpu"),)),
+            row=answer.row,
+        )
+
+    def _backend(self, document: Document, entry: Entry, value: str) -> Finding:
+        safety: Safety = "safe" if _BACKEND_KEY.search(entry.name) else "unsafe"
+        new = "cpu:gloo,hpu:hccl" if ":" in value else "hccl"
+        answer = ask(document, "nccl", safety)
+        return self.finding(
+            document,
+            entry.span,
+            f"`{entry.dotted}` is NVIDIA's backend; on Gaudi it is `{new}`",
+            fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
+            row=answer.row,
+        )
+
+    def _half(self, document: Document, entry: Entry, new: str) -> Finding:
+        return self.finding(
+            document,
+            entry.span,
+            f"`{entry.dotted}` is float16; bfloat16 is the half precision of Gaudi",
+            fix=Fix("use bfloat16", "unsafe", (document.rewrite(entry, new),)),
+            row=ask(document, "torch.float16").row,
+            code="HPU802",
+        )
+
+    def _fp16(self, document: Document, entry: Entry) -> Finding:
+        """``fp16: true`` becomes ``bf16: true`` unless the same table has a ``bf16`` of its own."""
+        table = entry.path[:-1]
+        new = entry.name.replace("fp16", "bf16")
+        taken = any(
+            e.path == (*table, new) and e.document == entry.document for e in document.entries
+        )
+        fix = None
+        if entry.key is not None and not taken:
+            fix = Fix("use bfloat16", "unsafe", (_rename(document, entry.key, entry.name, new),))
+        return self.finding(
+            document,
+            entry.key or entry.span,
+            f"`{entry.dotted}` trains in float16; bfloat16 is the half precision of Gaudi",
+            fix=fix,
+            row=ask(document, "torch.float16").row,
+            code="HPU802",
+        )
+
+
+def _rename(document: Document, key: Span, old: str, new: str) -> Edit:
+    return document.replace(key, document.source(key).replace(old, new))

@@ -1,0 +1,88 @@
+"""Requirements that would replace Gaudi's torch, or that only NVIDIA cards can use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rule import TextRule
+from hpushim.model import Finding, Fix, Span
+
+from ._verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.document import Document
+    from hpushim.engine.words import Requirement
+
+_TORCH = ("torch", "torchvision", "torchaudio")
+_CUDA_BUILD = re.compile(r"\+cu\d+")
+_CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
+
+
+class RequirementsPins(TextRule):
+    """``torch==…+cu121``, its index, and packages that need CUDA."""
+
+    code = "HPU814"
+    name = "cuda-build-required"
+    severity = "error"
+    kinds = frozenset({"requirements"})
+    markers = ()
+    also: ClassVar[dict[str, str]] = {"HPU815": "cuda-package-required", "HPU817": "torch-pinned"}
+
+    def check(self, document: Document) -> Iterator[Finding]:
+        for item in document.requirements:
+            if item.option:
+                yield from self._option(document, item)
+            elif item.name in _TORCH:
+                yield from self._torch(document, item)
+            elif item.name:
+                yield from self._package(document, item)
+
+    def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
+        if _CUDA_INDEX.search(item.value):
+            fix = Fix("drop the index", "safe", (document.replace(item.line, ""),))
+            text = f"`{item.value}` serves CUDA builds, which would replace Gaudi's torch"
+            yield self.finding(document, item.span, text, fix=fix, row=ask(document, "torch").row)
+
+    def _torch(self, document: Document, item: Requirement) -> Iterator[Finding]:
+        row = ask(document, "torch").row
+        if _CUDA_BUILD.search(item.specifier) and item.specifier_span is not None:
+            fix = Fix("drop the pin", "safe", (document.replace(item.specifier_span, ""),))
+            text = (
+                f"`{item.name}{item.specifier}` is a CUDA build and would replace Gaudi's; "
+                "the Gaudi image has the right one"
+            )
+            yield self.finding(document, item.span, text, fix=fix, row=row)
+        elif item.url and re.search(r"cu\d+", item.url):
+            text = f"`{item.name}` comes from a CUDA build; the Gaudi image has the right one"
+            yield self.finding(document, item.span, text, row=row)
+        elif item.specifier.startswith(("==", "<", "~=", "===")):
+            text = (
+                f"`{item.name}{item.specifier}` may replace Gaudi's torch, which belongs to one release; "
+                "leave the version open"
+            )
+            yield self.finding(document, item.span, text, row=row, code="HPU817", severity="warning")
+
+    def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
+        if item.name.startswith("nvidia-"):
+            note, row = "it is for NVIDIA cards", ask(document, item.name).row
+        else:
+            answer = ask(document, item.name.replace("-", "_"))
+            known = document.matrix.row(item.name.replace("-", "_"), "package")
+            if known is None or answer.status not in ("unsupported", "changed", "partial"):
+                return
+            if not known.rule.startswith("HPU7"):
+                return
+            note, row = answer.note, answer.row
+        start = Span(item.line.start, item.line.start)
+        fix = Fix("comment it out", "unsafe", (document.insert(start.start, "# "),))
+        yield self.finding(
+            document,
+            item.name_span or item.span,
+            f"`{item.name}`: {note}",
+            fix=fix,
+            row=row,
+            code="HPU815",
+            severity="warning",
+        )

@@ -1,0 +1,249 @@
+"""Launch scripts: the variables, programs and options that pick NVIDIA's cards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rule import TextRule
+from hpushim.model import Edit, Finding, Fix, Safety, Span
+
+from ._verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.document import Document
+    from hpushim.engine.words import Command, Word
+
+_LAUNCHERS = re.compile(r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$")
+_DEVICE = re.compile(r"cuda(:\d+)?")
+_OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.S)
+_DEVICE_OPTION = re.compile(r"(^|[-_.])dev(ice)?s?($|[-_.])|device$|accelerator$|map[-_]location$", re.I)
+_BACKEND_OPTION = re.compile(r"backend|dist[-_]", re.I)
+_CARDS = "CUDA_VISIBLE_DEVICES"
+_MODULES = "HABANA_VISIBLE_MODULES"
+_IGNORED = re.compile(
+    r"^(TORCH_)?NCCL_|^CUDA_(LAUNCH_BLOCKING|DEVICE_MAX_CONNECTIONS|DEVICE_ORDER|MODULE_LOADING|CACHE_\w+)$|"
+    r"^PYTORCH_(CUDA_)?ALLOC_CONF$|^TORCH_CUDA_ARCH_LIST$|^CUBLAS_WORKSPACE_CONFIG$|"
+    r"^NVIDIA_TF32_OVERRIDE$|^NVTE_"
+)
+_PATHS = re.compile(r"^CUDA_(HOME|PATH|ROOT)$|/usr/local/cuda")
+_LAZY = "PT_HPU_LAZY_MODE"
+_PROGRAMS = {"nvidia-smi": "hl-smi"}
+_NVIDIA_ONLY = ("nvcc", "nsys", "ncu", "nvprof", "dcgmi", "nvtop", "gpustat")
+
+
+class ShellCommands(TextRule):
+    """What a launch script says about the cards."""
+
+    code = "HPU804"
+    name = "cuda-visible-devices"
+    kinds = frozenset({"shell"})
+    markers = (b"CUDA", b"cuda", b"NCCL", b"nccl", b"nvidia", b"nvcc", b"nsys", b"--fp16", b"--gpus", b"NVTE")
+    also: ClassVar[dict[str, str]] = {
+        "HPU805": "cuda-path",
+        "HPU806": "cuda-option",
+        "HPU807": "nccl-variable",
+        "HPU808": "nvidia-program",
+        "HPU809": "lazy-mode-unset",
+    }
+
+    def check(self, document: Document) -> Iterator[Finding]:
+        found = [
+            *self._cards(document),
+            *self._variables(document),
+            *(f for command in document.script.commands for f in self._command(document, command)),
+        ]
+        yield from sorted(found, key=lambda finding: finding.span.start)
+        if found:
+            yield from self._lazy_mode(document)
+
+    # -- variables --------------------------------------------------------------------------
+
+    def _cards(self, document: Document) -> Iterator[Finding]:
+        """The variable and every use of it in the script, in one group."""
+        set_here = [a for a in document.script.assignments if a.name == _CARDS]
+        if not set_here and _CARDS not in document.text:
+            return
+        places = _mentions(document, _CARDS)
+        plain = all(a.value is None or _is_list(a.value) for a in set_here) and bool(set_here)
+        safety: Safety = "safe" if plain else "unsafe"
+        answer = ask(document, _CARDS, safety)
+        for place in places:
+            fix = Fix(f"use {_MODULES}", safety, (document.replace(place, _MODULES),), _CARDS)
+            yield self.finding(
+                document,
+                place,
+                f"`{_CARDS}` has no reader on Gaudi; `{_MODULES}` picks cards by their module ids",
+                fix=fix if answer.fixable else None,
+                row=answer.row,
+            )
+
+    def _variables(self, document: Document) -> Iterator[Finding]:
+        for assignment in document.script.assignments:
+            if _IGNORED.match(assignment.name):
+                text = f"`{assignment.name}` has no reader on Gaudi"
+                answer = ask(document, assignment.name)
+                if answer.target:
+                    text += f"; what comes near is `{answer.target}`"
+                yield self.finding(
+                    document, assignment.name_span, text, row=answer.row, code="HPU807", severity="info"
+                )
+            elif _PATHS.search(assignment.name) or (
+                assignment.value is not None and _PATHS.search(assignment.value.text)
+            ):
+                yield self.finding(
+                    document,
+                    assignment.span,
+                    f"`{assignment.name}` leads to the CUDA toolkit, which Gaudi does not use",
+                    code="HPU805",
+                    severity="info",
+                )
+
+    # -- commands ---------------------------------------------------------------------------
+
+    def _command(self, document: Document, command: Command) -> Iterator[Finding]:
+        program = command.program
+        if program in _PROGRAMS and command.words[0].inner is not None:
+            yield self._renamed(document, command, _PROGRAMS[program])
+        elif program in _NVIDIA_ONLY:
+            yield self.finding(
+                document,
+                command.words[0].span,
+                f"`{program}` works with NVIDIA cards only",
+                row=ask(document, program).row,
+                code="HPU808",
+            )
+        elif program == "docker":
+            return  # what a container gets is told by the container's rule
+        elif _launches(command):
+            yield from self._options(document, command)
+
+    def _renamed(self, document: Document, command: Command, new: str) -> Finding:
+        answer = ask(document, command.program)
+        word = command.words[0]
+        assert word.inner is not None
+        end = word.inner.end
+        where = Span(end - len(command.program), end)
+        edits = [document.replace(where, new)]
+        safety: Safety = "safe" if len(command.words) == 1 else "unsafe"
+        for option in command.words[1:]:
+            if option.text.startswith("--query-gpu=") and option.inner is not None:
+                text = document.source(option.inner).replace("--query-gpu=", "--query-aip=", 1)
+                edits.append(document.replace(option.inner, text))
+        return self.finding(
+            document,
+            where,
+            f"`{command.program}` sees NVIDIA cards only; on Gaudi it is `{new}`",
+            fix=Fix(f"use {new}", safety, tuple(edits)),
+            row=answer.row,
+            code="HPU808",
+        )
+
+    def _options(self, document: Document, command: Command) -> Iterator[Finding]:
+        """``--device cuda``, ``--backend=nccl``, ``model.device=cuda``, ``--fp16``."""
+        previous = ""
+        for word in command.words[1:]:
+            pair = _OPTION.fullmatch(word.text)
+            option, value = (pair["option"], pair["value"]) if pair else (previous, word.text)
+            new = _new_value(option, value)
+            if new is not None and word.constant:
+                yield self._option(document, word, option, value, new)
+            elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
+                fix = Fix("use bfloat16", "unsafe",
+                          (document.replace(word.inner, word.text.replace("fp16", "bf16")),))  # fmt: skip
+                text = f"`{word.text}` asks for float16; bfloat16 is the half precision of Gaudi"
+                yield self.finding(document, word.span, text, fix=fix, code="HPU806")
+            previous = word.text if word.text.startswith("-") else ""
+
+    def _option(
+        self, document: Document, word: Word, option: str, value: str, new: str
+    ) -> Finding:
+        written = document.source(word.span)
+        at = written.rindex(value)
+        start = word.span.start + len(written[:at].encode())
+        edit = document.replace(Span(start, start + len(value.encode())), new)
+        return self.finding(
+            document,
+            word.span,
+            f"`{option} {value}` is for CUDA; on Gaudi it is `{new}`",
+            fix=Fix(f"use {new}", "safe", (edit,)),
+            row=ask(document, "nccl" if new == "hccl" else "cuda").row,
+            code="HPU806",
+        )
+
+    # -- the mode ---------------------------------------------------------------------------
+
+    def _lazy_mode(self, document: Document) -> Iterator[Finding]:
+        """The execution mode said outright: Gaudi's software, its forks and libraries differ on the default."""
+        if _LAZY in document.text:
+            return
+        for command in document.script.commands:
+            if _trains(command):
+                value = "1" if document.target.mode == "lazy" else "0"
+                edit = _line_before(document, command.span.start, f"export {_LAZY}={value}")
+                yield self.finding(
+                    document,
+                    command.words[0].span,
+                    f"`{_LAZY}` is unset: its default differs between releases and libraries",
+                    fix=Fix(f"set {_LAZY}={value}", "safe", (edit,)),
+                    row=ask(document, _LAZY).row,
+                    code="HPU809",
+                    severity="info",
+                )
+                return
+
+
+def _mentions(document: Document, name: str) -> list[Span]:
+    """Where ``name`` stands as a word inside commands and assignments, not in comments."""
+    reach = [c.span for c in document.script.commands] + [a.span for a in document.script.assignments]
+    found: list[Span] = []
+    for match in re.finditer(rb"(?<![A-Za-z0-9_])" + name.encode() + rb"(?![A-Za-z0-9_])", document.data):
+        inside = any(span.start <= match.start() and match.end() <= span.end for span in reach)
+        line = document.data[document.data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+        if inside and not line.lstrip().startswith(b"#"):
+            found.append(Span(match.start(), match.end()))
+    return found
+
+
+def _is_list(word: Word) -> bool:
+    """``0,1,2``, ``$1``, ``${X:-0,1}``, ``$((i % 8))``: cards are listed, none is not."""
+    return re.fullmatch(r"\d+(,\d+)*", word.text) is not None or not word.constant
+
+
+def _launches(command: Command) -> bool:
+    """Does the command run a program of the project, with options that it understands?"""
+    if _LAUNCHERS.match(command.program):
+        return True
+    if command.program.endswith((".py", ".sh")):
+        return True
+    return any(_LAUNCHERS.match(word.text.rpartition("/")[2]) for word in command.words)
+
+
+def _trains(command: Command) -> bool:
+    """Does the command start a Python program, not a one-liner and not a package tool?"""
+    words = [word.text for word in command.words]
+    if not any(_LAUNCHERS.match(word.rpartition("/")[2]) for word in words[:1]):
+        return command.program.endswith(".py")
+    if "-c" in words[:2] or "-" in words[1:2]:
+        return False
+    return words[1:3] not in (["-m", "pip"], ["-m", "venv"], ["-m", "build"]) and len(words) > 1
+
+
+def _new_value(option: str, value: str) -> str | None:
+    if _DEVICE.fullmatch(value) and _DEVICE_OPTION.search(option.lstrip("-")):
+        return "hpu"
+    if value == "nccl" and _BACKEND_OPTION.search(option):
+        return "hccl"
+    return None
+
+
+def _line_before(document: Document, at: int, text: str) -> Edit:
+    """The edit that puts a line in front of the statement that holds the byte ``at``."""
+    line, _ = document.position(at)
+    while line > 1 and document.text_at(document.line_span(line - 1)).rstrip("\r\n").endswith("\\"):
+        line -= 1
+    span = document.line_span(line)
+    written = document.text_at(span)
+    indent = written[: len(written) - len(written.lstrip(" \t"))]
+    return document.insert(span.start, f"{indent}{text}{document.newline}")
