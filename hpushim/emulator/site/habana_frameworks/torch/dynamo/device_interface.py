@@ -60,7 +60,7 @@ class HpuInterface(DeviceInterface):
     maybe_exchange_device = exchange_device
 
 
-def register() -> None:
+def _register() -> None:
     """Tell dynamo of both spellings, ``hpu`` and ``hpu:0``."""
     register_interface_for_device("hpu", HpuInterface)
     register_interface_for_device(torch.device("hpu", 0).type + ":0", HpuInterface)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+# ruff: noqa: F401 (names that users import from here)
 import collections
 import functools
 from typing import Any
 
 from habana_frameworks.torch.hpu import _capture
 from habana_frameworks.torch.hpu import streams as _streams
+from habana_frameworks.torch.hpu._graphed import (
+    GraphModel,
+    ModuleCacher,
+    TensorPacker,
+    make_graphed_callables,
+)
+from habana_frameworks.torch.utils.debug import _hg_print as hpu_graph_print
 
 import torch
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from habana_frameworks.torch._not_modelled import module_getattr
 
 _missing = module_getattr(__name__)
@@ -14,4 +16,6 @@ def __getattr__(name: str) -> object:
         )
 
         return enable_compiled_autograd
+    if name == "backends":
+        return importlib.import_module(f"{__name__}.backends")
     return _missing(name)

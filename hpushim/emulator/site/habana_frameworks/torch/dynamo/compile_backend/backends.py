@@ -18,7 +18,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 logger = logging.getLogger(__name__)
 
-device_interface.register()
+device_interface._register()
 
 
 def _run_as_traced(graph_module, example_inputs, kind):

@@ -67,7 +67,7 @@ def _scores_mask(scores, attn_mask, is_causal, valid_seq_len, seq_padding_type):
     return scores
 
 
-def attention_forward(q, k, v, mask, dropout_p, is_causal, scale, valid_seq_len, seq_padding_type):
+def _attention_forward(q, k, v, mask, dropout_p, is_causal, scale, valid_seq_len, seq_padding_type):
     """Returns (result, probabilities, dropout factors or None); rows that see nothing give zeros."""
     scores = torch.matmul(q, k.transpose(-2, -1)).float() * scale
     scores = _scores_mask(scores, mask, is_causal, valid_seq_len, seq_padding_type)
@@ -86,7 +86,7 @@ def _sum_to(grad, shape):
     return grad if grad.shape == shape else grad.sum_to_size(shape)
 
 
-def attention_backward(dout, q, k, v, probs, factors, scale):
+def _attention_backward(dout, q, k, v, probs, factors, scale):
     """Gradients of q, k and v."""
     dout = dout.to(probs.dtype)
     kept = probs if factors is None else probs * factors
@@ -160,7 +160,7 @@ def sdpa_fwd_wrapper(
     if grouped:
         q, k, v, attn_mask = gqa_input_reshape_fwd(q, k, v, attn_mask)
     with torch.autocast("hpu", enabled=False):
-        out, probs, factors = attention_forward(
+        out, probs, factors = _attention_forward(
             q, k, v, attn_mask, dropout_p, is_causal, scale, valid_seq_len, padding
         )
     if needs_grad:
@@ -182,7 +182,7 @@ def sdpa_bwd_wrapper(ctx, dout, *args):
     q, k, v, probs, factors = ctx.saved_tensors
     if ctx.grouped:
         dout = gqa_input_reshape_bwd(q, v, dout)
-    grads = attention_backward(dout, q, k, v, probs, factors, ctx.scale)
+    grads = _attention_backward(dout, q, k, v, probs, factors, ctx.scale)
     if ctx.grouped:
         grads = tuple(gqa_output_reshape(g) for g in grads)
     return (*grads, *([None] * 10))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from habana_frameworks.torch.hpex.kernels.FusedSDPA import attention_backward, attention_forward
+from habana_frameworks.torch.hpex.kernels.FusedSDPA import _attention_backward, _attention_forward
 
 import torch
 
 
 def _forward(ctx, q, k, v, is_causal):
     scale = 1.0 / math.sqrt(q.shape[-1])
-    out, probs, _ = attention_forward(q, k, v, None, 0.0, is_causal, scale, None, "left")
+    out, probs, _ = _attention_forward(q, k, v, None, 0.0, is_causal, scale, None, "left")
     ctx.save_for_backward(q, k, v, probs)
     ctx.scale = scale
     return out
@@ -19,7 +19,7 @@ def _forward(ctx, q, k, v, is_causal):
 
 def _backward(ctx, dout):
     q, k, v, probs = ctx.saved_tensors
-    return (*attention_backward(dout, q, k, v, probs, None, ctx.scale), None, None)
+    return (*_attention_backward(dout, q, k, v, probs, None, ctx.scale), None, None)
 
 
 class PySDPA(torch.autograd.Function):

@@ -54,7 +54,7 @@ def _table(table, p, position_ids, offset):
     return table
 
 
-def rotary(
+def _rotary(
     p,
     cos,
     sin,
@@ -81,7 +81,7 @@ def apply_rotary_pos_emb(p: torch.Tensor, *args) -> torch.Tensor:
         return RotaryPosEmbeddingHelperV3.apply(p, args[0])
     defaults = (None, None, None, 0, RotaryPosEmbeddingMode.BLOCKWISE)
     cos, sin, position_ids, offset, mode = (*args, *defaults[len(args) :])
-    return rotary(p, cos, sin, position_ids, offset, mode)
+    return _rotary(p, cos, sin, position_ids, offset, mode)
 
 
 def apply_rotary_pos_emb_bwd(
@@ -93,7 +93,7 @@ def apply_rotary_pos_emb_bwd(
     mode: RotaryPosEmbeddingMode = RotaryPosEmbeddingMode.BLOCKWISE,
 ) -> torch.Tensor:
     """Gradient with respect to the rotated tensor."""
-    return rotary(p_grad_in, cos, sin, position_ids, offset, mode, transposed=True)
+    return _rotary(p_grad_in, cos, sin, position_ids, offset, mode, transposed=True)
 
 
 class RotaryPosEmbeddingHelperV1(torch.autograd.Function):
@@ -103,7 +103,7 @@ class RotaryPosEmbeddingHelperV1(torch.autograd.Function):
     def forward(ctx, p, cos, sin, offset):
         ctx.save_for_backward(cos, sin)
         ctx.offset = offset
-        return rotary(p, cos, sin, None, offset)
+        return _rotary(p, cos, sin, None, offset)
 
     @staticmethod
     def backward(ctx, p_grad_in):
@@ -117,7 +117,7 @@ class RotaryPosEmbeddingHelperV2(torch.autograd.Function):
     @staticmethod
     def forward(ctx, p, cos, sin, position_ids):
         ctx.save_for_backward(cos, sin, position_ids)
-        return rotary(p, cos, sin, position_ids)
+        return _rotary(p, cos, sin, position_ids)
 
     @staticmethod
     def backward(ctx, p_grad_in):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from habana_frameworks.torch import _hpex_C
 from habana_frameworks.torch.core.step_closure import _mark_step_if_lazy
 
 import torch
@@ -27,10 +28,6 @@ class FusedClipNorm:
         grads = [p.grad for p in parameters if p.grad is not None]
         if not grads:
             return torch.tensor(0.0)
-        norms = torch.stack([torch.linalg.vector_norm(g) for g in grads])
-        total = torch.linalg.vector_norm(norms).reshape(1).to(self.dtype)
-        factor = (self.max_norm_t / (total + 1e-6)).clamp(max=1.0)
-        for grad in grads:
-            grad.mul_(factor.to(grad.dtype))
+        total = _hpex_C.fused_norm(grads, self.max_norm_t, self.norm_type).to(self.dtype)
         _mark_step_if_lazy()
         return total

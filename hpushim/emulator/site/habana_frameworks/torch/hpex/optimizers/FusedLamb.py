@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from habana_frameworks.torch import _hpex_C
 from habana_frameworks.torch import core as htcore
 
 import torch
@@ -80,8 +81,7 @@ class FusedLamb(Optimizer):
         if limit is None or not grads:
             return torch.ones(1, device=self.device)
         grads = [g if self.dtype is None else g.to(self.dtype) for g in grads]
-        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in grads]))
-        return (norm / limit).clamp(min=1.0).reshape(1)
+        return _hpex_C.fused_lamb_norm(grads, limit)
 
     def _step_one(self, group, p, divisor):
         state = self.state[p]

@@ -1,0 +1,3 @@
+"""Experimental extensions of the vendor's package."""
+
+from __future__ import annotations
