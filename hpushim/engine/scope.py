@@ -7,8 +7,9 @@ Only what Python's own rules say: class scopes are not seen from nested function
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 BindingKind = Literal["import", "assign", "for", "with", "param", "def", "class", "except", "other"]
 
@@ -38,7 +39,9 @@ class Scope:
     node: ast.AST
     parent: Scope | None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    outer: set[str] = field(default_factory=set)
+    #: Names under ``global`` and under ``nonlocal``.
+    globals: set[str] = field(default_factory=set)
+    nonlocals: set[str] = field(default_factory=set)
 
     @property
     def is_class(self) -> bool:
@@ -49,118 +52,254 @@ class Scope:
         return isinstance(self.node, _FUNCTIONS)
 
     def add(self, binding: Binding) -> None:
-        scope: Scope = self
-        if binding.name in self.outer and self.parent is not None:
-            scope = self.parent
-            while scope.parent is not None and (
-                scope.is_class or binding.name not in scope.bindings
+        owner = self
+        if binding.name in self.globals:
+            owner = self._root()
+        elif binding.name in self.nonlocals and self.parent is not None:
+            owner = self.parent
+            while owner.parent is not None and (
+                owner.is_class or binding.name not in owner.bindings
             ):
-                scope = scope.parent
-        scope.bindings.setdefault(binding.name, []).append(binding)
+                owner = owner.parent
+        owner.bindings.setdefault(binding.name, []).append(binding)
 
     def lookup(self, name: str) -> list[Binding]:
         """Every binding of ``name`` as seen from here; empty for builtins and unknown names."""
-        scope: Scope | None = self
+        scope: Scope | None = self._root() if name in self.globals else self
         first = True
         while scope is not None:
-            if (first or not scope.is_class) and name in scope.bindings:
+            if name in scope.bindings and (first or not scope.is_class):
                 return scope.bindings[name]
             first = False
             scope = scope.parent
         return []
 
+    def _root(self) -> Scope:
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
 
 @dataclass(slots=True)
 class Table:
-    """What one pass over the tree yields."""
+    """What one pass over the tree yields. Contexts and operators are no nodes of interest."""
 
     root: Scope
-    parents: dict[ast.AST, ast.AST]
-    scopes: dict[ast.AST, Scope]
-    imports: list[ast.Import | ast.ImportFrom]
-    order: list[ast.AST]
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    #: The scope that a node opens.
+    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+    #: The scope that a name is looked up in.
+    names: dict[ast.Name, Scope] = field(default_factory=dict)
+    imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
+    order: list[ast.AST] = field(default_factory=list)
 
 
 def build(tree: ast.Module) -> Table:
-    """The scope table of ``tree``, with each node's parent and the nodes in source order."""
+    """The scope table of ``tree``, with each node's parent and the nodes in source order.
+
+    One loop without recursion: this and the parser are most of the time that a file takes.
+    """
     root = Scope(tree, None)
-    table = Table(root, {}, {tree: root}, [], [])
-    _Builder(table).body(tree, root)
+    table = Table(root, scopes={tree: root})
+    binder = _Binder(table)
+    enter, opens = binder.binders, _OPENS
+    parents, names, order = table.parents, table.names, table.order
+    stack: list[tuple[ast.AST, Scope]] = [(tree, root)]
+    pop, push, see = stack.pop, stack.append, order.append
+    while stack:
+        node, scope = pop()
+        see(node)
+        kind = node.__class__
+        if kind is ast.Name:
+            names[node] = scope  # type: ignore[index]
+            continue
+        bind = enter.get(kind)
+        if bind is not None:
+            bind(node, scope)
+        inside: tuple[str, ...] = ()
+        inner = scope
+        if kind in opens:
+            inside = opens[kind]
+            inner = table.scopes[node]
+        for name in _FIELDS.get(kind) or _fields(kind):
+            value = getattr(node, name, None)
+            if value is None:
+                continue
+            where = inner if name in inside else scope
+            if value.__class__ is list:
+                for child in reversed(value):
+                    if child is not None:
+                        parents[child] = node
+                        push((child, where))
+            else:
+                parents[value] = node
+                push((value, where))
     return table
 
 
-class _Builder:
+_NO_NODES = frozenset(
+    [
+        "ctx",
+        "op",
+        "ops",
+        "kind",
+        "level",
+        "module",
+        "asname",
+        "type_comment",
+        "is_async",
+        "simple",
+        "conversion",
+        "id",
+        "attr",
+        "kwd_attrs",
+        "tag",
+        "type_ignores",
+        "rest",
+    ]
+)
+_NAMED = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.alias,
+)  # fmt: skip
+#: What holds nodes in a node of a class, the last first, because a stack turns it round.
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _fields(kind: type) -> tuple[str, ...]:
+    names = [name for name in kind._fields if name not in _NO_NODES]  # type: ignore[attr-defined]
+    if issubclass(kind, (ast.Constant, ast.MatchSingleton)):
+        names = []
+    if issubclass(kind, (ast.Global, ast.Nonlocal)) or kind.__name__ in _TYPE_PARAMETERS:
+        names = [name for name in names if name not in ("name", "names")]
+    if issubclass(kind, _NAMED):
+        names.remove("name")
+    if issubclass(kind, (ast.arg, ast.keyword)):
+        names.remove("arg")
+    if "decorator_list" in names:
+        names.remove("decorator_list")
+        names.insert(0, "decorator_list")
+    return _FIELDS.setdefault(kind, tuple(reversed(names)))
+
+
+_TYPE_PARAMETERS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple"})
+_BODY = ("body", "type_params")
+#: Which fields of a node that opens a scope are evaluated inside it.
+_OPENS: dict[type, tuple[str, ...]] = {
+    ast.FunctionDef: _BODY,
+    ast.AsyncFunctionDef: _BODY,
+    ast.ClassDef: _BODY,
+    ast.Lambda: ("body",),
+    **dict.fromkeys(_COMPREHENSIONS, ("elt", "key", "value", "generators")),
+}
+
+
+class _Binder:
+    """What the nodes that give names a value do to the table."""
+
     def __init__(self, table: Table) -> None:
         self.table = table
+        self.binders: dict[type, Callable[[Any, Scope], None]] = {
+            ast.FunctionDef: self.function,
+            ast.AsyncFunctionDef: self.function,
+            ast.ClassDef: self.class_,
+            ast.Lambda: self.lambda_,
+            **dict.fromkeys(_COMPREHENSIONS, self.opened),
+            ast.Import: self.import_,
+            ast.ImportFrom: self.import_from,
+            ast.Assign: self.assign,
+            ast.AnnAssign: self.annotated,
+            ast.AugAssign: self.changed,
+            ast.NamedExpr: self.walrus,
+            ast.For: self.loop,
+            ast.AsyncFor: self.loop,
+            ast.comprehension: self.loop,
+            ast.withitem: self.with_,
+            ast.ExceptHandler: self.named,
+            ast.MatchAs: self.named,
+            ast.MatchStar: self.named,
+            ast.MatchMapping: self.rest,
+            ast.Delete: self.delete,
+            ast.Global: self.global_,
+            ast.Nonlocal: self.nonlocal_,
+        }
 
-    def body(self, node: ast.AST, scope: Scope) -> None:
-        stack: list[tuple[ast.AST, Scope]] = [(node, scope)]
-        table = self.table
-        while stack:
-            node, scope = stack.pop()
-            table.order.append(node)
-            inner = self._enter(node, scope)
-            children: list[tuple[ast.AST, Scope]] = []
-            for name, value in ast.iter_fields(node):
-                where = inner if inner is not scope and _inside(node, name) else scope
-                for child in value if isinstance(value, list) else (value,):
-                    if isinstance(child, ast.AST):
-                        table.parents[child] = node
-                        children.append((child, where))
-            stack.extend(reversed(children))
+    def opened(self, node: ast.AST, scope: Scope) -> None:
+        self.table.scopes[node] = Scope(node, scope)
 
-    def _enter(self, node: ast.AST, scope: Scope) -> Scope:
-        """Records what ``node`` binds; returns the scope of its body."""
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            kind: BindingKind = "class" if isinstance(node, ast.ClassDef) else "def"
-            scope.add(Binding(node.name, kind, node))
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef, *_COMPREHENSIONS)):
-            inner = Scope(node, scope)
-            self.table.scopes[node] = inner
-            if isinstance(node, _FUNCTIONS):
-                self._parameters(node.args, inner)
-                if not isinstance(node, ast.Lambda):
-                    inner.outer |= _outer_names(node)
-            return inner
-        if isinstance(node, ast.Import):
-            self.table.imports.append(node)
-            for alias in node.names:
-                bound = alias.asname or alias.name.partition(".")[0]
-                qualified = alias.name if alias.asname else bound
-                scope.add(Binding(bound, "import", alias, qualified=qualified))
-        elif isinstance(node, ast.ImportFrom):
-            self.table.imports.append(node)
-            base = "." * node.level + (node.module or "")
-            for alias in node.names:
-                if alias.name != "*":
-                    joined = f"{base}.{alias.name}" if base.strip(".") else base + alias.name
-                    scope.add(
-                        Binding(alias.asname or alias.name, "import", alias, qualified=joined)
-                    )
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._target(target, node.value, scope, node, "assign")
-        elif isinstance(node, ast.AnnAssign):
-            self._target(node.target, node.value, scope, node, "assign")
-        elif isinstance(node, ast.AugAssign):
-            self._target(node.target, None, scope, node, "other")
-        elif isinstance(node, ast.NamedExpr):
-            owner = scope
-            while isinstance(owner.node, _COMPREHENSIONS) and owner.parent is not None:
-                owner = owner.parent
-            self._target(node.target, node.value, owner, node, "assign")
-        elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-            self._target(node.target, node.iter, scope, node, "for")
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
+        scope.add(Binding(node.name, "def", node))
+        self.lambda_(node, scope)
+
+    def class_(self, node: ast.ClassDef, scope: Scope) -> None:
+        scope.add(Binding(node.name, "class", node))
+        self.opened(node, scope)
+
+    def lambda_(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope
+    ) -> None:
+        inner = self.table.scopes[node] = Scope(node, scope)
+        self._parameters(node.args, inner)
+
+    def import_(self, node: ast.Import, scope: Scope) -> None:
+        self.table.imports.append(node)
+        for alias in node.names:
+            bound = alias.asname or alias.name.partition(".")[0]
+            qualified = alias.name if alias.asname else bound
+            scope.add(Binding(bound, "import", alias, qualified=qualified))
+
+    def import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
+        self.table.imports.append(node)
+        base = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name != "*":
+                joined = f"{base}.{alias.name}" if base.strip(".") else base + alias.name
+                scope.add(Binding(alias.asname or alias.name, "import", alias, qualified=joined))
+
+    def assign(self, node: ast.Assign, scope: Scope) -> None:
+        for target in node.targets:
+            self._target(target, node.value, scope, node, "assign")
+
+    def annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
+        self._target(node.target, node.value, scope, node, "assign")
+
+    def changed(self, node: ast.AugAssign, scope: Scope) -> None:
+        self._target(node.target, None, scope, node, "other")
+
+    def walrus(self, node: ast.NamedExpr, scope: Scope) -> None:
+        while isinstance(scope.node, _COMPREHENSIONS) and scope.parent is not None:
+            scope = scope.parent
+        self._target(node.target, node.value, scope, node, "assign")
+
+    def loop(self, node: ast.For | ast.AsyncFor | ast.comprehension, scope: Scope) -> None:
+        self._target(node.target, node.iter, scope, node, "for")
+
+    def with_(self, node: ast.withitem, scope: Scope) -> None:
+        if node.optional_vars is not None:
             self._target(node.optional_vars, node.context_expr, scope, node, "with")
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            scope.add(Binding(node.name, "except", node))
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
-            scope.add(Binding(node.name, "other", node))
-        elif isinstance(node, ast.Delete):
-            for target in node.targets:
-                self._target(target, None, scope, node, "other")
-        return scope
+
+    def named(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
+        if node.name:
+            scope.add(
+                Binding(
+                    node.name, "except" if isinstance(node, ast.ExceptHandler) else "other", node
+                )
+            )
+
+    def rest(self, node: ast.MatchMapping, scope: Scope) -> None:
+        if node.rest:
+            scope.add(Binding(node.rest, "other", node))
+
+    def delete(self, node: ast.Delete, scope: Scope) -> None:
+        for target in node.targets:
+            self._target(target, None, scope, node, "other")
+
+    def global_(self, node: ast.Global, scope: Scope) -> None:
+        if scope.parent is not None:
+            scope.globals.update(node.names)
+
+    def nonlocal_(self, node: ast.Nonlocal, scope: Scope) -> None:
+        scope.nonlocals.update(node.names)
 
     def _target(
         self,
@@ -198,22 +337,6 @@ class _Builder:
                 scope.add(Binding(extra.arg, "param", extra))
 
 
-def _inside(node: ast.AST, fieldname: str) -> bool:
-    """Whether a child field is evaluated in the node's own scope rather than the enclosing one."""
-    if isinstance(node, _COMPREHENSIONS):
-        return True
-    if isinstance(node, ast.Lambda):
-        return fieldname == "body"
-    return fieldname in ("body", "type_params")
-
-
-def _outer_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    names: set[str] = set()
-    stack: list[ast.AST] = list(function.body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.Global, ast.Nonlocal)):
-            names.update(node.names)
-        elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            stack.extend(ast.iter_child_nodes(node))
-    return names
+def evaluated_inside(node: ast.AST, fieldname: str) -> bool:
+    """Whether a child field is evaluated in the scope that the node opens, not in the one around it."""
+    return fieldname in _OPENS.get(node.__class__, ())

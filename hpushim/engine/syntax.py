@@ -171,6 +171,9 @@ class Module(Text):
 
     def scope(self, node: ast.AST) -> scopes.Scope:
         """The scope in which ``node`` is evaluated."""
+        known = self._table.names.get(node)  # type: ignore[call-overload]
+        if known is not None:
+            return known  # type: ignore[no-any-return]
         child = node
         for above in self.ancestors(node):
             inner = self._table.scopes.get(above)
@@ -188,7 +191,7 @@ class Module(Text):
             return True
         for name, value in ast.iter_fields(owner):
             if value is child or (isinstance(value, list) and any(v is child for v in value)):
-                return scopes._inside(owner, name)
+                return scopes.evaluated_inside(owner, name)
         return True
 
     def bindings(self, name: ast.Name) -> list[scopes.Binding]:
