@@ -114,7 +114,7 @@ def _flags(torch: Any) -> list[str]:
     """Compiler flags that do not depend on where torch and Python are installed."""
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
     flags = [
-        "-std=c++17" if (major, minor) < (2, 12) else "-std=c++20",
+        "-std=c++17",
         "-O1",
         "-fPIC",
         "-fvisibility=hidden",
@@ -198,7 +198,7 @@ def _compile(torch: Any, compiler: str, headers: Path, root: Path, name: str) ->
         started = time.monotonic()
         objects = _compile_objects(torch, compiler, headers, work)
         _link(torch, compiler, objects, work / "out" / _library_name())
-        os.replace(work / "out", root / name)
+        (work / "out").replace(root / name)
         _say(f" done in {time.monotonic() - started:.0f} s\n")
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -215,7 +215,11 @@ def _compile_objects(torch: Any, compiler: str, headers: Path, work: Path) -> li
 
     def one(source: Path) -> Path:
         target = work / f"{source.stem}.o"
-        _run([compiler, *flags, "-c", str(source), "-o", str(target)], work, f"compiling {source.name}")
+        _run(
+            [compiler, *flags, "-c", str(source), "-o", str(target)],
+            work,
+            f"compiling {source.name}",
+        )
         return target
 
     with ThreadPoolExecutor(JOBS) as pool:
@@ -246,7 +250,9 @@ def _run(command: list[str], work: Path, doing: str) -> None:
     if "No space left on device" in output or "Disk quota exceeded" in output:
         raise OSError(errno.ENOSPC, "No space left on device")
     errors = [line.strip() for line in output.splitlines() if "error" in line.lower()]
-    first = errors[0] if errors else (output.strip().splitlines() or [f"exit {result.returncode}"])[-1]
+    first = (
+        errors[0] if errors else (output.strip().splitlines() or [f"exit {result.returncode}"])[-1]
+    )
     raise EmulatorError(
         f"{doing} for the emulated HPU failed with {command[0]} (exit {result.returncode}): {first[:300]}; expected "
         "GCC 9 or Clang 10 or newer and torch 2.6 or newer; set CXX to another compiler, or report this line"

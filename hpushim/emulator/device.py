@@ -111,12 +111,12 @@ def manual_seed(seed: int) -> torch.Generator:
 
 def seed() -> int:
     """Seed the hpu generator from the system; returns the seed."""
-    return default_generator().seed()
+    return int(default_generator().seed())
 
 
 def initial_seed() -> int:
     """The seed that the hpu generator was last given."""
-    return default_generator().initial_seed()
+    return int(default_generator().initial_seed())
 
 
 def get_rng_state() -> torch.Tensor:

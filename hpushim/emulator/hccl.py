@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from hpushim.emulator import device
+from hpushim.emulator import device, ledger
 
 
 def register() -> None:
@@ -22,4 +22,5 @@ def _create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> An
     """An hccl backend for one process group: called by torch for each group."""
     import torch.distributed as dist
 
+    ledger.add_process_group("hccl", "hpu", size)
     return device.load().hccl_over(dist.ProcessGroupGloo(store, rank, size, timeout=timeout))

@@ -1,10 +1,31 @@
-"""What ran on the emulated device: counters, sites, and the JSON that HPUSHIM_LEDGER asks for."""
+"""What ran on the emulated device: totals, the lines they came from, and the JSON that HPUSHIM_LEDGER asks for.
+
+``start()`` opens the books; with ``HPUSHIM_LEDGER=path`` they are written there when the process ends (``path.rank1``
+… for the further ranks of a distributed run).
+"""
 
 from __future__ import annotations
 
+import atexit
+import json
+import os
+import sys
+import sysconfig
+from pathlib import Path
 from typing import Any
 
 from hpushim.emulator import device
+
+SCHEMA_VERSION = 1
+_OWNER = "HPUSHIM_LEDGER_OWNER"  # the first process of a run; its children write beside it
+
+unhandled_cuda: list[dict[str, Any]] = []
+"""CUDA calls that met no patch: the shim appends {"name", "file", "line"}."""
+
+_autocast: dict[tuple[str, str], int] = {}
+_process_groups: list[dict[str, Any]] = []
+_parameters: dict[str, int] = {}
+_started_in = 0
 
 
 def mark_step(sync: bool = False) -> None:
@@ -13,23 +34,183 @@ def mark_step(sync: bool = False) -> None:
 
 
 def add(counter: str, amount: int = 1) -> None:
-    """Add to a named total (``host_syncs``, ``cpu_fallbacks``, ``demotions`` …)."""
+    """Add to a total by name: one of the contract's, or a new one that then appears in the snapshot."""
     device.load().add(counter, int(amount))
 
 
+def note(kind: str, what: str) -> None:
+    """Add a site: an event of ``kind`` at the user's current line. Nothing unless sites are recorded."""
+    device.load().note(kind, what)
+
+
 def snapshot() -> dict[str, Any]:
-    """The ledger as of now, in the contract's names; always says ``"emulated": True``."""
-    raise NotImplementedError
-
-
-def start() -> None:
-    """Open the books of this process; with HPUSHIM_LEDGER set they are written there at exit."""
+    """The books as of now: totals by the contract's names, and the sites. Always says ``"emulated": True``."""
+    native = device.load()
+    found: dict[str, Any] = dict(native.totals())
+    on_hpu = found.pop("compute_hpu")
+    elsewhere = found.pop("compute_elsewhere")
+    _note_present_groups()
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "emulated": True,
+        "gaudi": os.environ.get("HPUSHIM_GAUDI", "gaudi2"),
+        "mode": "lazy" if _lazy() else "eager",
+        **found,
+        "peak_bytes": device.memory_stats()["peak"],
+        "compute_operators": {"hpu": on_hpu, "cpu": None if elsewhere < 0 else elsewhere},
+        "operator_calls": dict(
+            sorted(native.operator_calls(), key=lambda item: (-item[1], item[0]))
+        ),
+        "recompilation_causes": [
+            dict(zip(("operator", "position", "before", "after", "count"), cause, strict=True))
+            for cause in native.recompilation_causes()
+        ],
+        "parameters": dict(_parameters),
+        "autocast": [
+            {"device": where, "dtype": dtype, "count": count}
+            for (where, dtype), count in _autocast.items()
+        ],
+        "process_groups": list(_process_groups),
+        "unhandled_cuda": list(unhandled_cuda),
+        "sites": [
+            dict(zip(("file", "line", "kind", "what", "count"), site, strict=True))
+            for site in native.sites()
+        ],
+    }
 
 
 def reset() -> None:
-    """Start the books anew; the device is untouched."""
+    """Start the books anew; the device and its memory are untouched."""
     device.load().reset_ledger()
+    _autocast.clear()
+    _parameters.clear()
+    _process_groups.clear()
+    unhandled_cuda.clear()
 
 
-unhandled_cuda: list[dict[str, Any]] = []
-"""CUDA calls that met no patch: the shim appends {"name", "file", "line"}."""
+def start() -> None:
+    """Open the books of this process; with HPUSHIM_LEDGER set they are written there at exit. Idempotent."""
+    global _started_in
+    if _started_in == os.getpid():
+        return
+    _started_in = os.getpid()
+    native = device.load()
+    wanted = os.environ.get("HPUSHIM_LEDGER", "")
+    level = os.environ.get("HPUSHIM_LOG", "").strip().lower()
+    native.record_graphs(True, _lazy())
+    if wanted or level in ("sites", "trace"):
+        native.set_library_roots(_library_roots())
+        native.record_sites(True, level == "trace")
+        native.watch_compute()
+        _watch_python_side()
+    if wanted:
+        _claim(Path(wanted))
+        atexit.register(_write_at_exit, wanted)
+
+
+def write(path: str | Path) -> None:
+    """Write the snapshot as JSON, whole or not at all."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    draft.write_text(json.dumps(snapshot(), indent=1) + "\n", encoding="utf-8")
+    draft.replace(target)
+
+
+def add_process_group(backend: str, where: str, size: int) -> None:
+    """Note a process group: its backend, the device type that it carries, and how many ranks it has."""
+    _process_groups.append({"backend": backend, "device": where, "size": size})
+
+
+def _lazy() -> bool:
+    from hpushim.emulator import profiles
+
+    return profiles.current().lazy
+
+
+def _library_roots() -> list[str]:
+    import torch
+
+    here = Path(__file__).parent.parent
+    standard = Path(sysconfig.get_path("stdlib"))
+    roots = [Path(torch.__file__).parent, here]
+    # The standard library's own files, but not the site-packages below it.
+    roots += [
+        item for item in standard.iterdir() if item.name not in ("site-packages", "dist-packages")
+    ]
+    return [f"{root}{os.sep}" if root.is_dir() else str(root) for root in roots]
+
+
+def _rank() -> int | None:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    text = os.environ.get("RANK", "")
+    return int(text) if text.isdigit() else None
+
+
+def _claim(path: Path) -> None:
+    """The first process of a run removes the books of earlier runs, and tells its children that it is first."""
+    if _OWNER in os.environ:
+        return
+    os.environ[_OWNER] = str(os.getpid())
+    for stale in [path, *path.parent.glob(f"{path.name}.rank*")]:
+        stale.unlink(missing_ok=True)
+
+
+def _write_at_exit(wanted: str) -> None:
+    native = device.load()
+    native.record_sites(False, False)
+    path = Path(wanted)
+    rank = _rank()
+    active = native.totals()["operators"] > 0
+    if rank:
+        path = path.with_name(f"{path.name}.rank{rank}")
+    elif rank is None and os.environ.get(_OWNER) != str(os.getpid()):
+        if not active:
+            return  # a helper process that never touched the device
+        path = path.with_name(f"{path.name}.pid{os.getpid()}")
+    elif not active and path.exists():
+        return  # a launcher: rank 0 has written already
+    try:
+        write(path)
+    except OSError as error:
+        sys.stderr.write(
+            f"hpushim: the ledger (emulated) could not be written to {path}: {error.strerror}; "
+            "set HPUSHIM_LEDGER to a writable path\n"
+        )
+
+
+def _watch_python_side() -> None:
+    """Autocast regions, and where the parameters are at the first optimizer step."""
+    import torch
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    autocast = torch.amp.autocast_mode.autocast
+    enter = autocast.__enter__
+
+    def counted(self: Any) -> Any:
+        key = (self.device, str(self.fast_dtype).replace("torch.", "") if self._enabled else "off")
+        _autocast[key] = _autocast.get(key, 0) + 1
+        return enter(self)
+
+    autocast.__enter__ = counted
+
+    def first_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        handle.remove()
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                where = parameter.device.type
+                _parameters[where] = _parameters.get(where, 0) + 1
+
+    handle = register_optimizer_step_pre_hook(first_step)
+
+
+def _note_present_groups() -> None:
+    """Groups of other backends that are open now; hccl groups were noted when they were made."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return
+    backend = str(distributed.get_backend())
+    if backend != "hccl" and not any(group["backend"] == backend for group in _process_groups):
+        add_process_group(backend, "cpu", int(distributed.get_world_size()))

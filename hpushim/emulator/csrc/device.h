@@ -70,9 +70,9 @@ void settle(const at::Tensor& original, const at::Tensor& aliased);
 // ---- ledger (recorder.cpp, sites.cpp) ------------------------------------------------------------
 
 enum Counter : int {
-  kOperators, kMarkSteps, kGraphs, kRecompilations, kHostSyncs, kHostToDevice, kDeviceToHost,
-  kHostToDeviceBytes, kDeviceToHostBytes, kCpuFallbacks, kDemotions, kCollectives,
-  kSynchronizes, kComputeHpu, kComputeCpu, kCounters
+  kOperators, kMarkSteps, kGraphs, kGraphRuns, kRecompilations, kHostSyncs, kHostToDevice,
+  kDeviceToHost, kHostToDeviceBytes, kDeviceToHostBytes, kCpuFallbacks, kDemotions, kCollectives,
+  kSynchronizes, kComputeHpu, kCounters
 };
 extern std::atomic<int64_t> counters[kCounters];
 extern const char* const counter_names[kCounters];
@@ -85,6 +85,8 @@ void note_slow(const char* kind, const char* what);
 inline void note(const char* kind, const char* what) {
   if (sites_on.load(std::memory_order_relaxed)) note_slow(kind, what);
 }
+// The host asked for data: counted, noted, and the end of the pending graph in lazy mode.
+void host_sync(const char* what);
 // True while the emulator itself runs CPU kernels for an hpu operator on this thread.
 extern thread_local int inside;
 struct Inside {

@@ -61,8 +61,8 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from) {
   } else if (!is_on_hpu(to)) {
     count(kDeviceToHost);
     count(kDeviceToHostBytes, nbytes);
-    count(kHostSyncs);
     note("device_to_host", "copy");
+    host_sync("copy to the host");
   }
 }
 
@@ -90,8 +90,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  count(kHostSyncs);
-  note("host_sync", "item");
+  host_sync("item");
   return at::native::_local_scalar_dense_cpu(host_alias(self));
 }
 
@@ -159,7 +158,7 @@ void register_own(torch::Library& m) {
 bool runs_whole(const std::string& name) {
   static const char* const whole[] = {"aten::convolution", "aten::convolution_overrideable",
                                       "aten::convolution_backward",
-                                      "aten::convolution_backward_overrideable"};
+                                      "aten::convolution_backward_overrideable", "aten::embedding"};
   for (const char* w : whole)
     if (name == w) return true;
   return name.rfind("aten::_foreach_", 0) == 0;

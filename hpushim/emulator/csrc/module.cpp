@@ -1,11 +1,12 @@
 // The extension's Python face.
-#include "operators.h"
+#include "recorder.h"
 
-#include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
 #ifdef HPU_DISTRIBUTED
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #endif
+
+#include <map>
 
 namespace py = pybind11;
 
@@ -18,7 +19,6 @@ c10::intrusive_ptr<c10d::Backend> hccl_over(c10::intrusive_ptr<c10d::Backend> gl
 #endif
 void set_autocast_lists(const std::vector<std::string>& lower, const std::vector<std::string>& lower_first,
                         const std::vector<std::string>& float32, const std::vector<std::string>& widest);
-void note_slow(const char*, const char*) {}
 
 namespace {
 
@@ -41,6 +41,64 @@ void synchronize() {
   note("synchronize", "device");
 }
 
+std::map<std::string, int64_t>& named() {  // guarded by the GIL
+  static auto* map = new std::map<std::string, int64_t>();
+  return *map;
+}
+
+void add(const std::string& name, int64_t amount) {
+  for (int i = 0; i < kCounters; ++i) {
+    if (name == counter_names[i]) {
+      count(static_cast<Counter>(i), amount);
+      return;
+    }
+  }
+  named()[name] += amount;
+}
+
+py::dict totals() {
+  py::dict out;
+  for (int i = 0; i < kCounters; ++i) out[counter_names[i]] = counters[i].load();
+  for (const auto& [name, amount] : named()) out[name.c_str()] = amount;
+  out["compute_elsewhere"] = compute_elsewhere();
+  return out;
+}
+
+py::list site_list() {
+  py::list out;
+  for (const auto& s : sites()) out.append(py::make_tuple(s.file, s.line, s.kind, s.what, s.count));
+  return out;
+}
+
+py::list cause_list() {
+  py::list out;
+  for (const auto& c : recompilation_causes())
+    out.append(py::make_tuple(c.name, c.position, c.before, c.after, c.count));
+  return out;
+}
+
+void bind_ledger(py::module_& m) {
+  m.def("add", &add);
+  m.def("totals", &totals);
+  m.def("operator_calls", &operator_calls);
+  m.def("mark_step", [](bool) { mark_step(); });
+  m.def("sites", &site_list);
+  m.def("recompilation_causes", &cause_list);
+  m.def("set_library_roots", &set_library_roots);
+  m.def("note", [](const std::string& kind, const std::string& what) { note(kind.c_str(), what.c_str()); });
+  m.def("record_sites", [](bool on, bool every_operator) {
+    sites_on.store(on);
+    trace_on.store(on && every_operator);
+  });
+  m.def("record_graphs", &record_graphs);
+  m.def("watch_compute", &watch_compute);
+  m.def("reset_ledger", [] {
+    reset_books();
+    reset_sites();
+    named().clear();
+  });
+}
+
 }  // namespace
 }  // namespace hpu
 
@@ -55,6 +113,7 @@ PYBIND11_MODULE(_hpushim_device, m) {
   register_collectives();
   m.def("hccl_over", &hccl_over, py::arg("gloo"));
 #endif
+  bind_ledger(m);
   m.def("check_index", &check_index);
   m.def("synchronize", &synchronize);
   m.def("memory_stats", &memory_dict);

@@ -92,7 +92,7 @@ bool is_compute(const std::string& name) {
   static const auto* names = new std::unordered_map<std::string, bool>([] {
     std::unordered_map<std::string, bool> known;
     for (const char* op :
-         {"mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "linear", "convolution",
+         {"mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "dot", "convolution",
           "convolution_overrideable", "convolution_backward", "convolution_backward_overrideable",
           "embedding", "embedding_dense_backward", "native_layer_norm", "native_layer_norm_backward",
           "native_batch_norm", "native_batch_norm_backward", "native_group_norm",
