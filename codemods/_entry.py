@@ -10,8 +10,10 @@ if TYPE_CHECKING:
 
 
 def is_entry(module: Module) -> bool:
-    """Whether the file is run: it asks for ``__main__``, or loops at the top level."""
+    """Whether the file is run: it asks for ``__main__``, loops or reads its options at the top level."""
     for statement in module.tree.body:
+        if isinstance(statement, (ast.Assign, ast.Expr)) and _reads_options(statement.value):
+            return True
         if isinstance(statement, (ast.For, ast.While)):
             return True
         if isinstance(statement, ast.If) and any(
@@ -19,3 +21,10 @@ def is_entry(module: Module) -> bool:
         ):
             return True
     return False
+
+
+def _reads_options(value: ast.expr) -> bool:
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in ("parse_args", "parse_known_args")
+        for part in ast.walk(value)
+    )

@@ -121,6 +121,8 @@ class CudaAutocast(Rule):
         imports = _imports.of(module)
         new = self._new_name(module, found)
         name, needed = imports.spell(found.func, new)
+        if isinstance(found.func, ast.Name) and "." in name:  # the import stays as it is
+            name, needed = imports.through(found.func, "torch.autocast")
         edits = [] if name == shown else [module.replace(found.func, name)]
         edits += [*needed, *self._arguments(module, found)]
         fix = Fix(

@@ -43,12 +43,18 @@ class AutocastHalf(Rule):
             found = site(module, part) if isinstance(part, ast.Call) else None
             if found is None or self._on_cpu(module, found.args, found.call):
                 continue
-            dtype = argument(ast.Call(found.func, found.args, found.call.keywords), "dtype", 1)
-            if dtype is not None:
-                for half in halves(module, dtype):
-                    if half not in self._reached:
-                        self._reached.append(half)
-                        claim(module, half)
+            call = ast.Call(found.func, found.args, found.call.keywords)
+            dtype = argument(call, "dtype", 1)
+            if dtype is None:
+                continue
+            reached = halves(module, dtype)
+            enabled = argument(call, "enabled", 2 if found.generic else 0)
+            if reached and enabled is not None:
+                reached += _compared(module, enabled)
+            for half in reached:
+                if half not in self._reached:
+                    self._reached.append(half)
+                    claim(module, half)
         yield from ()
 
     def _on_cpu(self, module: Module, args: list[ast.expr], call: ast.Call) -> bool:
@@ -145,6 +151,18 @@ def halves(module: Module, node: ast.expr, depth: int = _DEPTH) -> list[ast.expr
         if value is not node:
             found += halves(module, value, again)
     return found
+
+
+def _compared(module: Module, enabled: ast.expr) -> list[ast.expr]:
+    """The float16 that a region's switch compares with: it has to follow the region's dtype."""
+    return [
+        part
+        for value in module.values(enabled)
+        for compare in ast.walk(value)
+        if isinstance(compare, ast.Compare)
+        for part in ast.walk(compare)
+        if isinstance(part, ast.Attribute) and module.qualified(part) in HALF
+    ]
 
 
 def _in_table(module: Module, table: ast.expr, depth: int) -> list[ast.expr]:

@@ -27,7 +27,7 @@ class RequirementsPins(TextRule):
     name = "cuda-build-required"
     severity = "error"
     kinds = frozenset({"requirements"})
-    markers = ()
+    markers = (b"\n",)
     also: ClassVar[dict[str, str]] = {"HPU815": "cuda-package-required", "HPU817": "torch-pinned"}
 
     def check(self, document: Document) -> Iterator[Finding]:

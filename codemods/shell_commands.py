@@ -30,6 +30,10 @@ _IGNORED = re.compile(
 _PATHS = re.compile(r"^CUDA_(HOME|PATH|ROOT)$|/usr/local/cuda")
 _LAZY = "PT_HPU_LAZY_MODE"
 _PROGRAMS = {"nvidia-smi": "hl-smi"}
+#: The questions that both programs answer under the same names.
+_QUERY = re.compile(
+    r"--query-gpu=(?P<fields>((name|index|uuid|timestamp|driver_version|memory\.(total|used|free))(,|$))+)"
+)
 _NVIDIA_ONLY = ("nvcc", "nsys", "ncu", "nvprof", "dcgmi", "nvtop", "gpustat")
 
 
@@ -126,11 +130,15 @@ class ShellCommands(TextRule):
         end = word.inner.end
         where = Span(end - len(command.program), end)
         edits = [document.replace(where, new)]
-        safety: Safety = "safe" if len(command.words) == 1 else "unsafe"
+        safety: Safety = "safe"
+        query = document.matrix.row(f"{command.program} --query-gpu")
         for option in command.words[1:]:
-            if option.text.startswith("--query-gpu=") and option.inner is not None:
-                text = document.source(option.inner).replace("--query-gpu=", "--query-aip=", 1)
+            asked = _QUERY.fullmatch(option.text)
+            if asked and query is not None and option.inner is not None:
+                text = f"{query.target.split()[-1]}={asked['fields']}"
                 edits.append(document.replace(option.inner, text))
+            elif not option.text.startswith("--format="):
+                safety = "unsafe"
         return self.finding(
             document,
             where,
