@@ -100,9 +100,7 @@ def _guards(module: Module, node: ast.AST) -> Iterator[ast.expr]:
     for above in module.ancestors(node):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return
-        if isinstance(above, ast.IfExp) and above.body is child:
-            yield above.test
-        elif isinstance(above, ast.If) and any(s is child for s in above.body):
+        if (isinstance(above, ast.IfExp) and above.body is child) or (isinstance(above, ast.If) and any(s is child for s in above.body)):
             yield above.test
         child = above
 
