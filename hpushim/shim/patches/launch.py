@@ -11,13 +11,14 @@ from hpushim.shim.loading import ROOT_VARIABLE
 from hpushim.shim.patch import EXACT, patch
 
 
-@patch("torch.distributed.run:config_from_args", level=EXACT)
-def config_from_args(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+@patch("torch.distributed.launcher.api:launch_agent", level=EXACT)
+def launch_agent(
+    original: Callable[..., Any], config: Any, entrypoint: Any, args: Any, *rest: Any, **kwargs: Any
+) -> Any:
     """torchrun's workers: ``python -u train.py`` becomes ``python -u -m hpushim run train.py``."""
-    config, command, arguments = original(*args, **kwargs)
-    if os.environ.get(ROOT_VARIABLE) and command == sys.executable:
-        arguments = through_run(arguments)
-    return config, command, arguments
+    if os.environ.get(ROOT_VARIABLE) and entrypoint == sys.executable:
+        args = through_run(list(args))
+    return original(config, entrypoint, args, *rest, **kwargs)
 
 
 def through_run(arguments: list[str]) -> list[str]:
