@@ -10,9 +10,11 @@ import ast
 import sys
 from dataclasses import dataclass
 
-from hpushim.codemods import _text
-from hpushim.codemods._torch import dotted, foreign
 from hpushim.engine.syntax import Module
+
+from . import _text
+from ._holders import holds_device
+from ._torch import dotted, foreign
 
 #: Position of the device argument.
 _POSITIONAL = {
@@ -39,11 +41,60 @@ _ELSEWHERE = (
 )
 #: Calls and methods that take any text: an argument of theirs says nothing.
 _ANY_TEXT = frozenset(
-    "print write info debug warning error critical exception log append add insert extend join replace "
-    "format encode remove discard index count find rfind strip removeprefix removesuffix split "
-    "warn input getattr hasattr delattr isinstance exec eval compile match search sub fullmatch findall "
-    "run check_output check_call Popen system exists isfile isdir open".split()
+    [
+        "print",
+        "write",
+        "info",
+        "debug",
+        "warning",
+        "error",
+        "critical",
+        "exception",
+        "log",
+        "append",
+        "add",
+        "insert",
+        "extend",
+        "join",
+        "replace",
+        "format",
+        "encode",
+        "remove",
+        "discard",
+        "index",
+        "count",
+        "find",
+        "rfind",
+        "strip",
+        "removeprefix",
+        "removesuffix",
+        "split",
+        "warn",
+        "input",
+        "getattr",
+        "hasattr",
+        "delattr",
+        "isinstance",
+        "exec",
+        "eval",
+        "compile",
+        "match",
+        "search",
+        "sub",
+        "fullmatch",
+        "findall",
+        "run",
+        "check_output",
+        "check_call",
+        "Popen",
+        "system",
+        "exists",
+        "isfile",
+        "isdir",
+        "open",
+    ]
 )
+_OPTION_PARTS = ("default", "choices", "const", "value", "default_factory", "options")
 _DEPTH = 10
 
 
@@ -191,7 +242,9 @@ class Flow:
             key = self.module.constant(target.slice)
             if isinstance(key, str) and _text.device_name(key):
                 return Use("name", target)
-            if isinstance(target.value, (ast.Name, ast.Attribute)) and self.device_like(target.value):
+            if isinstance(target.value, (ast.Name, ast.Attribute)) and self.device_like(
+                target.value
+            ):
                 return Use("name", target)
         return None
 
@@ -214,10 +267,11 @@ class Flow:
         owner = self.module.parent(args)
         inner = self.module.scope_of(owner) if owner is not None else None
         bound = inner.bindings.get(arg.arg) if inner else None
+        if bound is None:
+            return None
         for load in self._loads.get(arg.arg, ()):
-            if bound is not None and self.module.bindings(load) is bound:
-                if found := self.use(load, depth):
-                    return _through(found)
+            if self.module.bindings(load) is bound and (found := self.use(load, depth)):
+                return _through(found)
         return None
 
     def _returned(self, node: ast.Return, depth: int) -> Use | None:
@@ -227,9 +281,9 @@ class Flow:
         if _text.device_name(function.name):
             return Use("name", function)
         for other in ast.walk(function):
-            if isinstance(other, ast.Return) and other.value is not None:
-                if any(_text.other_device(part) for part in self.module.values(other.value)):
-                    return Use("branch", function)
+            returned = other.value if isinstance(other, ast.Return) else None
+            if any(_text.other_device(part) for part in self.module.values(returned)):
+                return Use("branch", function)
         for call in self._calls.get(function.name, ()):
             if found := self.use(call, depth):
                 return _through(found)
@@ -246,9 +300,8 @@ class Flow:
         name = dotted(self.module, call.func) or ""
         if name.startswith(_ELSEWHERE):
             return Use("elsewhere", call)
-        if keyword.arg in ("default", "choices", "const", "value", "default_factory", "options"):
-            if self._option(call):
-                return Use("option", call)
+        if keyword.arg in _OPTION_PARTS and self._option(call):
+            return Use("option", call)
         if keyword.arg == "map_location":
             return Use("load", call)
         if name == "torch.device":
@@ -270,13 +323,17 @@ class Flow:
             if isinstance(text, str) and _text.device_name(text):
                 return True
         for keyword in call.keywords:
-            if keyword.arg == "dest" and _text.device_name(str(self.module.constant(keyword.value))):
+            if keyword.arg == "dest" and _text.device_name(
+                str(self.module.constant(keyword.value))
+            ):
                 return True
-            if keyword.arg == "choices" and isinstance(keyword.value, (ast.List, ast.Tuple)):
-                if any(_text.other_device(e) for e in keyword.value.elts):
-                    return True
+            choices = keyword.value if keyword.arg == "choices" else None
+            if any(_text.other_device(e) for e in getattr(choices, "elts", ())):
+                return True
         parent = self.module.parent(call)
-        targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
+        targets = (
+            parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
+        )
         return any(isinstance(t, ast.Name) and _text.device_name(t.id) for t in targets)
 
     def _argument(self, node: ast.AST, call: ast.Call, depth: int) -> Use | None:
@@ -285,7 +342,7 @@ class Flow:
         place = next((i for i, arg in enumerate(call.args) if arg is node), -1)
         func = call.func
         name = dotted(self.module, func) or ""
-        if foreign(self.module, func) or name in ("getattr", "builtins.getattr") and place == 1:
+        if foreign(self.module, func) or (name in ("getattr", "builtins.getattr") and place == 1):
             return None
         if name.startswith(_ELSEWHERE):
             return Use("elsewhere", call)
@@ -295,7 +352,7 @@ class Flow:
             kind = {"torch.device": "device", "torch.load": "load", "torch.jit.load": "load",
                     "torch.set_default_device": "default"}  # fmt: skip
             return Use(kind.get(name, "argument"), call)
-        if name == "builtins.str" or name == "builtins.list" or name == "builtins.tuple":
+        if name in {"builtins.str", "builtins.list", "builtins.tuple"}:
             return self.use(call, depth)
         if isinstance(func, ast.Attribute) and func.attr == "to":
             return Use("to", call)
@@ -314,16 +371,18 @@ class Flow:
         func = call.func
         for args in self._parameters_of(call):
             positional = [*args.posonlyargs, *args.args]
-            if positional and positional[0].arg in ("self", "cls") and not isinstance(func, ast.Name):
-                positional = positional[1:]
-            elif positional and positional[0].arg == "self":
+            if (
+                positional
+                and positional[0].arg in ("self", "cls")
+                and not isinstance(func, ast.Name)
+            ) or (positional and positional[0].arg == "self"):
                 positional = positional[1:]
             if 0 <= place < len(positional):
                 return self._named_parameter(positional[place], args, depth)
         called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         if called in _ANY_TEXT or isinstance(func, ast.Call):
             return None
-        base = name.split(".")[0]
+        base = name.split(".", maxsplit=1)[0]
         if base == "builtins" or base in sys.stdlib_module_names:
             return None
         text = _text.read(node)
@@ -350,48 +409,6 @@ class Flow:
                               if isinstance(s, ast.FunctionDef) and s.name == func.attr]  # fmt: skip
         return found
 
-    # -- what holds a device ----------------------------------------------------------------
-
-    def device_like(self, node: ast.AST | None, depth: int = 4) -> bool:
+    def device_like(self, node: ast.AST | None) -> bool:
         """May the expression's value be compared with a device string?"""
-        if node is None or depth == 0:
-            return False
-        if isinstance(node, ast.Attribute):
-            if node.attr == "type":
-                return True
-            return _text.device_name(node.attr)
-        if isinstance(node, ast.Name):
-            if _text.device_name(node.id):
-                return True
-            return any(
-                v is not node and (_text.read(v) is not None or self.device_like(v, depth - 1))
-                for v in self.module.values(node)
-            )
-        if isinstance(node, ast.Subscript):
-            key = self.module.constant(node.slice)
-            if isinstance(key, str):
-                return _text.device_name(key)
-            return self.device_like(node.value, depth - 1)
-        if isinstance(node, ast.Call):
-            return self._device_call(node, depth - 1)
-        if isinstance(node, (ast.BoolOp, ast.IfExp)):
-            parts = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
-            return any(self.device_like(part, depth - 1) for part in parts)
-        return False
-
-    def _device_call(self, node: ast.Call, depth: int) -> bool:
-        name = dotted(self.module, node.func) or ""
-        if name in ("builtins.str", "builtins.repr") and node.args:
-            return self.device_like(node.args[0], depth)
-        if name == "torch.device":
-            return True
-        if isinstance(node.func, ast.Attribute) and node.func.attr in (
-            "split", "lower", "strip", "partition", "rsplit", "casefold", "__str__",
-        ):  # fmt: skip
-            return self.device_like(node.func.value, depth)
-        for arg in node.args:
-            text = self.module.constant(arg)
-            if isinstance(text, str) and _text.device_name(text.lower()):
-                return True
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        return _text.device_name(called) and not called.startswith(("set_", "is_", "num_", "n_"))
+        return holds_device(self.module, node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -33,6 +33,19 @@ _PREFIXES = (
 _SAME = re.compile(r"^torch\.cuda\.(memory|random|streams|graphs|_utils)\.(?=[A-Za-z_])")
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
 _TAKEN: set[str] = set()
+#: The typed tensors of the old interface, with the dtype that each stands for.
+DTYPES = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "ByteTensor": "uint8",
+    "CharTensor": "int8",
+    "ShortTensor": "int16",
+    "IntTensor": "int32",
+    "LongTensor": "int64",
+    "BoolTensor": "bool",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +74,15 @@ def uses(module: Module) -> list[Name]:
             inner: ast.expr = node
             name = dotted(module, inner)
             if name and name.startswith(_PREFIXES) and not _binds(module, node):
-                found.append(Name(inner, _SAME.sub("torch.cuda.", name)))
+                found.append(Name(inner, _plain(module, name)))
         module.notes["cuda names"] = found
     return found
+
+
+def _plain(module: Module, name: str) -> str:
+    """The name as most people write it: without the submodule, unless that one has the row."""
+    short = _SAME.sub("torch.cuda.", name)
+    return name if short != name and known(module, short)[1] is None else short
 
 
 def _binds(module: Module, node: ast.expr) -> bool:
@@ -81,6 +100,18 @@ def known(module: Module, name: str) -> tuple[str, Verdict | None]:
         if not part:
             break
     return name, None
+
+
+def reserve(names: Iterable[str]) -> None:
+    """Says that a rule takes these names below ``torch.cuda`` without being a :class:`NameRule`."""
+    _TAKEN.update(names)
+
+
+def sets_default_type(module: Module, node: ast.AST | None) -> bool:
+    """Is it a call of ``torch.set_default_tensor_type``?"""
+    return (
+        isinstance(node, ast.Call) and dotted(module, node.func) == "torch.set_default_tensor_type"
+    )
 
 
 def rank_like(module: Module, node: ast.expr | None) -> bool:
@@ -171,7 +202,9 @@ class NameRule(Rule):
             claim(module, argument)
         if verdict is not None and verdict.status == "noop" and _call_statement(module, use.node):
             _imports.of(module).want(use.node, None)
-        elif (target := self.target(module, use)) and part.removeprefix("torch.cuda.") not in self.careful:
+        elif (target := self.target(module, use)) and part.removeprefix(
+            "torch.cuda."
+        ) not in self.careful:
             _imports.of(module).want(use.node, target)
 
     def judge(self, module: Module, use: Name, code: str) -> Iterator[Finding]:
@@ -232,9 +265,7 @@ class NameRule(Rule):
             severity="warning" if verdict.status == "renamed" else None,
         )
 
-    def arguments(
-        self, module: Module, use: Name, call: ast.Call, verdict: Verdict
-    ) -> list[Edit]:
+    def arguments(self, module: Module, use: Name, call: ast.Call, verdict: Verdict) -> list[Edit]:
         """The edits of the call's arguments: those that the row drops, and the number of a card."""
         return without(module, call, self.gone(module, use, verdict))
 
@@ -250,11 +281,11 @@ class NameRule(Rule):
             if change.change == "drop":
                 gone += [k for k in call.keywords if k.arg == change.name]
         place = self.card.get(use.below)
-        if place is not None:
-            if place < len(call.args) and not isinstance(call.args[place], ast.Starred):
-                if _other_card(module, call.args[place]):
-                    gone.append(call.args[place])
-            gone += [k for k in call.keywords if k.arg == "device" and _other_card(module, k.value)]
+        if place is None:
+            return gone
+        given = call.args[place : place + 1]
+        gone += [a for a in given if not isinstance(a, ast.Starred) and _other_card(module, a)]
+        gone += [k for k in call.keywords if k.arg == "device" and _other_card(module, k.value)]
         return gone
 
     def drop(self, module: Module, use: Name, code: str, note: str) -> Iterator[Finding]:
@@ -268,7 +299,9 @@ class NameRule(Rule):
         imports = _imports.of(module)
         edits = (*delete(module, [statement]), *imports.edits(use.node))
         fix = Fix("remove it", "safe", edits, imports.group(use.node))
-        yield self.finding(module, use.node, message, fix=fix, row=use.name, code=code, severity="info")
+        yield self.finding(
+            module, use.node, message, fix=fix, row=use.name, code=code, severity="info"
+        )
 
 
 def lookup(codes: dict[str, str], below: str) -> str:

@@ -10,17 +10,65 @@ from hpushim.engine.syntax import Module
 
 #: Packages with a ``cuda`` or a ``device`` of their own that is not torch's.
 FOREIGN = frozenset(
-    "cudf cugraph cuml cupy cupyx cv2 faiss jax jaxlib lightgbm llama_cpp mxnet numba nvidia "
-    "onnxruntime ort paddle pycuda pynvml rmm spacy taichi tensorflow tensorrt tf thinc triton "
-    "trt tvm warp xgboost catboost chainer theano ctranslate2 faster_whisper".split()
+    [
+        "cudf",
+        "cugraph",
+        "cuml",
+        "cupy",
+        "cupyx",
+        "cv2",
+        "faiss",
+        "jax",
+        "jaxlib",
+        "lightgbm",
+        "llama_cpp",
+        "mxnet",
+        "numba",
+        "nvidia",
+        "onnxruntime",
+        "ort",
+        "paddle",
+        "pycuda",
+        "pynvml",
+        "rmm",
+        "spacy",
+        "taichi",
+        "tensorflow",
+        "tensorrt",
+        "tf",
+        "thinc",
+        "triton",
+        "trt",
+        "tvm",
+        "warp",
+        "xgboost",
+        "catboost",
+        "chainer",
+        "theano",
+        "ctranslate2",
+        "faster_whisper",
+    ]
 )
 _LOADERS = ("importorskip", "import_module", "__import__", "try_import", "LazyLoader")
 _MODULE_BASES = re.compile(r"(^|\.)(Module|LightningModule|ModuleList|Sequential|PreTrainedModel)$")
 _MODULE_METHODS = frozenset(
-    "train eval parameters named_parameters state_dict load_state_dict forward zero_grad "
-    "register_buffer requires_grad_ children named_modules modules".split()
+    [
+        "train",
+        "eval",
+        "parameters",
+        "named_parameters",
+        "state_dict",
+        "load_state_dict",
+        "forward",
+        "zero_grad",
+        "register_buffer",
+        "requires_grad_",
+        "children",
+        "named_modules",
+        "modules",
+    ]
 )
-_TENSOR_ATTRIBUTES = frozenset("data grad weight bias T mT real imag".split())
+_TENSOR_ATTRIBUTES = frozenset(["data", "grad", "weight", "bias", "T", "mT", "real", "imag"])
 _NOT_VALUES = ("torch.cuda.", "torch.utils.", "torch.optim.", "torch.distributed.", "torch.backends.")  # fmt: skip
 _VALUES_ANYWAY = ("torch.nn.parallel.", "torch.cuda.FloatTensor", "torch.distributed.fsdp.Fully")
 
@@ -119,7 +167,9 @@ def attribute_values(module: Module, name: str) -> list[ast.expr]:
         index = {}
         for node in module.nodes:
             if isinstance(node, ast.Assign):
-                pairs: list[tuple[ast.expr, ast.expr | None]] = [(t, node.value) for t in node.targets]
+                pairs: list[tuple[ast.expr, ast.expr | None]] = [
+                    (t, node.value) for t in node.targets
+                ]
             elif isinstance(node, ast.AnnAssign):
                 pairs = [(node.target, node.value)]
             else:

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods import _devices, _imports
-from hpushim.codemods._names import Name, NameRule, known
-from hpushim.codemods._torch import dotted
 from hpushim.model import Finding
+
+from . import _devices, _imports
+from ._names import Name, NameRule, known
+from ._torch import dotted
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module

@@ -6,18 +6,18 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods._claims import claim
-from hpushim.codemods._strings import quoted
-from hpushim.codemods._torch import (
+from hpushim.engine.rule import Rule
+from hpushim.model import Edit, Finding, Fix, Safety, Span
+
+from ._claims import claim, claimed
+from ._strings import quoted
+from ._torch import (
     defines_method,
     foreign,
-    has_module_use,
     local_class,
     proven,
 )
-from hpushim.codemods._verdict import ask
-from hpushim.engine.rule import Rule
-from hpushim.model import Edit, Finding, Fix, Safety, Span
+from ._verdict import ask
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -56,6 +56,8 @@ class CudaCall(Rule):
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         for call in self._calls:
+            if claimed(module, call):
+                continue
             yield self._judge(module, call)
 
     def _judge(self, module: Module, call: ast.Call) -> Finding:
@@ -116,7 +118,9 @@ class CudaCall(Rule):
         """Is the receiver surely an instance of a class of this file that defines ``cuda``?"""
         for value in module.values(receiver):
             if isinstance(value, ast.Name) and value.id == "self":
-                owner = next((a for a in module.ancestors(value) if isinstance(a, ast.ClassDef)), None)
+                owner = next(
+                    (a for a in module.ancestors(value) if isinstance(a, ast.ClassDef)), None
+                )
             elif isinstance(value, ast.Call):
                 owner = local_class(module, value.func)
             else:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods._names import Name, NameRule, taken
 from hpushim.model import Finding
+
+from ._names import Name, NameRule, taken
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
 #: Handled by rules of their own, with more than a name in hand.
-_ELSEWHERE = ("amp", "is_available")
+_ELSEWHERE = ("amp", "is_available", "nccl", "comm")
 
 
 class CudaName(NameRule):
@@ -43,31 +43,3 @@ class CudaName(NameRule):
             use.node,
             f"`{module.source(use.node)}` is private to torch's CUDA side and has no counterpart on Gaudi",
         )
-
-
-class CudaModule(NameRule):
-    """``torch.cuda`` itself as a value."""
-
-    code = "HPU016"
-    name = "cuda-module-as-value"
-    severity = "warning"
-
-    def takes(self, use: Name) -> str:
-        return self.code if use.name == "torch.cuda" else ""
-
-    def prepare(self, module: Module, use: Name) -> None:
-        """Nothing: what is read from the value is not known."""
-
-    def judge(self, module: Module, use: Name, code: str) -> Iterator[Finding]:
-        parent = module.parent(use.node)
-        if isinstance(parent, (ast.Assign, ast.AnnAssign)) and self._only_resolved(module, parent):
-            return
-        yield self.finding(
-            module,
-            use.node,
-            f"`{module.source(use.node)}` is used as a value; what is read from it has to exist in `torch.hpu`",
-        )
-
-    def _only_resolved(self, module: Module, parent: ast.Assign | ast.AnnAssign) -> bool:
-        """``api = torch.cuda``: each use of ``api`` is found and rewritten where it stands."""
-        return False

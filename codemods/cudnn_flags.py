@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods import _imports
-from hpushim.codemods._claims import claimed
-from hpushim.codemods._names import Name, known, uses
-from hpushim.codemods._statements import delete
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
+
+from . import _imports
+from ._claims import claimed
+from ._names import Name, known, uses
+from ._statements import delete
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -73,7 +74,9 @@ class CudnnFlag(Rule):
             return None
         if not any(use.node is target for target in parent.targets):
             return None
-        plain = not any(isinstance(part, (ast.Call, ast.NamedExpr)) for part in ast.walk(parent.value))
+        plain = not any(
+            isinstance(part, (ast.Call, ast.NamedExpr)) for part in ast.walk(parent.value)
+        )
         return parent if plain else None
 
     def _idle(self, module: Module, name: str) -> bool:
@@ -86,7 +89,11 @@ class CudnnFlag(Rule):
         kernels = use.name.startswith("torch.backends.cuda.")
         if use.name.endswith("is_built"):
             return  # the version rule's
-        note = verdict.note if verdict is not None else "Gaudi has no cuDNN and no choice of CUDA kernels"
+        note = (
+            verdict.note
+            if verdict is not None
+            else "Gaudi has no cuDNN and no choice of CUDA kernels"
+        )
         yield self.finding(
             module, use.node, f"`{shown}` has no effect on Gaudi: {note}",
             row=part if verdict is not None else None,

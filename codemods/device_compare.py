@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.codemods import _devices
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
+
+from . import _devices
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods._claims import claim
-from hpushim.codemods._names import Name, NameRule, known, rank_like
 from hpushim.model import Edit, Finding
+
+from ._claims import claim
+from ._names import Name, NameRule, known, rank_like
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -54,6 +55,7 @@ class DeviceIndex(NameRule):
     def prepare(self, module: Module, use: Name) -> None:
         super().prepare(module, use)
         call = module.parent(use.node)
-        if use.below == "device" and isinstance(call, ast.Call) and call.args:
-            if rank_like(module, call.args[0]):
-                claim(module, call.args[0])
+        given = call.args[:1] if isinstance(call, ast.Call) and use.below == "device" else []
+        for argument in given:
+            if rank_like(module, argument):
+                claim(module, argument)

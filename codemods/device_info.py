@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods import _imports
-from hpushim.codemods._names import Name, NameRule, known
 from hpushim.model import Finding, Fix
+
+from . import _imports
+from ._names import Name, NameRule, known
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -70,7 +71,9 @@ class DeviceInfo(NameRule):
         return None
 
     def _ordinary(self, use: Name) -> bool:
-        return use.below not in ("get_device_properties", "get_device_capability") and bool(use.below)
+        return use.below not in ("get_device_properties", "get_device_capability") and bool(
+            use.below
+        )
 
     def _property(self, module: Module, use: Name) -> ast.Attribute | None:
         """The attribute that is read from the properties, if it is one that Gaudi answers."""

@@ -6,15 +6,17 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods import _devices
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
+from . import _devices
+
 if TYPE_CHECKING:
-    from hpushim.codemods._devices import Site
     from hpushim.engine.syntax import Module
 
-_CODES = {"option": "HPU013", "default": "HPU115"}
+    from ._devices import Site
+
+_CODES = {"option": "HPU013"}
 
 
 class DeviceLiteral(Rule):
@@ -26,7 +28,6 @@ class DeviceLiteral(Rule):
     also: ClassVar[dict[str, str]] = {
         "HPU013": "cuda-option-default",
         "HPU015": "cuda-text-unproven",
-        "HPU115": "cuda-default-device",
         "HPU121": "several-cards-in-one-process",
     }
 
@@ -36,7 +37,7 @@ class DeviceLiteral(Rule):
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         devices = _devices.of(module)
-        for site in devices.of_kind("device", "name", "branch", "option", "default"):
+        for site in devices.of_kind("device", "name", "branch", "option"):
             shown = module.source(site.node)
             word = '`"hpu:0"`' if site.text.index == "0" else '`"hpu"`'
             yield self.finding(
@@ -54,10 +55,14 @@ class DeviceLiteral(Rule):
     def _unproven(self, module: Module, site: Site) -> Finding:
         shown = module.source(site.node)
         if site.kind == "cut":
-            message = f"`{shown}` is taken out of a device string; `hpu` has other letters and no index"
+            message = (
+                f"`{shown}` is taken out of a device string; `hpu` has other letters and no index"
+            )
         else:
             message = f"`{shown}` is not known to be a device; write `hpu` if it is one"
-        return self.finding(module, site.node, message, code="HPU015", severity="info", safety="manual")
+        return self.finding(
+            module, site.node, message, code="HPU015", severity="info", safety="manual"
+        )
 
     def _several(self, module: Module, devices: _devices.Devices) -> Iterator[Finding]:
         """Fixed indices of more than one card: a model or a pipeline that is split in one process."""

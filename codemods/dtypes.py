@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods._names import known
-from hpushim.codemods._torch import dotted
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding
+
+from ._names import known
+from ._torch import dotted
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -62,7 +63,12 @@ class DeviceDtype(Rule):
             )
         elif name in _OTHER:
             part, verdict = known(module, name)
-            if verdict is None or verdict.status in ("unsupported", "unknown", "partial", "emulated"):
+            if verdict is None or verdict.status in (
+                "unsupported",
+                "unknown",
+                "partial",
+                "emulated",
+            ):
                 note = verdict.note if verdict else "it is not in the matrix"
                 yield self.finding(
                     module, node, f"`{shown}` is limited on Gaudi: {note}",

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods._torch import dotted
-from hpushim.codemods._verdict import ask
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding
+
+from ._torch import dotted
+from ._verdict import ask
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -18,7 +19,9 @@ _PACKAGES = ("pynvml", "py3nvml", "nvidia_smi", "GPUtil", "gpustat", "nvsmi", "n
 _COMMANDS = ("nvidia-smi", "nvcc", "nsys", "ncu", "nvprof")
 _RUNNERS = ("os.system", "os.popen", "subprocess.")
 #: Peak rates that people divide by: V100, A100, H100, RTX 3090 and 4090.
-_PEAKS = frozenset({125e12, 312e12, 624e12, 989e12, 989.4e12, 989.5e12, 1979e12, 71e12, 142e12, 165.2e12})
+_PEAKS = frozenset(
+    {125e12, 312e12, 624e12, 989e12, 989.4e12, 989.5e12, 1979e12, 71e12, 142e12, 165.2e12}
+)
 
 
 class GpuTool(Rule):
@@ -49,23 +52,26 @@ class GpuTool(Rule):
                     answer = ask(module, command)
                     instead = f"; Gaudi's is `{answer.target}`" if answer.target else ""
                     yield self.finding(
-                        module, part, f"`{command}` is NVIDIA's{instead}", code="HPU020", row=answer.row
+                        module,
+                        part,
+                        f"`{command}` is NVIDIA's{instead}",
+                        code="HPU020",
+                        row=answer.row,
                     )
                     return
 
     def on_Constant(self, module: Module, node: ast.Constant) -> Iterator[Finding]:
-        if isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
-            if float(node.value) in _PEAKS:
-                yield self.finding(
-                    module,
-                    node,
-                    f"`{module.source(node)}` is the peak rate of an NVIDIA card; use that of the Gaudi you run on",
-                    code="HPU621",
-                    severity="info",
-                )
+        if type(node.value) in (int, float) and node.value in _PEAKS:
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` is the peak rate of an NVIDIA card; use that of the Gaudi you run on",
+                code="HPU621",
+                severity="info",
+            )
 
     def _package(self, module: Module, node: ast.AST, name: str) -> Iterator[Finding]:
-        package = name.split(".")[0]
+        package = name.split(".", maxsplit=1)[0]
         if package in _PACKAGES:
             answer = ask(module, package)
             instead = answer.target or "pyhlml"

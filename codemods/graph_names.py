@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods._names import Name, NameRule, known
 from hpushim.model import Finding
+
+from ._names import Name, NameRule, known
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module

@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods._names import known
-from hpushim.codemods._strings import retext
-from hpushim.codemods._torch import dotted
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
+
+from ._claims import claimed
+from ._names import known, uses
+from ._strings import retext
+from ._torch import dotted
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -24,7 +26,7 @@ class Indirect(Rule):
     """``getattr(torch, "cuda")``."""
 
     code = "HPU016"
-    name = "cuda-by-attribute-name"
+    name = "cuda-module-as-value"
     severity = "warning"
     also: ClassVar[dict[str, str]] = {
         "HPU017": "cuda-by-module-name",
@@ -42,10 +44,27 @@ class Indirect(Rule):
             text = module.constant(node.args[0])
             if isinstance(text, str) and ("cuda" in text or "nccl" in text):
                 yield self.finding(
-                    module, node, "code in a string speaks of CUDA; it is not rewritten", code="HPU019"
+                    module,
+                    node,
+                    "code in a string speaks of CUDA; it is not rewritten",
+                    code="HPU019",
                 )
         elif self._patches(node) and node.args:
             yield from self._target(module, node.args[0])
+
+    def on_module(self, module: Module) -> Iterator[Finding]:
+        for use in uses(module):
+            parent = module.parent(use.node)
+            if use.name != "torch.cuda" or claimed(module, use.node):
+                continue
+            if isinstance(parent, ast.Call) and dotted(module, parent.func) in _ATTRIBUTES:
+                continue
+            yield self.finding(
+                module,
+                use.node,
+                f"`{module.source(use.node)}` is used as a value; "
+                "what is read from it has to exist in `torch.hpu`",
+            )
 
     def _attribute(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         owner = dotted(module, node.args[0]) or ""
@@ -60,9 +79,7 @@ class Indirect(Rule):
         elif owner.startswith("torch.cuda") and not owner.startswith("torch.cuda.amp"):
             yield from self._below(module, node, owner, text)
 
-    def _below(
-        self, module: Module, node: ast.Call, owner: str, text: object
-    ) -> Iterator[Finding]:
+    def _below(self, module: Module, node: ast.Call, owner: str, text: object) -> Iterator[Finding]:
         shown = module.source(node)
         if isinstance(text, str):
             part, verdict = known(module, f"{owner}.{text}")
@@ -103,7 +120,11 @@ class Indirect(Rule):
         at = text.index("torch.cuda.")
         part, verdict = known(module, text[at:])
         fix = None
-        if verdict is not None and verdict.target.startswith("torch.") and isinstance(node, ast.Constant):
+        if (
+            verdict is not None
+            and verdict.target.startswith("torch.")
+            and isinstance(node, ast.Constant)
+        ):
             new = text[:at] + verdict.target + text[at + len(part) :]
             fix = Fix(f"patch {new}", "unsafe", (retext(module, node, new),))
         yield self.finding(

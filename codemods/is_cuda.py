@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.codemods._claims import claimed
-from hpushim.codemods._strings import quoted
-from hpushim.codemods._torch import defines_method, foreign
-from hpushim.codemods._verdict import ask
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix, Span
+
+from ._claims import claimed
+from ._strings import quoted
+from ._torch import defines_method, foreign
+from ._verdict import ask
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module

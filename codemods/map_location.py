@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods import _devices, _text
-from hpushim.codemods._claims import claim
-from hpushim.codemods._strings import quoted
-from hpushim.codemods._torch import dotted
-from hpushim.codemods._verdict import ask
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
+
+from . import _devices, _text
+from ._claims import claim
+from ._strings import quoted
+from ._torch import dotted
+from ._verdict import ask
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module

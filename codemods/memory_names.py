@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hpushim.codemods._names import NameRule
+from ._names import NameRule
 
 
 class MemoryName(NameRule):

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.codemods._strings import quoted
-from hpushim.codemods._torch import dotted
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
+
+from ._strings import quoted
+from ._torch import dotted
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module

@@ -6,15 +6,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods import _imports
-from hpushim.codemods._claims import claimed
-from hpushim.codemods._names import Name, NameRule
-from hpushim.codemods._statements import delete
-from hpushim.codemods._strings import retext
-from hpushim.codemods._torch import dotted
-from hpushim.codemods._verdict import ask
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix, Span
+
+from . import _imports
+from ._claims import claimed
+from ._names import Name, NameRule
+from ._statements import delete
+from ._strings import retext
+from ._torch import dotted
+from ._verdict import ask
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -68,15 +69,18 @@ class ProfilerDevice(Rule):
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
         call = module.parent(node)
-        if node.arg == "use_cuda" and isinstance(call, ast.Call):
-            if dotted(module, call.func) in _PROFILES:
-                yield self.finding(
-                    module,
-                    node,
-                    f"`{module.source(node)}` profiles CUDA alone; "
-                    "use `torch.profiler.profile` with `ProfilerActivity.HPU`",
-                    code="HPU618",
-                )
+        if (
+            node.arg == "use_cuda"
+            and isinstance(call, ast.Call)
+            and dotted(module, call.func) in _PROFILES
+        ):
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` profiles CUDA alone; "
+                "use `torch.profiler.profile` with `ProfilerActivity.HPU`",
+                code="HPU618",
+            )
 
     def _column(self, module: Module, node: ast.Attribute, name: str) -> Finding:
         new = name.replace("cuda", "device")
@@ -132,7 +136,9 @@ def _statement(module: Module, use: Name) -> ast.stmt | None:
     if use.below not in ("nvtx.range_push", "nvtx.range_pop", "nvtx.mark"):
         return None
     call = module.parent(use.node)
-    statement = module.parent(call) if isinstance(call, ast.Call) and call.func is use.node else None
+    statement = (
+        module.parent(call) if isinstance(call, ast.Call) and call.func is use.node else None
+    )
     return statement if isinstance(statement, ast.Expr) else None
 
 

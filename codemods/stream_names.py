@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.codemods._names import Name, NameRule
+from ._names import Name, NameRule
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -45,4 +45,3 @@ class StreamName(NameRule):
         if use.below == "synchronize" and isinstance(call, ast.Call) and call.func is use.node:
             return [*call.args, *call.keywords]  # Gaudi's takes no device
         return super().gone(module, use, verdict)
-

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.codemods import _devices
-from hpushim.codemods._claims import claim
-from hpushim.codemods._names import rank_like
-from hpushim.codemods._strings import quoted
-from hpushim.codemods._torch import defines_method, foreign, has_module_use, proven
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix, Safety
+
+from . import _devices
+from ._claims import claim
+from ._names import rank_like
+from ._strings import quoted
+from ._torch import defines_method, foreign, has_module_use, proven
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module

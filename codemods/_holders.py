@@ -1,0 +1,60 @@
+"""Expressions that hold a device: what may be compared with a device string."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from . import _text
+from ._torch import dotted
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+
+def holds_device(module: Module, node: ast.AST | None, depth: int = 4) -> bool:
+    """May the expression's value be compared with a device string?"""
+    if node is None or depth == 0:
+        return False
+    if isinstance(node, ast.Attribute):
+        if node.attr == "type":
+            return True
+        return _text.device_name(node.attr)
+    if isinstance(node, ast.Name):
+        if _text.device_name(node.id):
+            return True
+        return any(
+            v is not node and (_text.read(v) is not None or holds_device(module, v, depth - 1))
+            for v in module.values(node)
+        )
+    if isinstance(node, ast.Subscript):
+        key = module.constant(node.slice)
+        if isinstance(key, str):
+            return _text.device_name(key)
+        return holds_device(module, node.value, depth - 1)
+    if isinstance(node, ast.Call):
+        return _device_call(module, node, depth - 1)
+    if isinstance(node, (ast.BoolOp, ast.IfExp)):
+        parts = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
+        return any(holds_device(module, part, depth - 1) for part in parts)
+    return False
+
+
+def _device_call(module: Module, node: ast.Call, depth: int) -> bool:
+    name = dotted(module, node.func) or ""
+    if name in ("builtins.str", "builtins.repr") and node.args:
+        return holds_device(module, node.args[0], depth)
+    if name == "torch.device":
+        return True
+    if isinstance(node.func, ast.Attribute) and node.func.attr in (
+        "split", "lower", "strip", "partition", "rsplit", "casefold", "__str__",
+    ):  # fmt: skip
+        return holds_device(module, node.func.value, depth)
+    for arg in node.args:
+        text = module.constant(arg)
+        if isinstance(text, str) and _text.device_name(text.lower()):
+            return True
+    called = (
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    )
+    return _text.device_name(called) and not called.startswith(("set_", "is_", "num_", "n_"))
