@@ -54,6 +54,15 @@ def build() -> Path:
     return _find(name) or _build(torch, name)
 
 
+def readiness() -> str:
+    """How the device stands here: already built, or what will build it. Raises EmulatorError with what is missing."""
+    name = _key(_usable_torch())
+    library = _find(name)
+    if library is not None:
+        return f"built: {library}"
+    return f"compiled at first use by {_compiler()}, kept in {cache_dir()}"
+
+
 def _usable_torch() -> Any:
     try:
         import torch

@@ -101,6 +101,13 @@ def cards() -> int:
     return int(text)
 
 
+def emulator_readiness() -> str:
+    """Whether the HPU can be emulated here, in words. Raises EmulatorError with what is missing."""
+    from hpushim.emulator import build
+
+    return build.readiness()
+
+
 def emulated_environment() -> dict[str, str]:
     """The environment that makes child processes emulate: variable to value."""
     from hpushim import emulator

@@ -1,0 +1,30 @@
+"""``hpushim doctor``: what hpushim finds on this machine."""
+
+from __future__ import annotations
+
+import click
+
+_COLORS = {"ok": "green", "note": "cyan", "problem": "red"}
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> int:
+    """Say what decides how hpushim behaves here: torch, CUDA, Gaudi, compiler, environment.
+
+    Exit code 1 when something stops a part of hpushim from working.
+    """
+    from hpushim.shim.diagnosis import facts
+
+    found = list(facts())
+    if as_json:
+        import json
+
+        click.echo(json.dumps([vars(fact) for fact in found], indent=2))
+    else:
+        width = max(len(fact.topic) for fact in found)
+        for fact in found:
+            click.echo(f"{fact.topic:<{width}}  ", nl=False)
+            click.secho(f"{fact.state:<8}", fg=_COLORS[fact.state], nl=False)
+            click.echo(fact.text)
+    return int(any(fact.state == "problem" for fact in found))

@@ -1,0 +1,125 @@
+"""What hpushim finds on this machine: facts for ``hpushim doctor``, each with what to do about it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from hpushim.errors import HpushimError
+from hpushim.shim import detect
+
+State = Literal["ok", "note", "problem"]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing found; ``problem`` stops something that hpushim does."""
+
+    topic: str
+    state: State
+    text: str
+
+
+def facts() -> Iterator[Fact]:
+    """Everything that decides how hpushim behaves here. Imports torch when it is installed."""
+    yield Fact("python", "ok", f"{platform.python_version()} ({sys.executable})")
+    if importlib.util.find_spec("torch") is None:
+        yield Fact(
+            "torch",
+            "problem",
+            "not installed: migrate, check, report and api work; run needs it (pip install 'hpushim[torch]')",
+        )
+    else:
+        yield from _torch()
+    yield from _gaudi()
+    yield _entry_point()
+    yield from _environment()
+
+
+def _torch() -> Iterator[Fact]:
+    import torch
+
+    from hpushim.matrix import load
+
+    yield Fact("torch", "ok", f"{torch.__version__}")
+    matrix = load()
+    minor = torch.__version__.split("+")[0].rsplit(".", 1)[0]
+    fitting = [name for name in matrix.releases if matrix.torch_mismatch(name, minor) is None]
+    known = [name for name in fitting if matrix.releases[name].torch]
+    text = ", ".join(known) if known else "none that the matrix knows"
+    yield Fact("release", "note", f"Gaudi releases that come with torch {minor}: {text}")
+    yield _cuda()
+    try:
+        yield Fact("emulated HPU", "ok", detect.emulator_readiness())
+    except HpushimError as error:
+        yield Fact("emulated HPU", "problem", str(error))
+
+
+def _cuda() -> Fact:
+    import torch
+
+    if detect.cuda_works():
+        name = torch.cuda.get_device_name(0)
+        return Fact(
+            "cuda", "ok", f"a working device ({name}): `import hpushim` changes nothing here"
+        )
+    if torch.backends.cuda.is_built():
+        return Fact("cuda", "note", "torch is a CUDA build, but no device answers")
+    return Fact("cuda", "ok", "no CUDA in this torch: it can host an hpu device")
+
+
+def _gaudi() -> Iterator[Fact]:
+    software = importlib.util.find_spec("habana_frameworks") is not None
+    tool = shutil.which("hl-smi")
+    if not software:
+        yield Fact("gaudi", "note", "no Gaudi software here: `hpushim run` emulates")
+    elif tool is None:
+        yield Fact(
+            "gaudi",
+            "problem",
+            "habana_frameworks is installed, hl-smi is not: is the driver there?",
+        )
+    else:
+        yield Fact("gaudi", "ok", f"habana_frameworks is installed, {tool} is there")
+
+
+def _entry_point() -> Fact:
+    found = [
+        e for e in importlib.metadata.entry_points(group="torch.backends") if e.name == "hpushim"
+    ]
+    if found:
+        return Fact("entry point", "ok", "HPUSHIM=… reaches child processes through torch.backends")
+    return Fact(
+        "entry point",
+        "problem",
+        "not registered: child processes will not see the shim; install hpushim (pip install -e . in a checkout)",
+    )
+
+
+def _environment() -> Iterator[Fact]:
+    try:
+        yield Fact("HPUSHIM", "ok", detect.mode())
+    except HpushimError as error:
+        yield Fact("HPUSHIM", "problem", str(error))
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
+        yield Fact(
+            "TORCH_DEVICE_BACKEND_AUTOLOAD",
+            "problem",
+            "is 0: torch loads no device by itself, so child processes see neither shim nor HPU; unset it",
+        )
+    if "PT_HPU_LAZY_MODE" not in os.environ:
+        yield Fact(
+            "PT_HPU_LAZY_MODE",
+            "note",
+            "not set: layers of the Gaudi stack disagree on its default; set 0 (eager, compile) or 1 (lazy)",
+        )
+    for name in sorted(os.environ):
+        if name.startswith(("HPUSHIM_", "PT_HPU_", "HABANA_", "HLS_")):
+            yield Fact(name, "ok", os.environ[name])
