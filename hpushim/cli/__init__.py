@@ -9,8 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
-
 import click
 
 import hpushim
@@ -71,9 +69,7 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     # The package arms the shim when it is imported; a command is no training script.
-    disarm: Any = getattr(importlib.import_module("hpushim.shim.arm"), "disarm", None)
-    if disarm is not None:
-        disarm()
+    hpushim.disarm()
     try:
         result = cli.main(args=argv, prog_name="hpushim", standalone_mode=False)
         return result if isinstance(result, int) else 0
