@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import log
-from hpushim.shim.patch import APPROXIMATE, WARN, patch
+from hpushim.shim import devices, log
+from hpushim.shim.patch import APPROXIMATE, EXACT, WARN, patch
 
 Original = Callable[..., Any]
 
@@ -68,3 +68,13 @@ def _on_hpu(params: list[Any]) -> bool:
             if devices.is_hpu(getattr(tensor, "device", None)):
                 return True
     return False
+
+
+@patch("torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda", level=EXACT)
+def traced_is_cuda(original: Original, self: Any, tx: Any) -> Any:
+    """``x.is_cuda`` in compiled code is folded from the traced device; on HPU it is True, as in eager code."""
+    if not devices.is_hpu(self.device):
+        return original(self, tx)
+    from torch._dynamo.variables import ConstantVariable
+
+    return ConstantVariable.create(True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hpushim.shim import log
-from hpushim.shim.patch import APPROXIMATE, ERROR, patch
+from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 Original = Callable[..., Any]
 
@@ -109,3 +109,16 @@ def table(original: Original, self: Any, sort_by: Any = None, *args: Any, **kwar
         recorded = bool(self) and hasattr(self[0], generic)
         sort_by = generic if recorded else sort_by.replace("cuda", "cpu")
     return original(self, sort_by, *args, **kwargs)
+
+
+@patch("torch.autograd.profiler:emit_nvtx.__enter__", level=APPROXIMATE)
+def emit_nvtx_enter(original: Original, self: Any) -> Any:
+    """Ranges for NVIDIA's viewer are not emitted."""
+    log.note("HPU619", "emit_nvtx emits nothing on Gaudi; use torch.profiler")
+    return self
+
+
+@patch("torch.autograd.profiler:emit_nvtx.__exit__", level=EXACT)
+def emit_nvtx_exit(original: Original, self: Any, *exception: Any) -> bool:
+    """Nothing was started."""
+    return False
