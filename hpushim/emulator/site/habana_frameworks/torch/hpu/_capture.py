@@ -52,16 +52,30 @@ def _is_view(func: Any) -> bool:
     return bool(aliases) and not any(alias.is_write for alias in aliases)
 
 
+def _written(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """The tensors that the operator changes in place; batch norm's statistics are not marked in its schema."""
+    found = []
+    for place, argument in enumerate(func._schema.arguments):
+        value = args[place] if place < len(args) else kwargs.get(argument.name)
+        marked = argument.alias_info is not None and argument.alias_info.is_write
+        if marked or argument.name in ("running_mean", "running_var"):
+            found += _tensors(value)
+    return found
+
+
 class Tape(TorchDispatchMode):
     """Records operator calls while active; :meth:`replay` runs them."""
 
-    def __init__(self) -> None:
+    def __init__(self, undo: bool = False) -> None:
         super().__init__()
         self.calls: list[Call] = []
         self._warned = False
+        self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] | None = {} if undo else None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if self._before is not None:
+            self._remember(_written(func, args, kwargs))
         result = func(*args, **kwargs)
         name = func._schema.name
         if name in _READS_VALUE and not self._warned:
@@ -74,6 +88,18 @@ class Tape(TorchDispatchMode):
         if not _is_view(func) and name not in _READS_VALUE:
             self.calls.append(Call(func, args, kwargs, result))
         return result
+
+    def _remember(self, written: list[torch.Tensor]) -> None:
+        for tensor in written:
+            if id(tensor) not in self._before:
+                self._before[id(tensor)] = (tensor, tensor.detach().clone())
+
+    @torch.no_grad()
+    def undo(self) -> None:
+        """Give tensors that the captured work changed in place the values that they had before."""
+        for tensor, value in reversed((self._before or {}).values()):
+            tensor.copy_(value)
+        self._before = None
 
     @torch.no_grad()
     def replay(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from habana_frameworks.torch.hpu import streams as _streams
 
 import torch
+from hpushim.emulator import device as emulated
 
 
 def _check_callable(func: Any, args: Any) -> None:
@@ -35,6 +36,16 @@ class _Graphed:
         self.params = tuple(func.parameters()) if isinstance(func, torch.nn.Module) else ()
         self.inputs = args + self.params
         self.forward_graph, self.backward_graph = graphs.HPUGraph(), graphs.HPUGraph()
+        # The capture is not a training step: statistics and random state stay as they were before it.
+        self.forward_graph._undo = self.backward_graph._undo = True
+        random_state = emulated.get_rng_state()
+        self._capture(graphs, func, args, allow_unused)
+        for captured in (self.backward_graph, self.forward_graph):
+            if captured is not None:
+                captured._tape.undo()
+        emulated.set_rng_state(random_state)
+
+    def _capture(self, graphs: Any, func: Any, args: Any, allow_unused: bool) -> None:
         stream = _streams.default_stream()
         with torch.enable_grad(), graphs.graph(self.forward_graph, stream=stream):
             outputs = func(*args)

@@ -33,12 +33,13 @@ class HPUGraph:
         self._open = False
         self._user_inputs: tuple[torch.Tensor, ...] = ()
         self._user_outputs: tuple[torch.Tensor, ...] = ()
+        self._undo = False  # set where the first run will be undone
 
     def capture_begin(self, dry_run=False):
         """Begin to capture; ``dry_run`` has no effect here (the work runs once in any case)."""
         if self._open:
             raise RuntimeError("HPU graph capture is already underway; call capture_end() first")
-        self._tape, self._open = _capture.Tape(), True
+        self._tape, self._open = _capture.Tape(self._undo), True
         self._tape.__enter__()
 
     def capture_end(self):
