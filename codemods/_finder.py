@@ -11,6 +11,7 @@ from hpushim.model import Edit, Span
 from . import _text
 from ._claims import claim
 from ._strings import retext
+from ._tables import by_device, table_of
 from ._torch import dotted
 
 if TYPE_CHECKING:
@@ -150,12 +151,9 @@ class Finder:
         """``table["cuda"]``: a table whose keys are devices."""
         if self.flow.device_like(parent.value):
             return "compare", parent
-        for value in self.module.values(parent.value):
-            if isinstance(value, ast.Dict) and any(
-                key is not None and (_text.other_device(key) or _text.read(key))
-                for key in value.keys
-            ):
-                return "compare", parent
+        table = table_of(self.module, parent.value)
+        if table is not None and _text.read(parent.slice) is not None:
+            return ("compare" if by_device(self.module, table) else ""), parent
         return ("compare" if text.surely else "unproven"), parent
 
     def _logged(self, node: ast.AST) -> bool:

@@ -14,6 +14,7 @@ from hpushim.engine.syntax import Module
 
 from . import _text
 from ._holders import holds_device
+from ._tables import by_device
 from ._torch import dotted, foreign
 
 #: Position of the device argument.
@@ -214,17 +215,28 @@ class Flow:
 
     def _entry(self, node: ast.AST, parent: ast.Dict, depth: int) -> Use | None:
         if any(node is key for key in parent.keys):
-            if any(key is not None and _text.other_device(key) for key in parent.keys):
-                return Use("compare", parent)
-            above = self.module.parent(parent)
-            if isinstance(above, ast.Subscript) and self.device_like(above.slice):
-                return Use("compare", parent)
+            return Use("compare", parent) if by_device(self.module, parent) else None
+        if self._taken_elsewhere(parent):
             return None
         place = next(i for i, value in enumerate(parent.values) if value is node)
         key = self.module.constant(parent.keys[place])
         if isinstance(key, str) and _text.device_name(key):
             return Use("name", parent)
         return self.use(parent, depth)
+
+    def _taken_elsewhere(self, table: ast.Dict) -> bool:
+        """Do the parameters in a table go to a library with devices of its own?"""
+        holders: list[ast.AST] = [table]
+        statement = self.module.parent(table)
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            target = statement.targets[0]
+            holders += [n for n in self._loads.get(target.id, ()) if self._same(target, n)]
+        for holder in holders:
+            parent = self.module.parent(holder)
+            call = self.module.parent(parent) if isinstance(parent, ast.keyword) else parent
+            if isinstance(call, ast.Call) and foreign(self.module, call.func):
+                return True
+        return False
 
     def _stored(self, target: ast.expr, depth: int) -> Use | None:
         if isinstance(target, ast.Name):
@@ -307,7 +319,7 @@ class Flow:
         if name == "torch.device":
             return Use("device", call)
         if keyword.arg and _text.device_name(keyword.arg):
-            return Use("argument", call)
+            return Use("generator" if name == "torch.Generator" else "argument", call)
         if keyword.arg == "choices" or keyword.arg is None:
             return None
         for args in self._parameters_of(call):

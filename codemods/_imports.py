@@ -102,6 +102,9 @@ class Imports:
         if new is None:
             return None
         tail = _tail(node)
+        bound = {b.qualified for b in self._module.bindings(name)}
+        if bound == {"torch.cuda"} and new.startswith("torch.hpu."):
+            return "torch.hpu"  # the module itself: what is read from it may lie deeper
         parts = new.split(".")
         if tail and parts[-len(tail) :] != tail:
             return None

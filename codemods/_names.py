@@ -228,7 +228,7 @@ class NameRule(Rule):
         target = self.target(module, use)
         if not target:
             yield self.finding(
-                module, use.node, f"`{shown}` {_verdict_words(verdict)}: {verdict.note}",
+                module, use.node, f"`{shown}` {_verdict_words(verdict)}: {said(verdict.note)}",
                 row=part, code=code, safety="manual",
             )  # fmt: skip
             return
@@ -254,7 +254,7 @@ class NameRule(Rule):
         call = module.parent(use.node)
         if isinstance(call, ast.Call) and call.func is use.node:
             edits += self.arguments(module, use, call, verdict)
-        note = f"; {verdict.note}" if verdict.status != "renamed" else ""
+        note = f"; {said(verdict.note)}" if verdict.status != "renamed" else ""
         return self.finding(
             module,
             use.node,
@@ -292,7 +292,7 @@ class NameRule(Rule):
         """The finding for a name without effect on Gaudi; its statement goes when it has no other use."""
         shown = module.source(use.node)
         statement = _call_statement(module, use.node)
-        message = f"`{shown}` does nothing on Gaudi: {note}"
+        message = f"`{shown}` does nothing on Gaudi: {said(note)}"
         if statement is None:
             yield self.finding(module, use.node, message, row=use.name, code=code, safety="manual")
             return
@@ -302,6 +302,11 @@ class NameRule(Rule):
         yield self.finding(
             module, use.node, message, fix=fix, row=use.name, code=code, severity="info"
         )
+
+
+def said(note: str) -> str:
+    """A note of the matrix inside a message: without its full stop."""
+    return note.rstrip(".")
 
 
 def lookup(codes: dict[str, str], below: str) -> str:

@@ -198,7 +198,7 @@ def proven(module: Module, node: ast.AST | None, depth: int = 8) -> bool:
         if node.attr in _TENSOR_ATTRIBUTES and proven(module, node.value, again):
             return True
         if isinstance(node.value, ast.Name):
-            stored = attribute_values(module, node.attr)
+            stored = [v for v in attribute_values(module, node.attr) if not _reads(v, node.attr)]
             return bool(stored) and all(proven(module, v, again) for v in stored)
         return False
     if isinstance(node, ast.BinOp):
@@ -208,6 +208,11 @@ def proven(module: Module, node: ast.AST | None, depth: int = 8) -> bool:
     if isinstance(node, ast.IfExp):
         return proven(module, node.body, again) and proven(module, node.orelse, again)
     return False
+
+
+def _reads(value: ast.expr, attribute: str) -> bool:
+    """Does a value start from the attribute that it is stored under (``self.x = self.x.float()``)?"""
+    return any(isinstance(p, ast.Attribute) and p.attr == attribute for p in ast.walk(value))
 
 
 def _proven_call(module: Module, node: ast.Call, depth: int) -> bool:

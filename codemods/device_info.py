@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.model import Finding, Fix
 
 from . import _imports
-from ._names import Name, NameRule, known
+from ._names import Name, NameRule, known, said
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -102,7 +102,7 @@ class DeviceInfo(NameRule):
     def _shape(self, module: Module, use: Name, code: str) -> Iterator[Finding]:
         """Answers that code takes apart, and that are something else on Gaudi."""
         part, verdict = known(module, use.name)
-        note = verdict.note if verdict is not None else "it has no counterpart on Gaudi"
+        note = said(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
         yield self.finding(
             module, use.node, f"`{module.source(use.node)}` answers for NVIDIA hardware: {note}",
             row=part if verdict is not None else None, code=code, safety="manual",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding
 
-from ._names import known
+from ._names import known, said
 from ._torch import dotted
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class DeviceDtype(Rule):
                 "partial",
                 "emulated",
             ):
-                note = verdict.note if verdict else "it is not in the matrix"
+                note = said(verdict.note) if verdict else "it is not in the matrix"
                 yield self.finding(
                     module, node, f"`{shown}` is limited on Gaudi: {note}",
                     row=part if verdict else None, code="HPU118",

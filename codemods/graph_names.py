@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.model import Finding
 
-from ._names import Name, NameRule, known
+from ._names import Name, NameRule, known, said
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -55,6 +55,6 @@ class GraphName(NameRule):
             return
         instead = f"; `{verdict.target}` is the nearest" if verdict.target else ""
         yield self.finding(
-            module, use.node, f"`{shown}` is not rewritten: {verdict.note}{instead}",
+            module, use.node, f"`{shown}` is not rewritten: {said(verdict.note)}{instead}",
             row=part, code=code, safety="manual",
         )  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LOOSE = (
     ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.Assign, ast.AnnAssign, ast.Return,
     ast.Expr, ast.keyword, ast.Call, ast.List, ast.Tuple, ast.Dict, ast.comprehension, ast.Lambda,
-    ast.NamedExpr,
+    ast.NamedExpr, ast.ListComp, ast.SetComp, ast.GeneratorExp,
 )  # fmt: skip
 
 
@@ -46,7 +46,11 @@ class IsCuda(Rule):
         text = f".device.type == {quoted(module, 'hpu')}"
         edits = [module.replace(Span(stem, module.span(node).end), text)]
         if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
-            pass  # `not a == b` is `not (a == b)`
+            text = text.replace("==", "!=")
+            edits = [
+                module.replace(Span(module.span(parent).start, module.span(node).start), ""),
+                module.replace(Span(stem, module.span(node).end), text),
+            ]
         elif not isinstance(parent, _LOOSE) or (
             isinstance(parent, ast.Call) and parent.func is node
         ):

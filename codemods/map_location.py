@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
 _LOADS = ("torch.load", "torch.jit.load")
-_ROW = "torch.load(map_location='cuda:0')"
+_ROW = "torch.load(map_location=)"
 
 
 class MapLocation(Rule):

@@ -11,6 +11,7 @@ from hpushim.model import Finding, Fix
 
 from ._strings import quoted
 from ._torch import dotted
+from ._verdict import ask
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 _LOADERS = frozenset(
     {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", "torch_geometric.loader.DataLoader"}
 )  # fmt: skip
-_ROW = "torch.utils.data.DataLoader(pin_memory=)"
+_ROW = "torch.utils.data.DataLoader(pin_memory=True)"
+#: From here on torch pins for the accelerator that is there, and calls the argument deprecated.
+_PINS_BY_ITSELF = (2, 8)
 
 
 class PinMemory(Rule):
@@ -38,14 +41,20 @@ class PinMemory(Rule):
             return
         if isinstance(pin.value, ast.Constant) and not pin.value.value:
             return
-        row = module.matrix.row(_ROW)
-        if row is None or module.matrix.judge(row, module.target).status != "changed":
-            return  # the torch of this release pins for the accelerator that is there
+        if not _old_torch(module):
+            return
         edit = module.insert(module.span(pin).end, f", pin_memory_device={quoted(module, 'hpu')}")
         yield self.finding(
             module,
             pin,
             f"`{module.source(pin)}` pins for CUDA unless the device is named; name `hpu`",
             fix=Fix("name hpu", "safe", (edit,)),
-            row=row.name,
+            row=ask(module, _ROW).row,
         )
+
+
+def _old_torch(module: Module) -> bool:
+    """Was the target's release built with a torch that has to be told?"""
+    release = module.matrix.release(module.target.stack)
+    versions = [tuple(int(n) for n in v.split(".")[:2]) for v in release.torch] if release else []
+    return bool(versions) and max(versions) < _PINS_BY_ITSELF
