@@ -14,12 +14,21 @@ def is_entry(module: Module) -> bool:
     for statement in module.tree.body:
         if isinstance(statement, (ast.Assign, ast.Expr)) and _reads_options(statement.value):
             return True
-        if isinstance(statement, (ast.For, ast.While)):
+        if _loops(statement):
             return True
         if isinstance(statement, ast.If) and any(
             isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test)
         ):
             return True
+    return False
+
+
+def _loops(statement: ast.stmt) -> bool:
+    """A loop at the top level, also inside ``with``, ``if`` and ``try``."""
+    if isinstance(statement, (ast.For, ast.While)):
+        return True
+    if isinstance(statement, (ast.With, ast.If, ast.Try)):
+        return any(_loops(inner) for inner in statement.body)
     return False
 
 

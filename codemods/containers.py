@@ -111,7 +111,7 @@ class Containers(TextRule):
             return
         for word in command.words[1:]:
             if word.text == "--gpus" or word.text.startswith("--gpus=") or word.text == "--runtime=nvidia":
-                answer = ask(document, "docker run --gpus all")
+                answer = ask(document, "docker run --gpus")
                 yield self.finding(
                     document,
                     word.span,

@@ -16,7 +16,7 @@ from ._verdict import ask
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
-_OPTIONS = ("fused", "capturable")
+_OPTIONS = ("fused",)
 _ROW = "torch.optim.Adam(fused=True)"
 
 
@@ -25,7 +25,7 @@ class FusedOptimizer(Rule):
 
     code = "HPU601"
     name = "fused-optimizer"
-    markers = (b"fused", b"capturable")
+    markers = (b"fused",)
     also: ClassVar[dict[str, str]] = {"HPU605": "fused-if-cuda"}
 
     def __init__(self) -> None:

@@ -13,6 +13,7 @@ from hpushim.model import Edit, Finding, Fix
 from . import _imports
 from ._claims import claim
 from ._entry import is_entry
+from ._optimizers import is_scaler
 from ._statements import delete, unwrap
 from ._strings import quoted
 from ._verdict import ask
@@ -98,6 +99,19 @@ class GradScaler(Rule):
         for call in scaler.creations:
             claim(module, call)
             imports.want(call.func, None if scaler.removable else _NEW, _group(scaler))
+
+    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr in ("state_dict", "load_state_dict"):
+            if is_scaler(module, func.value):
+                yield self.finding(
+                    module,
+                    func,
+                    f"`{module.source(func)}` holds nothing while loss scaling is off; old checkpoints still load",
+                    row=ask(module, "torch.amp.GradScaler.state_dict").row,
+                    code="HPU206",
+                    severity="info",
+                )
 
     # -- saying so --------------------------------------------------------------------------
 

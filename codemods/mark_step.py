@@ -13,7 +13,7 @@ from hpushim.model import Finding, Fix
 
 from . import _imports
 from ._optimizers import is_optimizer, is_scaler
-from ._statements import after
+from ._statements import after, delete
 from ._verdict import ask
 
 if TYPE_CHECKING:
@@ -41,14 +41,19 @@ class MarkStep(Rule):
 
     code = "HPU501"
     name = "backward-without-mark-step"
-    markers = (b"backward", b".step(")
-    also: ClassVar[dict[str, str]] = {"HPU502": "optimizer-step-without-mark-step"}
+    markers = (b"backward", b".step(", b"mark_step")
+    also: ClassVar[dict[str, str]] = {
+        "HPU502": "optimizer-step-without-mark-step",
+        "HPU508": "mark-step-without-lazy-mode",
+    }
 
     def __init__(self) -> None:
         self._sites: list[tuple[ast.stmt, ast.Call, Kind]] = []
         self._seen: set[ast.stmt] = set()
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        if module.target.mode in ("eager", "compile") and _has_mark(node):
+            yield from self._idle(module, node)
         kind = _kind(module, node)
         if kind is None or module.target.mode not in ("portable", "lazy"):
             return
@@ -57,6 +62,20 @@ class MarkStep(Rule):
             self._seen.add(statement)
             self._sites.append((statement, node, kind))
         yield from ()
+
+    def _idle(self, module: Module, call: ast.Call) -> Iterator[Finding]:
+        statement = module.parent(call)
+        name = module.qualified(call.func) or ""
+        if isinstance(statement, ast.Expr) and name.startswith("habana_frameworks."):
+            yield self.finding(
+                module,
+                call,
+                f"`{module.source(call)}` does nothing in {module.target.mode} mode",
+                fix=Fix("remove the mark", "unsafe", tuple(delete(module, [statement]))),
+                row=ask(module, "habana_frameworks.torch.core.mark_step").row,
+                code="HPU508",
+                severity="info",
+            )
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         if self._sites and not _on_device(module):
@@ -289,7 +308,7 @@ def _marked(module: Module, statement: ast.stmt, sites: set[ast.stmt]) -> bool:
         statement = parent
 
 
-def _has_mark(statement: ast.stmt) -> bool:
+def _has_mark(statement: ast.AST) -> bool:
     return any(
         isinstance(part, ast.Call)
         and (

@@ -11,6 +11,8 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Edit, Finding, Fix
 
 from . import _imports
+from ._arguments import argument, drop
+from ._claims import claim
 from ._strings import quoted, retext
 from ._verdict import ask
 
@@ -27,6 +29,7 @@ _NOT_BACKENDS = re.compile(
 )
 _AVAILABLE = "torch.distributed.is_nccl_available"
 _BACKENDS = frozenset({"torch.distributed.Backend.NCCL", "torch.distributed.distributed_c10d.Backend.NCCL"})
+_INIT = ("torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group")
 _GROUP = "nccl"
 
 
@@ -36,7 +39,7 @@ class Nccl(Rule):
     code = "HPU301"
     name = "nccl-backend"
     severity = "error"
-    markers = (b"nccl", b"NCCL")
+    markers = (b"nccl", b"NCCL", b"init_process_group")
     also: ClassVar[dict[str, str]] = {
         "HPU302": "nccl-value",
         "HPU303": "nccl-compared",
@@ -106,6 +109,24 @@ class Nccl(Rule):
         if last in ("info", "debug", "warning", "warn", "error", "log", "join", "replace", "skip", "skipIf"):
             return None
         return "HPU302"
+
+    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        """``device_id=`` binds the group to a CUDA device early; hccl has no such start."""
+        if module.qualified(node.func) not in _INIT:
+            return
+        given = argument(node, "device_id")
+        if given is None or (isinstance(given, ast.Constant) and given.value is None):
+            return
+        claim(module, given)
+        answer = ask(module, "torch.distributed.init_process_group(device_id=)")
+        yield self.finding(
+            module,
+            given,
+            "`device_id` binds the process group to a CUDA device; hccl takes the card of the process",
+            fix=Fix("drop the device", "safe", tuple(drop(module, node, "device_id"))),
+            row=answer.row,
+            severity="warning",
+        )
 
     # -- asking for the library -------------------------------------------------------------
 

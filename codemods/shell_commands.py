@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import TextRule
+from hpushim.engine.words import Command, Word
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from ._verdict import ask
 
 if TYPE_CHECKING:
     from hpushim.engine.document import Document
-    from hpushim.engine.words import Command, Word
 
 _LAUNCHERS = re.compile(r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$")
 _DEVICE = re.compile(r"cuda(:\d+)?")
@@ -42,7 +42,7 @@ class ShellCommands(TextRule):
 
     code = "HPU804"
     name = "cuda-visible-devices"
-    kinds = frozenset({"shell"})
+    kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "markdown"})
     markers = (b"CUDA", b"cuda", b"NCCL", b"nccl", b"nvidia", b"nvcc", b"nsys", b"--fp16", b"--gpus", b"NVTE")
     also: ClassVar[dict[str, str]] = {
         "HPU805": "cuda-path",
@@ -50,17 +50,35 @@ class ShellCommands(TextRule):
         "HPU807": "nccl-variable",
         "HPU808": "nvidia-program",
         "HPU809": "lazy-mode-unset",
+        "HPU822": "command-in-text",
     }
 
     def check(self, document: Document) -> Iterator[Finding]:
+        if document.kind == "markdown":
+            yield from self._text(document)
+            return
         found = [
             *self._cards(document),
             *self._variables(document),
-            *(f for command in document.script.commands for f in self._command(document, command)),
+            *(f for command in _commands(document) for f in self._command(document, command)),
         ]
         yield from sorted(found, key=lambda finding: finding.span.start)
-        if found:
+        if found and document.kind == "shell":
             yield from self._lazy_mode(document)
+
+    def _text(self, document: Document) -> Iterator[Finding]:
+        """Commands in a README are listed, not changed: people copy them to machines of both kinds."""
+        for command in document.script.commands:
+            parts = [*self._command(document, command)]
+            named = [a for a in command.assignments if a.name == _CARDS or _IGNORED.match(a.name)]
+            if parts or named:
+                yield self.finding(
+                    document,
+                    command.span,
+                    "the command is for NVIDIA cards; say beside it what it is on Gaudi",
+                    code="HPU822",
+                    severity="info",
+                )
 
     # -- variables --------------------------------------------------------------------------
 
@@ -200,6 +218,14 @@ class ShellCommands(TextRule):
                     severity="info",
                 )
                 return
+
+
+def _commands(document: Document) -> Iterator[Command]:
+    """The commands of the document, ``CMD ["python", …]`` of a Dockerfile among them."""
+    yield from document.script.commands
+    for instruction in document.instructions:
+        if instruction.keyword in ("CMD", "ENTRYPOINT") and instruction.script is None:
+            yield Command(instruction.span, instruction.words)
 
 
 def _mentions(document: Document, name: str) -> list[Span]:

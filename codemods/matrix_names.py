@@ -1,0 +1,99 @@
+"""Names that need no rewriting rule of their own: the matrix says what Gaudi does with them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rule import Rule
+from hpushim.model import Finding, Severity
+
+from ._claims import claimed
+from ._torch import dotted
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+    from hpushim.matrix import Row
+
+_SEVERITY: dict[str, Severity] = {
+    "unsupported": "error",
+    "partial": "warning",
+    "changed": "warning",
+    "renamed": "warning",
+    "unknown": "info",
+    "emulated": "info",
+    "noop": "info",
+}
+_PREFIXES = ("torch.", "apex.", "deepspeed.", "transformers.", "accelerate.", "lightning.", "pytorch_lightning.")  # fmt: skip
+
+
+class MatrixName(Rule):
+    """A use of a name whose row carries one of these codes."""
+
+    code = "HPU512"
+    name = "torchscript-or-export"
+    markers = (b"torch", b"apex", b"deepspeed", b"transformers", b"accelerate", b"lightning")
+    also: ClassVar[dict[str, str]] = {
+        "HPU210": "tf32-switch",
+        "HPU212": "apex-amp",
+        "HPU307": "ddp-buckets",
+        "HPU313": "collective-limit",
+        "HPU316": "process-start",
+        "HPU318": "sync-batch-norm",
+        "HPU319": "deepspeed-accelerator",
+        "HPU514": "dynamic-shape",
+        "HPU516": "in-place-on-view",
+        "HPU517": "unused-parameters",
+        "HPU518": "autograd-with-cuda",
+        "HPU519": "memory-layout",
+        "HPU602": "apex-optimizer",
+        "HPU603": "clip-grad-norm",
+        "HPU604": "foreach-option",
+        "HPU614": "device-checkpoint",
+    }
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+        yield from self._use(module, node)
+
+    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
+        if isinstance(node.ctx, ast.Load):
+            yield from self._use(module, node)
+
+    def _use(self, module: Module, node: ast.Attribute | ast.Name) -> Iterator[Finding]:
+        if isinstance(module.parent(node), ast.Attribute):
+            return  # the whole chain is looked at once, at its end
+        name = dotted(module, node)
+        if name is None or not name.startswith(_PREFIXES):
+            return
+        row = self._row(module, name)
+        if row is None or claimed(module, node):
+            return
+        verdict = module.matrix.judge(row, module.target)
+        if verdict.status == "native":
+            return
+        severity = _SEVERITY[verdict.status]
+        if severity == "info" and row.name in self._told:
+            return  # advice is given once in a file
+        self._told.add(row.name)
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node).splitlines()[0]}`: {verdict.note.rstrip('.')}",
+            row=row.name,
+            code=row.rule,
+            severity=severity,
+        )
+
+    def _row(self, module: Module, name: str) -> Row | None:
+        """The row of the name or of what it is an attribute of, when one of these codes is its rule."""
+        codes = (self.code, *self.also)
+        while "." in name:
+            row = module.matrix.row(name)
+            if row is not None:
+                return row if row.rule in codes and row.kind == "python" else None
+            name = name.rpartition(".")[0]
+        return None
