@@ -16,10 +16,10 @@ def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
-    if position is not None and position < len(call.args):
-        if not any(isinstance(arg, ast.Starred) for arg in call.args[: position + 1]):
-            return call.args[position]
-    return None
+    if position is None or position >= len(call.args):
+        return None
+    hidden = any(isinstance(arg, ast.Starred) for arg in call.args[: position + 1])
+    return None if hidden else call.args[position]
 
 
 def drop(module: Module, call: ast.Call, *names: str, positional: int | None = None) -> list[Edit]:

@@ -17,7 +17,8 @@ def is_entry(module: Module) -> bool:
         if _loops(statement):
             return True
         if isinstance(statement, ast.If) and any(
-            isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test)
+            isinstance(part, ast.Name) and part.id == "__name__"
+            for part in ast.walk(statement.test)
         ):
             return True
     return False

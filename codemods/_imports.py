@@ -22,6 +22,7 @@ import statement share a group, so that they stand or fall together.
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -215,14 +216,14 @@ class Imports:
         with_torch = [s for s in header if _imports_torch(s)]
         if with_torch:
             anchor = with_torch[0]
-            for earlier, later in zip(body, body[1:], strict=False):
+            for earlier, later in itertools.pairwise(body):
                 if earlier is anchor and _is_import(later):
                     anchor = later
             while not _imports_torch(anchor):
                 anchor = body[body.index(anchor) - 1]
         elif header:
             anchor = header[0]
-            for earlier, later in zip(body, body[1:], strict=False):
+            for earlier, later in itertools.pairwise(body):
                 if earlier is anchor and _is_import(later):
                     anchor = later
         elif body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
@@ -327,9 +328,7 @@ class Imports:
             local = self._local[alias]
             sources.setdefault(base, []).append(last if last == local else f"{last} as {local}")
         if isinstance(plan.statement, ast.Import):
-            return [
-                f"import {new} as {self._local[a]}" for a, new in plan.targets.items() if new
-            ]
+            return [f"import {new} as {self._local[a]}" for a, new in plan.targets.items() if new]
         return [f"from {base} import {', '.join(names)}" for base, names in sources.items()]
 
     def _same_shape(self, plan: _Plan) -> bool:
@@ -372,7 +371,11 @@ class Imports:
             span = module.span(names[place])
             line = module.line_span(names[place].lineno)
             stripped = module.source(line).split("#")[0].strip().rstrip(",").strip()
-            if stripped == module.source(span) and line.start >= base and line.end <= base + len(data):
+            if (
+                stripped == module.source(span)
+                and line.start >= base
+                and line.end <= base + len(data)
+            ):
                 begin, end = line.start, line.end
             elif all(later in gone for later in names[place + 1 :]) and place:
                 begin, end = module.span(names[place - 1]).end, span.end

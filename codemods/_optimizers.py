@@ -17,7 +17,9 @@ _OTHERS = re.compile(
     r"warmup|anneal|timer|meter|progress|pbar|debugg|stepper|metric|callback|solver_lr|world|agent",
     re.I,
 )
-_NAMED = re.compile(r"optim|^opts?$|^opts?_|_opts?$|^opt[a-zA-Z0-9]$|optG|optD|^opt(Gen|Disc)", re.I)
+_NAMED = re.compile(
+    r"optim|^opts?$|^opts?_|_opts?$|^opt[a-zA-Z0-9]$|optG|optD|^opt(Gen|Disc)", re.I
+)
 _CLASSES = re.compile(
     r"(^|\.|_)(Adam|AdamW|Adamax|NAdam|RAdam|SparseAdam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Rprop|ASGD|"
     r"LAMB|Lamb|LARS|Lars|Lion|Adafactor|AdaBelief|Ranger|Muon|NovoGrad|Shampoo|Sophia|SAM|"
@@ -128,7 +130,11 @@ def _is_optimizer_call(module: Module, call: ast.Call, depth: int) -> bool | Non
         return True
     if last == "initialize" and "amp" in name:
         return None  # apex: a tuple of model and optimizer
-    if isinstance(call.func, ast.Attribute) and call.func.attr in ("get", "pop") and not call.keywords:
+    if (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("get", "pop")
+        and not call.keywords
+    ):
         return None
     if _FACTORIES.search(last):
         return True

@@ -46,7 +46,11 @@ def delete(module: Module, statements: Iterable[ast.stmt]) -> list[Edit]:
     for statement in gone:
         block = module.block(statement)
         last = statement is next(s for s in reversed(before) if any(s is other for other in block))
-        if last and all(any(s is g for g in before) for s in block) and _needs_body(module, statement):
+        if (
+            last
+            and all(any(s is g for g in before) for s in block)
+            and _needs_body(module, statement)
+        ):
             edits.append(module.replace(statement, "pass"))
         else:
             edits.append(module.replace(_reach(module, statement, block, gone), ""))
@@ -60,7 +64,9 @@ def _needs_body(module: Module, statement: ast.stmt) -> bool:
 def alone(module: Module, statement: ast.stmt) -> bool:
     """Whether nothing but white space and a comment shares the lines of ``statement``."""
     before, after = _beside(module, statement)
-    return not before.strip() and (not after.strip(" \t\f;") or after.lstrip(" \t\f;")[0] in "#\r\n")
+    return not before.strip() and (
+        not after.strip(" \t\f;") or after.lstrip(" \t\f;")[0] in "#\r\n"
+    )
 
 
 def _beside(module: Module, statement: ast.stmt) -> tuple[str, str]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from hpushim.model import Edit, Span
 
-
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
-_LITERAL = re.compile(r"""(?P<prefix>[A-Za-z]*)(?P<mark>\"{3}|'{3}|"|')(?P<inner>.*)(?P=mark)""", re.S)
+_LITERAL = re.compile(
+    r"""(?P<prefix>[A-Za-z]*)(?P<mark>\"{3}|'{3}|"|')(?P<inner>.*)(?P=mark)""", re.S
+)
 
 
 def retext(module: Module, node: ast.expr, new: str) -> Edit:
@@ -24,8 +25,6 @@ def retext(module: Module, node: ast.expr, new: str) -> Edit:
     assert found is not None, "a string token is a prefix, quotes and what they hold"
     begin = tokens[0].start + len(found["prefix"]) + len(found["mark"])
     return module.replace(Span(begin, begin + len(found["inner"].encode())), new)
-
-
 
 
 def quoted(module: Module, text: str) -> str:

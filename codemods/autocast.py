@@ -26,9 +26,7 @@ CUDA_ONLY = frozenset(
         "torch.cuda.amp.common.autocast",
     }
 )
-GENERIC = frozenset(
-    {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
-)
+GENERIC = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
 _PARTIAL = frozenset({"functools.partial", "functools.partialmethod"})
 #: The parameters that may be given by position to the CUDA-only spelling, in order.
 _POSITIONAL = ("enabled", "dtype", "cache_enabled")
@@ -56,9 +54,7 @@ def site(module: Module, call: ast.Call) -> _Site | None:
     return None
 
 
-def _through_partial(
-    module: Module, call: ast.Call
-) -> tuple[ast.expr | None, list[ast.expr]]:
+def _through_partial(module: Module, call: ast.Call) -> tuple[ast.expr | None, list[ast.expr]]:
     if call.args and module.qualified(call.func) in _PARTIAL:
         return call.args[0], call.args[1:]
     return None, []
@@ -106,7 +102,9 @@ class CudaAutocast(Rule):
     def _fixable(self, module: Module, found: _Site) -> bool:
         if any(isinstance(arg, ast.Starred) for arg in found.args):
             return False
-        return len(found.args) <= len(_POSITIONAL) and ask(module, "torch.cuda.amp.autocast").fixable
+        return (
+            len(found.args) <= len(_POSITIONAL) and ask(module, "torch.cuda.amp.autocast").fixable
+        )
 
     def _cuda(self, module: Module, found: _Site) -> Iterator[Finding]:
         answer = ask(module, "torch.cuda.amp.autocast")

@@ -68,8 +68,10 @@ class CompileBackend(Rule):
             return module.insert(module.span(call).end - 1, text)
         last = max(parts, key=lambda part: module.span(part).end)
         if last in call.keywords or last in call.args:
-            return module.insert(module.span(parts[0]).start, f"{text}, ") if not call.args else (
-                module.insert(_end(module, call, call.args[-1]), f", {text}")
+            return (
+                module.insert(module.span(parts[0]).start, f"{text}, ")
+                if not call.args
+                else (module.insert(_end(module, call, call.args[-1]), f", {text}"))
             )
         return module.insert(module.span(last).end, f", {text}")
 

@@ -62,7 +62,9 @@ class ConfigValues(TextRule):
         elif value is True and key in ("fp16", "use_fp16"):
             yield self._fp16(document, entry)
         elif value == 16 and not isinstance(value, bool) and key == "precision":
-            text = "`precision: 16` is float16; bfloat16 is the half precision of Gaudi (`bf16-mixed`)"
+            text = (
+                "`precision: 16` is float16; bfloat16 is the half precision of Gaudi (`bf16-mixed`)"
+            )
             yield self.finding(document, entry.span, text, code="HPU802")
 
     def _device(self, document: Document, entry: Entry) -> Finding:

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from hpushim.engine.entries import Entry
     from hpushim.engine.words import Command
 
-_IMAGE = re.compile(r"^(docker\.io/)?(nvidia/cuda|nvcr\.io/|pytorch/pytorch\b.*cuda|.*[:\-]cu(da)?\d)", re.I)
-_GAUDI_IMAGE = "vault.habana.ai/gaudi-docker/<release>/<os>/habanalabs/pytorch-installer-<torch>:latest"
+_IMAGE = re.compile(
+    r"^(docker\.io/)?(nvidia/cuda|nvcr\.io/|pytorch/pytorch\b.*cuda|.*[:\-]cu(da)?\d)", re.I
+)
+_GAUDI_IMAGE = (
+    "vault.habana.ai/gaudi-docker/<release>/<os>/habanalabs/pytorch-installer-<torch>:latest"
+)
 _VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "HABANA_VISIBLE_DEVICES"}
 _CARDS = re.compile(r"nvidia\.com/(gpu|mig-[\w.]+)")
 _RESOURCE = "habana.ai/gaudi"
@@ -56,15 +60,20 @@ class Containers(TextRule):
                     fix = Fix(f"use {new}", "safe", (document.replace(assignment.name_span, new),))
                     text = f"`{assignment.name}` is read by NVIDIA's container runtime; Gaudi's reads `{new}`"
                     row = ask(document, assignment.name).row
-                    yield self.finding(document, assignment.name_span, text, fix=fix, row=row, code="HPU811")
+                    yield self.finding(
+                        document, assignment.name_span, text, fix=fix, row=row, code="HPU811"
+                    )
                 elif assignment.name == "NVIDIA_DRIVER_CAPABILITIES":
                     text = "`NVIDIA_DRIVER_CAPABILITIES` has no reader on Gaudi"
                     yield self.finding(
                         document, assignment.name_span, text, code="HPU811", severity="info"
                     )
-                elif instruction.keyword == "ARG" and assignment.value is not None:
-                    if _IMAGE.search(assignment.value.text):
-                        yield self._image(document, assignment.value.span, assignment.value.text)
+                elif (
+                    instruction.keyword == "ARG"
+                    and assignment.value is not None
+                    and _IMAGE.search(assignment.value.text)
+                ):
+                    yield self._image(document, assignment.value.span, assignment.value.text)
 
     def _image(self, document: Document, where: Span, image: str) -> Finding:
         answer = ask(document, "nvidia/cuda")
@@ -110,7 +119,11 @@ class Containers(TextRule):
         if command.program not in ("docker", "podman", "nvidia-docker"):
             return
         for word in command.words[1:]:
-            if word.text == "--gpus" or word.text.startswith("--gpus=") or word.text == "--runtime=nvidia":
+            if (
+                word.text == "--gpus"
+                or word.text.startswith("--gpus=")
+                or word.text == "--runtime=nvidia"
+            ):
                 answer = ask(document, "docker run --gpus")
                 yield self.finding(
                     document,

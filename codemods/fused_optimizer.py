@@ -82,7 +82,9 @@ class FusedOptimizer(Rule):
                 option,
                 f"`{module.source(option)}` needs kernels that are not established for Gaudi; "
                 "without it the numbers are the same",
-                fix=Fix("leave the optimizer unfused", "safe", tuple(drop(module, call, *_OPTIONS))),
+                fix=Fix(
+                    "leave the optimizer unfused", "safe", tuple(drop(module, call, *_OPTIONS))
+                ),
                 row=answer.row,
             )
 
@@ -100,7 +102,9 @@ def _guards(module: Module, node: ast.AST) -> Iterator[ast.expr]:
     for above in module.ancestors(node):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return
-        if (isinstance(above, ast.IfExp) and above.body is child) or (isinstance(above, ast.If) and any(s is child for s in above.body)):
+        if (isinstance(above, ast.IfExp) and above.body is child) or (
+            isinstance(above, ast.If) and any(s is child for s in above.body)
+        ):
             yield above.test
         child = above
 

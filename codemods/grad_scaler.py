@@ -85,7 +85,9 @@ class GradScaler(Rule):
     def _reference(self, module: Module, node: ast.expr) -> None:
         """A mention of the class: in an annotation or a type test it may be the general class."""
         parent = module.parent(node)
-        test = isinstance(parent, ast.Call) and module.qualified(parent.func) == "builtins.isinstance"
+        test = (
+            isinstance(parent, ast.Call) and module.qualified(parent.func) == "builtins.isinstance"
+        )
         if test or _in_annotation(module, node):
             self._types.append(node)
             _imports.of(module).want(node, _NEW)
@@ -102,26 +104,34 @@ class GradScaler(Rule):
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         func = node.func
-        if isinstance(func, ast.Attribute) and func.attr in ("state_dict", "load_state_dict"):
-            if is_scaler(module, func.value):
-                yield self.finding(
-                    module,
-                    func,
-                    f"`{module.source(func)}` holds nothing while loss scaling is off; old checkpoints still load",
-                    row=ask(module, "torch.amp.GradScaler.state_dict").row,
-                    code="HPU206",
-                    severity="info",
-                )
+        if (
+            isinstance(func, ast.Attribute)
+            and func.attr in ("state_dict", "load_state_dict")
+            and is_scaler(module, func.value)
+        ):
+            yield self.finding(
+                module,
+                func,
+                f"`{module.source(func)}` holds nothing while loss scaling is off; "
+                "old checkpoints still load",
+                row=ask(module, "torch.amp.GradScaler.state_dict").row,
+                code="HPU206",
+                severity="info",
+            )
 
     # -- saying so --------------------------------------------------------------------------
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         for scaler in self._scalers:
-            yield from self._removed(module, scaler) if scaler.removable else self._kept(module, scaler)
+            yield from (
+                self._removed(module, scaler) if scaler.removable else self._kept(module, scaler)
+            )
         imports = _imports.of(module)
         for node in self._types:
             text, needed = imports.spell(node, _NEW)
-            edits = [*needed] if text == module.source(node) else [module.replace(node, text), *needed]
+            edits = (
+                [*needed] if text == module.source(node) else [module.replace(node, text), *needed]
+            )
             if edits:
                 fix = Fix("name the general class", "safe", tuple(edits), imports.group(node))
                 yield self.finding(
@@ -139,7 +149,10 @@ class GradScaler(Rule):
         answer = ask(module, "torch.cuda.amp.GradScaler")
         imports = _imports.of(module)
         group = imports.group(*(c.func for c in scaler.creations), group=_group(scaler))
-        gone = [*scaler.assigned, *(s for s in map(module.statement, scaler.uses) if _is_call_of(s, scaler))]
+        gone = [
+            *scaler.assigned,
+            *(s for s in map(module.statement, scaler.uses) if _is_call_of(s, scaler)),
+        ]
         deleted = dict(zip(gone, _split(delete(module, gone), len(gone)), strict=True))
         for call, statement in zip(scaler.creations, scaler.assigned, strict=True):
             edits = [deleted[statement], *imports.edits(call.func)]

@@ -29,7 +29,9 @@ class HabanaCore(Rule):
     markers = (b"cuda", b"nccl")
 
     def on_module(self, module: Module) -> Iterator[Finding]:
-        torch = [s for s in module.imports if module.scope(s) is module.global_scope and _is_torch(s)]
+        torch = [
+            s for s in module.imports if module.scope(s) is module.global_scope and _is_torch(s)
+        ]
         if not torch or not is_entry(module) or b"habana_frameworks" in module.data:
             return
         if not any(_on_cuda(module, node) for node in module.nodes):
@@ -56,8 +58,7 @@ def _on_cuda(module: Module, node: ast.AST) -> bool:
     """Does ``node`` place something on CUDA, or ask for it?"""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and _DEVICE.fullmatch(node.value) is not None
-    if isinstance(node, ast.Attribute):
-        if node.attr == "cuda":
-            called = isinstance(module.parent(node), ast.Call)
-            return called or module.qualified(node) == "torch.cuda"
+    if isinstance(node, ast.Attribute) and node.attr == "cuda":
+        called = isinstance(module.parent(node), ast.Call)
+        return called or module.qualified(node) == "torch.cuda"
     return False

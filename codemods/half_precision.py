@@ -119,7 +119,11 @@ class AutocastHalf(Rule):
         if not isinstance(call, ast.Call) or node.arg is None:
             return
         called = (module.qualified(call.func) or "").rpartition(".")[2]
-        if node.arg == "fp16" and module.constant(node.value) is True and called.endswith("Arguments"):
+        if (
+            node.arg == "fp16"
+            and module.constant(node.value) is True
+            and called.endswith("Arguments")
+        ):
             name_end = module.span(node).start + len("fp16")
             where = type(module.span(node))(module.span(node).start, name_end)
             fix = Fix("use bfloat16", "unsafe", (module.replace(where, "bf16"),))

@@ -66,7 +66,11 @@ class Library(Rule):
 
     def _package(self, module: Module, where: ast.alias, dotted: str) -> Iterator[Finding]:
         row = _row(module, dotted)
-        if row is None or row.name in self._told or dotted.split(".")[0] in module.project.modules:
+        if (
+            row is None
+            or row.name in self._told
+            or dotted.split(".", maxsplit=1)[0] in module.project.modules
+        ):
             return
         verdict = module.matrix.judge(row, module.target)
         codes = (self.code, *self.also)
@@ -86,16 +90,18 @@ class Library(Rule):
         )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
-        if node.arg in ("attn_implementation", "_attn_implementation"):
-            if module.constant(node.value) == _FLASH:
-                yield self.finding(
-                    module,
-                    node.value,
-                    f"`{_FLASH}` needs a CUDA extension; torch's own attention is `sdpa`",
-                    fix=Fix("use sdpa", "unsafe", (retext(module, node.value, "sdpa"),)),
-                    row="flash_attn",
-                    code="HPU703",
-                )
+        if (
+            node.arg in ("attn_implementation", "_attn_implementation")
+            and module.constant(node.value) == _FLASH
+        ):
+            yield self.finding(
+                module,
+                node.value,
+                f"`{_FLASH}` needs a CUDA extension; torch's own attention is `sdpa`",
+                fix=Fix("use sdpa", "unsafe", (retext(module, node.value, "sdpa"),)),
+                row="flash_attn",
+                code="HPU703",
+            )
 
 
 def _row(module: Module, dotted: str) -> Row | None:

@@ -23,9 +23,19 @@ _MARKS = ("mark_step", "iter_mark_step")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
 #: Things with a ``backward`` of their own that also place the marks, or do not run on the device.
-_FRAMEWORKS = re.compile(r"accelerator|^accel$|fabric|engine|strategy|deepspeed|ds_model|manager", re.I)
-_FRAMEWORK_MODULES = ("accelerate", "lightning", "pytorch_lightning", "lightning_fabric", "deepspeed")
-_LIGHTNING = re.compile(r"(Lightning|L\.|pl\.)?(LightningModule|LightningLite|LightningDataModule)$")
+_FRAMEWORKS = re.compile(
+    r"accelerator|^accel$|fabric|engine|strategy|deepspeed|ds_model|manager", re.I
+)
+_FRAMEWORK_MODULES = (
+    "accelerate",
+    "lightning",
+    "pytorch_lightning",
+    "lightning_fabric",
+    "deepspeed",
+)
+_LIGHTNING = re.compile(
+    r"(Lightning|L\.|pl\.)?(LightningModule|LightningLite|LightningDataModule)$"
+)
 _COMPILED = re.compile(r"(^|\.)(compile|script|graph)$")
 _HOOKS = re.compile(r"register_\w*hook$")
 
@@ -173,7 +183,9 @@ def _may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
             return False
         if isinstance(above, _FUNCTIONS) and not _plain_function(module, above):
             return False
-        if isinstance(above, (*_FUNCTIONS, ast.ClassDef)) and _TESTS.match(getattr(above, "name", "")):
+        if isinstance(above, (*_FUNCTIONS, ast.ClassDef)) and _TESTS.match(
+            getattr(above, "name", "")
+        ):
             return False
         if isinstance(above, ast.ClassDef) and _places_its_own(module, above, child):
             return False
@@ -270,7 +282,11 @@ def _places_on_device(module: Module, node: ast.AST) -> bool:
         return node.attr in ("cuda", "is_cuda", "hpu")
     if isinstance(node, ast.keyword) and node.arg == "device":
         return _may_be_device(module, node.value)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "to"
+    ):
         return bool(node.args) and _may_be_device(module, node.args[0])
     return False
 
@@ -281,9 +297,13 @@ def _may_be_device(module: Module, node: ast.expr) -> bool:
         label = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
         if _DEVICE_LABELS.search(label):
             return True
-        if isinstance(value, ast.Call) and module.qualified(value.func) == "torch.device":
-            if value.args and _may_be_device(module, value.args[0]):
-                return True
+        if (
+            isinstance(value, ast.Call)
+            and value.args
+            and module.qualified(value.func) == "torch.device"
+            and _may_be_device(module, value.args[0])
+        ):
+            return True
     return False
 
 

@@ -87,7 +87,9 @@ class DeviceIds(Rule):
             yield from self._mesh(module, node)
 
     def _ddp(self, module: Module, call: ast.Call) -> Iterator[Finding]:
-        by_place = len(call.args) in (2, 3) and not any(isinstance(a, ast.Starred) for a in call.args)
+        by_place = len(call.args) in (2, 3) and not any(
+            isinstance(a, ast.Starred) for a in call.args
+        )
         given = [k for k in call.keywords if k.arg in ("device_ids", "output_device")]
         given = [k for k in given if module.constant(k.value) is not None or not _is_none(k.value)]
         if not given and not by_place:
@@ -123,7 +125,9 @@ class DeviceIds(Rule):
         answer = ask(module, "torch.distributed.fsdp.FullyShardedDataParallel(device_id=)")
         torch = module.source(given).split(".cuda.")[0].split(".hpu.")[0]
         claim(module, given)
-        fix = Fix("name the device", answer.safety, (module.replace(given, f'{torch}.device("hpu")'),))
+        fix = Fix(
+            "name the device", answer.safety, (module.replace(given, f'{torch}.device("hpu")'),)
+        )
         yield self.finding(
             module,
             given,
@@ -142,7 +146,9 @@ class DeviceIds(Rule):
             module,
             given[0],
             "`device_ids` of a barrier is for NCCL; hccl knows its card",
-            fix=Fix("drop the device indices", answer.safety, tuple(drop(module, call, "device_ids"))),
+            fix=Fix(
+                "drop the device indices", answer.safety, tuple(drop(module, call, "device_ids"))
+            ),
             row=answer.row,
             code="HPU315",
         )

@@ -25,11 +25,17 @@ _WHOLE = re.compile(r"(?:cpu:(?:gloo|mpi),)?(?:cuda:)?nccl(?:,cpu:(?:gloo|mpi))?
 _FOREIGN = frozenset({"ray", "horovod", "cupy", "cupyx", "jax", "paddle", "mxnet", "tensorflow", "vllm", "sglang", "setuptools", "raft_dask"})  # fmt: skip
 #: Keywords whose values are names of something else.
 _NOT_BACKENDS = re.compile(
-    r"librar|extra_|define|include|path|sources|help|description|name$|tag|label|msg|message|prefix|key", re.I
+    r"librar|extra_|define|include|path|sources|help|description|name$|tag|label|msg|message|prefix|key",
+    re.I,
 )
 _AVAILABLE = "torch.distributed.is_nccl_available"
-_BACKENDS = frozenset({"torch.distributed.Backend.NCCL", "torch.distributed.distributed_c10d.Backend.NCCL"})
-_INIT = ("torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group")
+_BACKENDS = frozenset(
+    {"torch.distributed.Backend.NCCL", "torch.distributed.distributed_c10d.Backend.NCCL"}
+)
+_INIT = (
+    "torch.distributed.init_process_group",
+    "torch.distributed.distributed_c10d.init_process_group",
+)
 _GROUP = "nccl"
 
 
@@ -106,7 +112,18 @@ class Nccl(Rule):
             return "HPU301"
         if last in ("startswith", "endswith", "count", "find", "index", "__eq__"):
             return "HPU303"
-        if last in ("info", "debug", "warning", "warn", "error", "log", "join", "replace", "skip", "skipIf"):
+        if last in (
+            "info",
+            "debug",
+            "warning",
+            "warn",
+            "error",
+            "log",
+            "join",
+            "replace",
+            "skip",
+            "skipIf",
+        ):
             return None
         return "HPU302"
 
@@ -152,11 +169,12 @@ class Nccl(Rule):
         call = module.parent(node)
         if not names or not all(name.endswith(".is_nccl_available") for name in names):
             return
-        if all(name.startswith("torch.distributed") for name in names):
-            if isinstance(call, ast.Call) and call.func is node and not call.args:
-                self._available.append(node)
-                if isinstance(node, ast.Name):
-                    _imports.of(module).want(node, None, _GROUP)
+        if not all(name.startswith("torch.distributed") for name in names):
+            return
+        if isinstance(call, ast.Call) and call.func is node and not call.args:
+            self._available.append(node)
+            if isinstance(node, ast.Name):
+                _imports.of(module).want(node, None, _GROUP)
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         imports = _imports.of(module)
@@ -171,7 +189,9 @@ class Nccl(Rule):
             edits: list[Edit] = [module.replace(call, new), *needed, *imports.edits(node)]
             fix = Fix("ask for hccl", "safe", tuple(edits), imports.group(node, group=_GROUP))
             text = f"`{module.source(node)}()` asks for NVIDIA's library; on Gaudi it is hccl"
-            yield self.finding(module, node, text, fix=fix, row=ask(module, _AVAILABLE).row, code="HPU304")
+            yield self.finding(
+                module, node, text, fix=fix, row=ask(module, _AVAILABLE).row, code="HPU304"
+            )
 
 
 def _on_gaudi(found: re.Match[str]) -> str:

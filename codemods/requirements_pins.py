@@ -62,7 +62,9 @@ class RequirementsPins(TextRule):
                 f"`{item.name}{item.specifier}` may replace Gaudi's torch, which belongs to one release; "
                 "leave the version open"
             )
-            yield self.finding(document, item.span, text, row=row, code="HPU817", severity="warning")
+            yield self.finding(
+                document, item.span, text, row=row, code="HPU817", severity="warning"
+            )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
         if item.name.startswith("nvidia-"):

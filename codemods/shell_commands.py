@@ -15,10 +15,14 @@ from ._verdict import ask
 if TYPE_CHECKING:
     from hpushim.engine.document import Document
 
-_LAUNCHERS = re.compile(r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$")
+_LAUNCHERS = re.compile(
+    r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$"
+)
 _DEVICE = re.compile(r"cuda(:\d+)?")
 _OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.S)
-_DEVICE_OPTION = re.compile(r"(^|[-_.])dev(ice)?s?($|[-_.])|device$|accelerator$|map[-_]location$", re.I)
+_DEVICE_OPTION = re.compile(
+    r"(^|[-_.])dev(ice)?s?($|[-_.])|device$|accelerator$|map[-_]location$", re.I
+)
 _BACKEND_OPTION = re.compile(r"backend|dist[-_]", re.I)
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
@@ -43,7 +47,18 @@ class ShellCommands(TextRule):
     code = "HPU804"
     name = "cuda-visible-devices"
     kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "markdown"})
-    markers = (b"CUDA", b"cuda", b"NCCL", b"nccl", b"nvidia", b"nvcc", b"nsys", b"--fp16", b"--gpus", b"NVTE")
+    markers = (
+        b"CUDA",
+        b"cuda",
+        b"NCCL",
+        b"nccl",
+        b"nvidia",
+        b"nvcc",
+        b"nsys",
+        b"--fp16",
+        b"--gpus",
+        b"NVTE",
+    )
     also: ClassVar[dict[str, str]] = {
         "HPU805": "cuda-path",
         "HPU806": "cuda-option",
@@ -109,7 +124,12 @@ class ShellCommands(TextRule):
                 if answer.target:
                     text += f"; what comes near is `{answer.target}`"
                 yield self.finding(
-                    document, assignment.name_span, text, row=answer.row, code="HPU807", severity="info"
+                    document,
+                    assignment.name_span,
+                    text,
+                    row=answer.row,
+                    code="HPU807",
+                    severity="info",
                 )
             elif _PATHS.search(assignment.name) or (
                 assignment.value is not None and _PATHS.search(assignment.value.text)
@@ -182,9 +202,7 @@ class ShellCommands(TextRule):
                 yield self.finding(document, word.span, text, fix=fix, code="HPU806")
             previous = word.text if word.text.startswith("-") else ""
 
-    def _option(
-        self, document: Document, word: Word, option: str, value: str, new: str
-    ) -> Finding:
+    def _option(self, document: Document, word: Word, option: str, value: str, new: str) -> Finding:
         written = document.source(word.span)
         at = written.rindex(value)
         start = word.span.start + len(written[:at].encode())
@@ -230,9 +248,13 @@ def _commands(document: Document) -> Iterator[Command]:
 
 def _mentions(document: Document, name: str) -> list[Span]:
     """Where ``name`` stands as a word inside commands and assignments, not in comments."""
-    reach = [c.span for c in document.script.commands] + [a.span for a in document.script.assignments]
+    reach = [c.span for c in document.script.commands] + [
+        a.span for a in document.script.assignments
+    ]
     found: list[Span] = []
-    for match in re.finditer(rb"(?<![A-Za-z0-9_])" + name.encode() + rb"(?![A-Za-z0-9_])", document.data):
+    for match in re.finditer(
+        rb"(?<![A-Za-z0-9_])" + name.encode() + rb"(?![A-Za-z0-9_])", document.data
+    ):
         inside = any(span.start <= match.start() and match.end() <= span.end for span in reach)
         line = document.data[document.data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
         if inside and not line.lstrip().startswith(b"#"):
