@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+
 import click
 
 import hpushim

@@ -11,7 +11,8 @@ import click
 @click.option("--rows", is_flag=True, help="Also list the matrix rows that the rule handles.")
 def command(code: str | None, all_: bool, rows: bool) -> int:
     """Explain CODE, such as HPU102: what, why, example, what is left alone, sources."""
-    from hpushim.engine.page import catalogue, page_of
+    from hpushim.engine.catalogue import catalogue
+    from hpushim.engine.page import explain
 
     if all_:
         click.echo(catalogue(), nl=False)
@@ -21,20 +22,10 @@ def command(code: str | None, all_: bool, rows: bool) -> int:
             "name a code, such as `hpushim explain HPU102`, or --all for the list"
         )
     code = code.upper() if code.upper().startswith("HPU") else f"HPU{code}"
-    page = page_of(code)
+    page = explain(code)
     if page is None:
-        from hpushim.engine.page import codes
-
-        known = codes()
-        import difflib
-
-        near = difflib.get_close_matches(code, known, n=3)
-        raise click.UsageError(
-            f"no rule gives {code}; near: {', '.join(near)}"
-            if near
-            else f"no rule gives {code}; see `hpushim explain --all`"
-        )
-    click.echo(page, nl=False)
+        raise click.UsageError(_unknown(code))
+    click.echo(page.text, nl=False)
     if rows:
         from hpushim.matrix import load
 
@@ -42,3 +33,13 @@ def command(code: str | None, all_: bool, rows: bool) -> int:
         for row in load().by_rule(code):
             click.echo(f"- `{row.name}` → `{row.target or 'none'}` ({row.status})")
     return 0
+
+
+def _unknown(code: str) -> str:
+    import difflib
+
+    from hpushim.engine.catalogue import codes
+
+    near = difflib.get_close_matches(code, codes(), n=3)
+    hint = f"near it: {', '.join(near)}" if near else "see `hpushim explain --all`"
+    return f"no rule gives {code}; {hint}"
