@@ -14,8 +14,9 @@ Everything that hpushim knows about Gaudi is asked here::
     matrix.generations["gaudi2"].memory_gb; matrix.autocast.lower.split()
     matrix.operators.support["aten::add.Tensor"]; matrix.operators.dtypes("aten::mm", "gaudi1")
 
-``covering(name)`` falls back to the row of the module or package that a name lies in; ``verdict`` does
-so too and says ``inherited``. Names: Python names fully qualified, methods through their class
+``covering(name)`` falls back to the row of the module, package or family (``NCCL_*``) that a name lies in;
+``verdict`` does so too and says ``inherited``. Rows of a project's own files (``load(extra=[path])``) add to
+or replace the shipped ones and carry their file in ``origin``. Names: Python names fully qualified, methods through their class
 (``torch.Tensor.cuda``); arguments as ``torch.load(map_location=)`` or, for one value,
 ``torch.compile(backend='inductor')``; other kinds as a user writes them. What the columns mean is in
 :mod:`hpushim.matrix.schema`.
@@ -23,9 +24,9 @@ so too and says ``inherited``. Names: Python names fully qualified, methods thro
 
 from __future__ import annotations
 
-from hpushim.matrix.reader import default_path, load, read_file, user_files
 from hpushim.matrix.operators import Operators
 from hpushim.matrix.query import Matrix, Verdict
+from hpushim.matrix.reader import default_path, load, read_file
 from hpushim.matrix.schema import Argument, Limit, Policy, Release, Row
 
 __all__ = [
@@ -40,5 +41,4 @@ __all__ = [
     "default_path",
     "load",
     "read_file",
-    "user_files",
 ]

@@ -30,6 +30,9 @@ from hpushim.model import Target
 #: Which row answers when a name has several: what Python resolves comes first.
 _KINDS = ("python", "argument", "string", "env", "package", "command", "flag", "config", "image", "concept")  # fmt: skip
 
+#: What holds for every name of a module when it holds for the module.
+_WHOLE = ("unsupported", "noop", "emulated")
+
 
 class Verdict(msgspec.Struct, frozen=True):
     """What the matrix says about a name for one target. ``row`` is None for a name that it lacks."""
@@ -70,6 +73,7 @@ class Matrix:
                 other = self._by_name.get(name)
                 if other is None or order[row.kind] < order[other.kind]:
                     self._by_name[name] = row
+        self._families = [name for name in self._by_name if name.endswith("*")]
 
     def row(self, name: str, kind: str = "") -> Row | None:
         """The row of exactly this name (or of one that it lists under ``also``), None without one."""
@@ -79,12 +83,14 @@ class Matrix:
         return next((row for row in self.rows if row.kind == kind and name in row.names), None)
 
     def covering(self, name: str) -> Row | None:
-        """The row of the name itself, or else of the nearest module or package that it lies in."""
+        """The row of the name itself, or else of the nearest module, package or family that it lies in."""
+        whole = name
         while name:
             if row := self._by_name.get(name):
                 return row
             name = name.rpartition(".")[0]
-        return None
+        fits = [family for family in self._families if whole.startswith(family[:-1])]
+        return self._by_name[max(fits, key=len)] if fits else None
 
     def by_rule(self, code: str) -> tuple[Row, ...]:
         """The rows that one rule finds in source."""
@@ -125,8 +131,14 @@ class Matrix:
     def near(self, name: str, limit: int = 5) -> tuple[str, ...]:
         """Names in the matrix that resemble a name that it lacks, best first."""
         same_end = [known for known in self._by_name if known.endswith(f".{name}")]
-        close = difflib.get_close_matches(name, self._by_name, n=limit, cutoff=0.7)
-        return tuple(dict.fromkeys([*same_end, *close]))[:limit]
+        found = same_end + difflib.get_close_matches(name, self._by_name, n=limit, cutoff=0.7)
+        if len(found) < limit:
+            ends: dict[str, str] = {}
+            for known in self._by_name:
+                ends.setdefault(known.rpartition(".")[2], known)
+            last = name.rpartition(".")[2]
+            found += [ends[end] for end in difflib.get_close_matches(last, ends, limit, 0.8)]
+        return tuple(dict.fromkeys(found))[:limit]
 
     def verdict(self, name: str, target: Target | None = None) -> Verdict:
         """What Gaudi does with ``name`` on ``target`` (None: the default target)."""
@@ -138,21 +150,30 @@ class Matrix:
         return self.judge(row, target, name)
 
     def judge(self, row: Row, target: Target, name: str = "") -> Verdict:
-        """The verdict on one row; the last limit that applies and has a status decides."""
+        """The verdict on one row; the last limit that applies and has a status decides.
+
+        A name of which only the module is known inherits what holds for the whole module (not
+        supported, no effect, emulated); that the module works says nothing of it, so it is unknown.
+        """
         limits = tuple(limit for limit in row.limits if self.applies(limit, target))
         status = row.status
         for limit in limits:
             if limit.status and not limit.package:
                 status = limit.status
+        inherited = bool(name) and name not in row.names
+        note = row.note
+        if inherited and row.kind == "python" and status not in _WHOLE:
+            status = "unknown"
+            note = f"the matrix has no row for {name}; of {row.name} it says: {note}"
         return Verdict(
             name=name or row.name,
             status=status,
-            target=row.target,
-            note=row.note,
+            target="" if inherited else row.target,
+            note=note,
             row=row,
             limits=limits,
             confidence=row.confidence,
-            inherited=bool(name) and name not in row.names,
+            inherited=inherited,
         )
 
     def applies(self, limit: Limit, target: Target) -> bool:
@@ -200,6 +221,15 @@ class Matrix:
         return (
             f"torch {torch_version} is not the torch of release {stack}, which is {wanted}{belongs}"
         )
+
+    def generation_mismatch(self, target: Target) -> str | None:
+        """A warning when the release's support matrix does not name the generation; None when it does."""
+        release = self.release(target.stack)
+        if release is None or not release.gaudi or target.gaudi in release.gaudi:
+            return None
+        named = " and ".join(self.generations[item].title for item in release.gaudi)
+        title = self.generations[target.gaudi].title
+        return f"the support matrix of release {release.stack} names {named}, not {title}"
 
     def citations(self, row: Row) -> Iterator[tuple[str, str]]:
         """Title and address ("" when it has none) of each source of a row."""

@@ -40,24 +40,6 @@ def load(path: str | Path | None = None, extra: Iterable[str | Path] = ()) -> Ma
     return _load(str(path or default_path()), tuple(str(item) for item in extra))
 
 
-def user_files(start: str | Path = ".") -> tuple[Path, ...]:
-    """The files that ``[tool.hpushim] matrix`` of the nearest pyproject.toml names; () without one."""
-    here = Path(start).resolve()
-    for folder in (here, *here.parents):
-        project = folder / "pyproject.toml"
-        if project.is_file():
-            break
-    else:
-        return ()
-    table = _parse(project, _read(project)).get("tool", {}).get("hpushim", {})
-    names = table.get("matrix", []) if isinstance(table, dict) else []
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise MatrixError(
-            f'{project}: tool.hpushim.matrix is {names!r}; expected a list of files, as in ["ours.toml"]'
-        )
-    return tuple(folder / name for name in names)
-
-
 @lru_cache(maxsize=16)
 def _load(path: str, extra: tuple[str, ...]) -> Matrix:
     base = read_file(Path(path))

@@ -1,0 +1,146 @@
+"""``hpushim api``: what Gaudi does with a CUDA name, and which CUDA names lead to a Gaudi one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import click
+
+from hpushim.errors import HpushimError
+from hpushim.model import Generation, Mode, Target
+
+if TYPE_CHECKING:
+    from hpushim.matrix import Matrix
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def machine_options(function: F) -> F:
+    """``--target``, ``--stack``, ``--mode``: what the question is about."""
+    for option in (
+        click.option("--mode", type=click.Choice(get_args(Mode)), help="Execution mode."),
+        click.option("--stack", metavar="RELEASE", help="Gaudi software release, such as 1.24."),
+        click.option("--target", type=click.Choice(get_args(Generation)), help="Gaudi generation."),
+    ):
+        function = option(function)
+    return function
+
+
+def form_options(function: F) -> F:
+    """``--json``, ``--markdown``; a table without either."""
+    markdown = click.option(
+        "--markdown", "form", flag_value="markdown", help="A Markdown table instead of text."
+    )
+    json = click.option("--json", "form", flag_value="json", help="JSON instead of text.")
+    return json(markdown(function))
+
+
+@click.command("api")
+@click.argument("name")
+@machine_options
+@form_options
+def command(
+    name: str, target: Generation | None, stack: str | None, mode: Mode | None, form: str | None
+) -> int:
+    """Ask what Gaudi does with NAME: a CUDA name, an argument such as "torch.load(map_location=)", a pattern
+    ("torch.cuda.mem*"), or a Gaudi name, for the CUDA names that lead to it.
+
+    Exit code 1 when the matrix has no answer.
+    """
+    from hpushim.report import rows
+
+    matrix, asked = question(target, stack, mode)
+    pattern = any(sign in name for sign in "*?[")
+    exact = not pattern and matrix.row(name) is not None
+    back = () if pattern else matrix.reverse(name)
+    if exact or (not pattern and not back and matrix.covering(name)):
+        found = [matrix.verdict(name, asked)]
+    elif pattern or not back:
+        found = [matrix.judge(row, asked) for row in matrix.find(name)]
+    else:
+        found = []
+    leading = [matrix.judge(row, asked) for row in back]
+    known = leading or any(not verdict.inherited for verdict in found)
+    near = () if known else matrix.near(name)
+    if form == "json":
+        answer = {
+            "query": name,
+            "target": {"gaudi": asked.gaudi, "stack": asked.stack, "mode": asked.mode},
+            "found": [rows.data(matrix, verdict) for verdict in found],
+            "leads_here": [rows.data(matrix, verdict) for verdict in leading],
+            "near": list(near),
+        }
+        echo_json(answer)
+    elif form == "markdown":
+        click.echo(rows.markdown([*found, *leading]), nl=False)
+    else:
+        if len(found) == 1:
+            click.echo(rows.one(matrix, found[0], asked), nl=False)
+            if near:
+                click.echo(f"  near: {', '.join(near)}")
+        elif found:
+            click.echo(rows.table(found, width()), nl=False)
+        if leading:
+            click.echo(f"{'' if not found else chr(10)}leads to {name}:")
+            click.echo(rows.table(leading, width()), nl=False)
+    if not found and not leading:
+        hint = f"; near: {', '.join(near)}" if near else "; see `hpushim matrix show`"
+        click.echo(f"the matrix has no row for {name}{hint}", err=True)
+        return 1
+    return 0
+
+
+def question(
+    target: Generation | None, stack: str | None, mode: Mode | None, *, here: bool = True
+) -> tuple[Matrix, Target]:
+    """The matrix with the project's own rows, and the target asked about; warns of what does not fit.
+
+    Without ``here`` the question is not about this machine, and its torch does not matter.
+    """
+    from hpushim.cli.options import settings
+    from hpushim.matrix import load
+
+    found, file = settings(Path())
+    base = Target()
+    asked = Target(
+        gaudi=target or found.target or base.gaudi,
+        stack=stack or found.stack or base.stack,
+        mode=mode or found.mode or base.mode,
+    )
+    matrix = load(extra=tuple((file.parent if file else Path()) / name for name in found.matrix))
+    if matrix.release(asked.stack) is None:
+        known = ", ".join(matrix.releases)
+        raise HpushimError(f"release {asked.stack} is not in the matrix; one of {known}")
+    warnings = [matrix.generation_mismatch(asked)]
+    if here and (stack or found.stack):
+        warnings.append(_torch_warning(matrix, asked.stack))
+    for warning in warnings:
+        if warning:
+            click.echo(f"hpushim: warning: {warning}", err=True)
+    return matrix, asked
+
+
+def echo_json(value: object) -> None:
+    """Prints ``value`` as indented JSON."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def width() -> int | None:
+    """Columns of the terminal; None when the output goes elsewhere."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _torch_warning(matrix: Matrix, stack: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return matrix.torch_mismatch(stack, version("torch"))
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,247 @@
+"""Rows of the compatibility matrix for people and programs: one row, lists, counts, changes, the page."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from hpushim.matrix import Limit, Matrix, Row, Verdict
+from hpushim.matrix.schema import Area
+from hpushim.matrix.summary import Change, Counts, counts
+from hpushim.model import Target
+
+_BASIS = {
+    "docs": "a document states it",
+    "code": "read in code",
+    "report": "reported by users",
+    "emulator": "run on the emulated HPU only",
+    "torch": "run on a stock torch, without Gaudi",
+    "gaudi1": "run on Gaudi 1",
+    "gaudi2": "run on Gaudi 2",
+    "gaudi3": "run on Gaudi 3",
+    "none": "nothing but reasoning",
+}
+_RUNTIME = {
+    "net": "handles it through its device hooks",
+    "alias": "calls the name on Gaudi",
+    "noop": "accepts the call and does nothing",
+    "constant": "answers {value}",
+    "raise": "raises an error with this note",
+    "patch": "replaces it",
+    "block": "refuses the import with this note",
+    "rewrite": "rewrites it under `hpushim run`",
+}
+
+
+def data(matrix: Matrix, verdict: Verdict) -> dict[str, Any]:
+    """A verdict as plain data, for JSON: the row, what applies to the target, and resolved sources."""
+    row = verdict.row
+    found: dict[str, Any] = {
+        "name": verdict.name,
+        "status": verdict.status,
+        "target": verdict.target,
+        "note": verdict.note,
+        "confidence": verdict.confidence,
+        "inherited": verdict.inherited,
+        "limits": [_limit(limit) for limit in verdict.limits],
+        "row": None,
+    }
+    if row is not None:
+        found["row"] = msgspec.to_builtins(row) | {
+            "basis": row.basis,
+            "limits": [_limit(limit) for limit in row.limits],
+            "source": [{"title": title, "url": url} for title, url in matrix.citations(row)],
+            "origin": row.origin or "hpushim",
+        }
+    return found
+
+
+def one(matrix: Matrix, verdict: Verdict, target: Target) -> str:
+    """All about one name, as text."""
+    row = verdict.row
+    if row is None:
+        return f"{verdict.name}: unknown: {verdict.note}\n"
+    arrow = f"  →  {verdict.target}" if verdict.target else ""
+    release = matrix.release(target.stack)
+    title = matrix.generations[target.gaudi].title
+    lines = [
+        f"{verdict.name}{arrow}",
+        f"  {verdict.status} on {title}, release {release.stack if release else target.stack}, "
+        f"{matrix.mode(target)} mode ({_rests_on(row)})",
+        f"  {verdict.note}",
+    ]
+    for limit in row.limits:
+        mark = "applies" if limit in verdict.limits else "elsewhere"
+        status = f"{limit.status}: " if limit.status else ""
+        lines.append(f"  {mark}: {scope(limit)}: {status}{limit.text}")
+    if not verdict.inherited:
+        lines += _handling(row, verdict.name)
+    for label, url in matrix.citations(row):
+        lines.append(f"  source: {label}" + (f" <{url}>" if url and url != label else ""))
+    lines.append(f"  row: {row.kind} {row.name}, {row.area}, from {row.origin or 'hpushim'}")
+    return "\n".join(lines) + "\n"
+
+
+def _handling(row: Row, name: str) -> Iterator[str]:
+    """What becomes of arguments, what the shim does, which rule finds it, under which other names."""
+    for argument in row.args:
+        value = f" {argument.value}" if argument.value else ""
+        yield f"  argument {argument.name}: {argument.change}{value}"
+    if row.runtime != "none":
+        yield f"  the shim {_RUNTIME[row.runtime].format(value=row.value)}"
+    if row.rule:
+        yield f"  found in source by {row.rule}: see `hpushim explain {row.rule}`"
+    if others := [other for other in _public(row) if other != name]:
+        yield f"  also: {', '.join(others)}"
+
+
+def _public(row: Row) -> list[str]:
+    """The row's names without those that are torch's own business."""
+    return [row.name] + [name for name in row.also if "._" not in name]
+
+
+def _rests_on(row: Row) -> str:
+    return "inferred, not stated anywhere" if row.confidence == "inferred" else _BASIS[row.basis]
+
+
+def table(verdicts: Iterable[Verdict], width: int | None = None) -> str:
+    """Many verdicts, one a line, as text."""
+    return _drawn(
+        ("name", "status", "on Gaudi", "note"),
+        [(v.name, _marked(v), v.target, v.note) for v in verdicts],
+        width,
+    )
+
+
+def markdown(verdicts: Iterable[Verdict]) -> str:
+    """Many verdicts as a Markdown table."""
+    return _pipes(
+        ("Name", "Status", "On Gaudi", "Note"),
+        [
+            (f"`{v.name}`", _marked(v), f"`{v.target}`" if v.target else "", v.note)
+            for v in verdicts
+        ],
+    )
+
+
+def counts_text(found: Counts, as_markdown: bool = False, width: int | None = None) -> str:
+    """Counts by area and status, with totals."""
+    statuses = tuple(found.statuses)
+    body = [
+        (area, *(str(line.get(status, "")) for status in statuses), str(sum(line.values())))
+        for area, line in found.areas.items()
+    ]
+    body.append(("all", *(str(found.statuses[s]) for s in statuses), str(found.rows)))
+    head = ("area", *statuses, "rows")
+    shape = _pipes(head, body) if as_markdown else _drawn(head, body, width)
+    sure = ", ".join(f"{count} {name}" for name, count in found.confidences.items())
+    acts = ", ".join(f"{count} {name}" for name, count in found.runtimes.items())
+    operators = ", ".join(f"{count} {name}" for name, count in found.operators.items())
+    lines = [
+        f"{found.rows} rows answer for {found.names} names and state {found.facts} facts; "
+        f"{found.without_source} without a source.",
+        f"Confidence: {sure}.",
+        f"Run time: {acts}.",
+        f"Operators: {sum(found.operators.values())} overloads: {operators}.",
+    ]
+    lines += [f"From {origin}: {count} rows." for origin, count in found.origins.items()]
+    return shape + "\n" + "\n".join(lines) + "\n"
+
+
+def changes_text(
+    found: Sequence[Change], as_markdown: bool = False, width: int | None = None
+) -> str:
+    """What differs between two releases."""
+    body = [
+        (c.name, c.before if c.before == c.after else f"{c.before} → {c.after}", c.text)
+        for c in found
+    ]
+    head = ("name", "status", "what")
+    return _pipes(head, body) if as_markdown else _drawn(head, body, width)
+
+
+def page(matrix: Matrix) -> str:
+    """The whole matrix as one Markdown page, for people who read rather than query."""
+    found = counts(matrix)
+    parts = [
+        "# What Gaudi does with CUDA-side names",
+        "",
+        "Generated from `compat_matrix.toml` by `hpushim matrix show --markdown`; change that file, not this one. "
+        "Nothing here was run on a Gaudi: each row says what it rests on, and `inferred` and `unknown` mean what they say. "
+        "Limits by generation, mode and release stand under the note; `hpushim api NAME` gives sources and a verdict for your target.",
+        "",
+        counts_text(found, as_markdown=True),
+    ]
+    for area in get_args(Area):
+        rows = [row for row in matrix.rows if row.area == area]
+        if rows:
+            parts += [f"## {area}", "", _pipes(_HEAD, [_cells(row) for row in rows])]
+    return "\n".join(parts)
+
+
+_HEAD = ("Name", "Status", "On Gaudi", "Note", "Rests on", "Rule")
+
+
+def scope(limit: Limit) -> str:
+    """Where a limit holds, in words: ``gaudi1; lazy mode; up to 1.20``."""
+    parts = [" and ".join(limit.gaudi)] if limit.gaudi else []
+    if limit.mode:
+        parts.append(f"{' and '.join(limit.mode)} mode")
+    of = f"{limit.package} " if limit.package else ""
+    if limit.since and limit.until:
+        parts.append(f"{of}{limit.since} to {limit.until}")
+    elif limit.since:
+        parts.append(f"{of}{limit.since} and later")
+    elif limit.until:
+        parts.append(f"{of}up to {limit.until}")
+    return "; ".join(parts) or "everywhere"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    names = "<br>".join(f"`{name}`" for name in _public(row))
+    note = row.note
+    for limit in row.limits:
+        status = f" {limit.status}." if limit.status else ""
+        note += f"<br>*{scope(limit)}:*{status} {limit.text}"
+    return (
+        names,
+        row.status,
+        f"`{row.target}`" if row.target else "",
+        note,
+        _rests_on(row),
+        row.rule,
+    )
+
+
+def _marked(verdict: Verdict) -> str:
+    """The status, never without the word when it is inferred."""
+    return f"{verdict.status} (inferred)" if verdict.confidence == "inferred" else verdict.status
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    full: dict[str, Any] = msgspec.to_builtins(limit)
+    return {key: value for key, value in full.items() if value}
+
+
+def _pipes(head: tuple[str, ...], body: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *body]
+    escaped = (" | ".join(cell.replace("|", "\\|") for cell in line) for line in lines)
+    return "\n".join(f"| {line} |" for line in escaped) + "\n"
+
+
+def _drawn(head: tuple[str, ...], body: Iterable[tuple[str, ...]], width: int | None) -> str:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, header_style="")
+    for title in head:
+        drawn.add_column(title, overflow="fold")
+    for line in body:
+        drawn.add_row(*(Text(cell) for cell in line))
+    out = io.StringIO()
+    Console(file=out, width=width or 160).print(drawn)
+    return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())

@@ -1,0 +1,415 @@
+"""The shipped rows, held both ways: facts, names of torch, rules, patches, the vendor's names, the sources."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import types
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpushim.matrix import Row, load
+from hpushim.matrix.summary import flaws, json_schema
+from hpushim.report import rows as drawing
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+M = load()
+
+torch = pytest.importorskip("torch", reason="the rows are compared with an installed torch")
+
+
+def _lines(name: str) -> list[str]:
+    return (HERE / name).read_text().splitlines()
+
+
+# ---- facts and sources
+
+
+def test_every_collected_fact_is_stated_by_a_row() -> None:
+    collected = {word for line in _lines("fact_ids.txt")[1:] for word in line.split()}
+    stated = {fact for row in M.rows for fact in row.facts}
+    assert len(collected) == 824
+    assert collected - stated == set()
+    assert stated - collected == set()
+
+
+def test_no_row_lacks_what_a_shipped_row_needs() -> None:
+    assert [f"{row.name}: {field}: {text}" for row, field, text in flaws(M)] == []
+
+
+def test_every_source_is_used_and_none_points_into_a_team() -> None:
+    cited = {item.partition(":")[0] for row in M.rows for item in row.source}
+    cited |= {item.partition(":")[0] for release in M.releases.values() for item in release.source}
+    cited |= {"torch", "bridge"}  # the operator table cites them
+    assert set(M.sources) - cited == set()
+    for row in M.rows:
+        for title, url in M.citations(row):
+            assert "seed" not in title
+            assert not url or url.startswith("https://")
+
+
+def test_notes_are_one_sentence_for_a_user() -> None:
+    short = [row.name for row in M.rows if len(row.note) < 6]
+    assert short == []
+    long = [row.name for row in M.rows if len(row.note) > 330]
+    assert long == []
+    # Words of the collection, which mean nothing to a user.
+    jargon = re.compile(r"\b(labelled|toolkit log|permitted source|fact)\b", re.IGNORECASE)
+    assert [row.name for row in M.rows if jargon.search(row.note)] == []
+
+
+def test_unknown_is_never_dressed_up() -> None:
+    for row in M.rows:
+        if row.status == "unknown":
+            assert row.runtime not in ("constant", "noop"), row.name
+        if row.runtime == "raise":
+            assert row.status in ("unsupported", "unknown", "changed"), row.name
+
+
+# ---- rows ↔ names of torch
+
+
+@cache
+def _exists(name: str) -> bool:
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:end]))
+        except ImportError:
+            continue
+        return all(
+            hasattr(found, part) and ((found := getattr(found, part)), True)[1]
+            for part in parts[end:]
+        )
+    return False
+
+
+# Present only in a torch that was built with CUDA.
+_CUDA_BUILD = {
+    "torch.cuda.Stream.cuda_stream",
+    "torch.distributed.ProcessGroupNCCL",
+    "torch.distributed.ProcessGroupNCCL.Options",
+}
+
+
+def _in_this_torch(row: Row) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(row.torch).contains(torch.__version__.split("+")[0], prereleases=True)
+
+
+def _torch_names() -> list[str]:
+    return [
+        name.split("(")[0]
+        for row in M.rows
+        if row.kind in ("python", "argument") and _in_this_torch(row)
+        for name in row.names
+        if name.startswith("torch.") and not name.startswith(("torch.hpu", "torch.ops."))
+    ]
+
+
+def test_every_torch_name_of_a_row_exists() -> None:
+    wrong = [
+        name
+        for name in _torch_names()
+        if name not in _CUDA_BUILD and "._" not in name and not _exists(name)
+    ]
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) != (2, 13):
+        pytest.skip(f"rows are written against torch 2.13, here is {torch.__version__}: {wrong}")
+    assert wrong == []
+
+
+def _public(module: types.ModuleType) -> list[str]:
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return list(listed)
+    # torch.backends.cudnn is an object with flags as attributes, wrapped around the module itself.
+    flags = [name for name in vars(type(module)) if not name.startswith("_")]
+    return flags + [
+        name
+        for name, value in vars(getattr(module, "m", module)).items()
+        if not name.startswith("_")
+        and not isinstance(value, types.ModuleType)
+        and getattr(value, "__module__", "") == module.__name__
+    ]
+
+
+def _public_names(*roots: str) -> list[str]:
+    names = []
+    for root in roots:
+        module = importlib.import_module(root)
+        found = [root]
+        if hasattr(module, "__path__"):
+            found += [
+                info.name
+                for info in pkgutil.walk_packages(module.__path__, f"{root}.")
+                if not any(part.startswith("_") for part in info.name.split("."))
+            ]
+        for name in found:
+            names += [f"{name}.{item}" for item in _public(importlib.import_module(name))]
+    return names
+
+
+@pytest.mark.parametrize(
+    "root", ["torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch.amp"]
+)
+def test_every_public_name_has_a_row_of_its_own(root: str) -> None:
+    names = _public_names(root)
+    assert names
+    assert [name for name in names if M.row(name) is None] == []
+
+
+def test_the_cuda_side_of_the_rest_of_torch_has_rows() -> None:
+    import torch.distributed  # noqa: F401
+
+    wanted = [
+        *(f"torch.Tensor.{name}" for name in ("cuda", "is_cuda", "pin_memory", "is_pinned", "record_stream", "get_device", "device", "to", "type", "half")),
+        *(f"torch.nn.Module.{name}" for name in ("cuda", "to", "to_empty", "half", "type")),
+        *(f"torch.distributed.{name}" for name in (
+            "init_process_group", "new_group", "get_backend", "is_nccl_available", "all_reduce", "reduce", "broadcast",
+            "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor", "all_to_all",
+            "all_to_all_single", "gather", "scatter", "send", "recv", "isend", "irecv", "batch_isend_irecv", "barrier",
+            "monitored_barrier", "all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list",
+            "init_device_mesh", "ReduceOp.AVG", "ReduceOp.PRODUCT", "fsdp.FullyShardedDataParallel", "fsdp.fully_shard")),
+        *(f"torch.utils.data.DataLoader({name})" for name in ("pin_memory=True", "pin_memory_device=", "num_workers=", "drop_last=")),
+        "torch.profiler.profile", "torch.profiler.ProfilerActivity.CUDA", "torch.autograd.profiler.profile",
+        "torch.load", "torch.load(map_location=)", "torch.save", "torch.compile", "torch.Generator", "torch.manual_seed",
+        "torch.nn.parallel.DistributedDataParallel", "torch.nn.DataParallel", "torch.nn.SyncBatchNorm",
+        "torch.utils.checkpoint.checkpoint", "torch.version.cuda", "torch.set_default_device", "torch.is_autocast_enabled",
+    ]  # fmt: skip
+    assert [name for name in wanted if M.row(name) is None] == []
+
+
+# ---- targets ↔ names that exist
+
+
+@cache
+def _vendor() -> tuple[frozenset[str], dict[str, str]]:
+    text = " ".join(_lines("vendor_names.txt")[1:])
+    names, origins, module = set(), {}, ""
+    for word in text.replace("~", "habana_frameworks.torch").split():
+        if word.endswith(":"):
+            module = word[:-1]
+            names.add(module)
+            continue
+        name, _, origin = word.partition("=")
+        names.add(f"{module}.{name}")
+        if origin:
+            origins[f"{module}.{name}"] = f"{origin}.{name}"
+    return frozenset(names), origins
+
+
+# Documented by the vendor, and not part of the package whose source is public.
+_DOCUMENTED = {"habana_frameworks.mediapipe"}
+
+
+def _at_vendor(name: str, depth: int = 0) -> bool:
+    names, origins = _vendor()
+    if name.startswith("torch.hpu"):
+        name = f"habana_frameworks.{name}"
+    if name in names or name in _DOCUMENTED or any(one.startswith(f"{name}.") for one in names):
+        return True
+    parts = name.split(".")
+    for end in range(len(parts), 2, -1):
+        origin = origins.get(".".join(parts[:end]))
+        if origin and depth < 4 and origin != ".".join(parts[:end]):
+            return _at_vendor(".".join([origin, *parts[end:]]), depth + 1)
+    return False
+
+
+def test_no_rewrite_points_at_a_name_that_the_vendor_lacks() -> None:
+    wrong = [
+        (row.name, row.target)
+        for row in M.rows
+        if row.target.startswith(("torch.hpu", "habana_frameworks"))
+        and not _at_vendor(row.target.split("(")[0])
+    ]
+    assert wrong == []
+
+
+def test_no_rewrite_points_at_a_name_that_torch_lacks() -> None:
+    wrong = [
+        (row.name, row.target)
+        for row in M.rows
+        if row.target.startswith("torch.")
+        and not row.target.startswith(("torch.hpu", "torch.ops.hpu"))
+        and not _exists(row.target.split("(")[0])
+    ]
+    assert wrong == []
+
+
+def test_rows_on_gaudi_names_name_what_exists() -> None:
+    gone = {"habana_frameworks.torch.gpu_migration", "habana_frameworks.torch.hpex.hmp"}
+    wrong = [
+        name
+        for row in M.rows
+        if row.kind in ("python", "package")
+        for name in row.names
+        if name.startswith(("torch.hpu", "habana_frameworks"))
+        and name not in gone
+        and not _at_vendor(name)
+    ]
+    assert wrong == []
+
+
+# ---- rows ↔ rules
+
+
+def _codes() -> set[str]:
+    from hpushim.engine.rule import every_rule
+
+    return {code for rule in every_rule() for code in (rule.code, *rule.also)}
+
+
+def test_every_rule_of_a_row_exists() -> None:
+    codes = _codes()
+    assert sorted({row.rule for row in M.rows if row.rule} - codes) == []
+
+
+def test_every_rule_about_a_name_has_rows() -> None:
+    # Codes that are about how code is written, not about a name that Gaudi treats in some way.
+    about_code = {code for code in _codes() if code < "HPU100"} | {
+        "HPU103", "HPU311", "HPU508", "HPU518", "HPU520", "HPU605", "HPU803", "HPU806", "HPU822",
+    }  # fmt: skip
+    assert sorted(_codes() - about_code - {row.rule for row in M.rows}) == []
+
+
+def _named_in_rules() -> set[str]:
+    """Row names that the rules ask for: quoted names of torch or the bridge in their source."""
+    asked = re.compile(r'(?:ask|known)\(\w+, "([^"]+)"')
+    return {
+        name
+        for path in sorted((ROOT / "codemods").glob("*.py"))
+        for name in asked.findall(path.read_text())
+    }
+
+
+def test_every_row_that_a_rule_asks_for_exists() -> None:
+    names = _named_in_rules()
+    assert names
+    assert sorted(name for name in names if M.row(name) is None) == []
+
+
+# ---- rows ↔ patches
+
+
+def _patched_rows() -> dict[str, Row | None]:
+    from hpushim.shim.patch import declared
+
+    return {patch.row: M.row(re.sub(r"(\.__\w+__)+$", "", patch.row)) for patch in declared()}
+
+
+def test_every_patch_has_a_row_that_says_so() -> None:
+    patched = _patched_rows()
+    assert sorted(name for name, row in patched.items() if row is None) == []
+    wrong = [(name, row.runtime) for name, row in patched.items() if row and row.runtime != "patch"]
+    assert wrong == []
+
+
+def test_every_row_that_says_patch_has_one() -> None:
+    have = {row.name for row in _patched_rows().values() if row}
+    assert sorted(row.name for row in M.by_runtime("patch") if row.name not in have) == []
+
+
+# ---- what the five documents on Gaudi support name
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        # Accelerate
+        ("accelerate.Accelerator", "native"),
+        ("accelerate launch --cpu", "native"),
+        ("fast_ddp in Accelerate", "unsupported"),
+        ("minimize_memory in Accelerate", "unsupported"),
+        ("context_parallel_size in Accelerate", "unsupported"),
+        # Optimum
+        ("execution modes in Optimum", "partial"),
+        ("several cards of one server", "native"),
+        ("several servers", "native"),
+        ("inference with HPU graphs", "unsupported"),  # in eager mode, the default
+        ("inference in lazy mode", "noop"),
+        ("optimum.habana.GaudiTrainingArguments(distribution_strategy=)", "native"),
+        # Transformers
+        ("transformers.Trainer", "native"),
+        ("PT_HPU_LAZY_MODE", "native"),
+        ("PT_ENABLE_INT64_SUPPORT", "native"),
+        ("transformers.TrainingArguments(bf16=)", "native"),
+        ("transformers.TrainingArguments(torch_compile=)", "native"),
+        ("transformers.TrainingArguments(ddp_backend=)", "changed"),
+        # the accelerators reference
+        ("SM_MODEL_DIR", "native"),
+        ("boolean argparse actions on SageMaker", "unsupported"),
+        ("ec2_instance_type: local", "native"),
+        ("Accelerate on Apple silicon", "native"),
+        ("distributed training on MPS", "unsupported"),
+        ("several devices on MPS", "unsupported"),
+        ("collectives on Intel CPUs", "changed"),
+        ("hostfile", "native"),
+        ("source setvars.sh", "native"),
+        ("several model and optimizer pairs in accelerator.prepare", "unsupported"),
+        # Lightning, whose support was removed upstream
+        ("lightning.Trainer(accelerator=)", "unsupported"),
+        ("lightning.Trainer(devices=)", "native"),
+        ("lightning.pytorch.strategies.DDPStrategy", "changed"),
+        ("several optimizers in Lightning", "unsupported"),
+        ("the Habana data loader in Lightning", "unsupported"),
+        ("lightning.pytorch.callbacks.DeviceStatsMonitor", "changed"),
+        ("memory of a card", "changed"),
+    ],
+)
+def test_features_and_limits_of_the_frameworks(name: str, status: str) -> None:
+    verdict = M.verdict(name)
+    assert not verdict.inherited
+    assert verdict.status == status
+
+
+def test_lightning_says_that_support_was_removed() -> None:
+    row = M.row("lightning.Trainer(accelerator=)")
+    assert row is not None
+    assert "2.5.6" in row.note
+    assert "deleted" in row.note
+
+
+# ---- policy
+
+
+def test_a_library_stands_on_one_list_of_the_policy() -> None:
+    nvidia, hpu = set(M.policy.nvidia_only), set(M.policy.knows_hpu)
+    assert nvidia & hpu == set()
+    assert {"flash_attn", "triton", "xformers", "bitsandbytes", "apex"} <= nvidia
+    assert {"accelerate", "transformers", "lightning", "deepspeed"} <= hpu
+
+
+# ---- generated files
+
+
+def test_the_page_is_what_the_matrix_gives() -> None:
+    fresh = drawing.page(load())
+    assert (ROOT / "MATRIX.md").read_text() == fresh, (
+        "MATRIX.md is stale: hpushim matrix show --markdown > MATRIX.md"
+    )
+
+
+def test_the_schema_is_what_the_columns_give() -> None:
+    path = ROOT / "hpushim" / "matrix" / "compat_matrix.schema.json"
+    assert path.read_bytes() == json_schema(), f"hpushim matrix schema > {path.name}"
+
+
+def test_the_shipped_file_obeys_the_schema() -> None:
+    import json
+
+    import jsonschema
+    import tomli
+
+    schema = json.loads(json_schema())
+    content = tomli.loads((ROOT / "compat_matrix.toml").read_text())
+    jsonschema.Draft202012Validator(schema).validate(content)
+    content["row"][0]["statsu"] = "x"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schema).validate(content)
