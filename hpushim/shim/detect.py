@@ -76,6 +76,14 @@ def cuda_works() -> bool:
     return bool(torch.backends.cuda.is_built() and torch.cuda.is_available())
 
 
+def require_cuda() -> None:
+    """Raises HpushimError where neither CUDA nor an HPU, real or emulated, can run a script: a CUDA build without a device."""
+    import torch
+
+    if not cuda_works():
+        _refuse_cuda_build(torch)
+
+
 def emulate() -> None:
     """Makes the emulated HPU the ``hpu`` device of this process. Raises EmulatorError with the remedy."""
     from hpushim import emulator
@@ -152,5 +160,5 @@ def _refuse_cuda_build(torch: Any) -> None:
     if torch.backends.cuda.is_built():
         raise HpushimError(
             f"torch {torch.__version__} is a CUDA build, which cannot host an hpu device; expected a CPU build or "
-            "Intel's; install one, for instance from https://download.pytorch.org/whl/cpu"
+            "Intel's; install the CPU build of the same release in an environment of its own"
         )

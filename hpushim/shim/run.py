@@ -105,7 +105,10 @@ def _where() -> str:
 
 def _cuda_build() -> bool:
     """Whether the installed torch is a CUDA build, read from its version file without importing it."""
-    spec = importlib.util.find_spec("torch")
+    try:
+        spec = importlib.util.find_spec("torch")
+    except ModuleNotFoundError:
+        spec = None
     if spec is None or spec.origin is None:
         raise HpushimError(
             "torch is not installed; `hpushim run` expected it beside hpushim: pip install 'hpushim[torch]'"
@@ -131,7 +134,8 @@ def _start_shim() -> None:
         return
     with session.held():
         importlib.import_module("torch")
-    session.activate()
+    if not session.activate() and detect.mode() == "auto":
+        detect.require_cuda()
 
 
 def _script(target: str) -> tuple[ModuleType, CodeType]:
