@@ -124,6 +124,8 @@ def _is_optimizer_call(module: Module, call: ast.Call, depth: int) -> bool | Non
     last = name.rpartition(".")[2]
     if ".lr_scheduler" in name or _OTHERS.search(last):
         return False
+    if last == "optimizers" and not call.args:  # Lightning's, whose trainer marks
+        return False
     if name.startswith(("torch.optim.", "apex.optimizers.", "bitsandbytes.optim.")):
         return True
     if _CLASSES.search(last):

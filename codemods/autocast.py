@@ -71,9 +71,12 @@ class CudaAutocast(Rule):
 
     def __init__(self) -> None:
         self._sites: list[_Site] = []
+        self._handed: list[ast.expr] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
         for part in module.nodes:
+            if isinstance(part, (ast.Name, ast.Attribute)) and _handed_on(module, part):
+                self._handed.append(part)
             found = site(module, part) if isinstance(part, ast.Call) else None
             if found is None:
                 continue
@@ -87,6 +90,8 @@ class CudaAutocast(Rule):
         yield from ()
 
     def on_module(self, module: Module) -> Iterator[Finding]:
+        for node in self._handed:
+            yield self._partial(module, node)
         for found in self._sites:
             yield from self._generic(module, found) if found.generic else self._cuda(module, found)
 
@@ -145,6 +150,26 @@ class CudaAutocast(Rule):
             edits.append(_in_front(module, found, front))
         return edits
 
+    def _partial(self, module: Module, node: ast.expr) -> Finding:
+        """The class itself as a value: a ``partial`` of the general one stands in for it."""
+        answer = ask(module, "torch.cuda.amp.autocast")
+        imports = _imports.of(module)
+        name, needed = imports.through(node, "torch.autocast")
+        bfloat16, _ = imports.through(node, "torch.bfloat16")
+        tools, added = imports.add("functools")
+        device = f"device_type={quoted(module, 'hpu')}"
+        new = f"{tools}.partial({name}, {device}, dtype={bfloat16})"
+        edits = (module.replace(node, new), *needed, *added)
+        safe = answer.safety if _called_plainly(module, node) else "unsafe"
+        return self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` is handed on here and casts on CUDA only; "
+            "a `partial` of `torch.autocast` takes its place",
+            fix=Fix("hand on autocast for hpu", safe, edits) if answer.fixable else None,
+            row=answer.row,
+        )
+
     # -- torch.autocast("cuda") -------------------------------------------------------------
 
     def _device(self, found: _Site) -> ast.expr | None:
@@ -170,6 +195,57 @@ class CudaAutocast(Rule):
             row=answer.row,
             code="HPU202",
         )
+
+
+def _handed_on(module: Module, node: ast.expr) -> bool:
+    """Is the CUDA-only class a value here: assigned, chosen, a default, an argument?"""
+    parent = module.parent(node)
+    if isinstance(parent, (ast.Attribute, ast.Compare, ast.ClassDef)):
+        return False
+    if isinstance(parent, ast.Call) and (parent.func is node or site(module, parent) is not None):
+        return False
+    if not isinstance(getattr(node, "ctx", None), ast.Load):
+        return False
+    if isinstance(parent, ast.Call) and module.qualified(parent.func) == "builtins.isinstance":
+        return False
+    if _is_alias(module, node, parent):
+        return False
+    root = _imports.root(node)
+    bound = module.bindings(root) if root is not None else []
+    names = module.possible_names(node)
+    return bool(names) and names <= CUDA_ONLY and all(b.kind == "import" for b in bound)
+
+
+def _is_alias(module: Module, node: ast.expr, parent: ast.AST | None) -> bool:
+    """``autocast = torch.cuda.amp.autocast``: its calls are rewritten as calls of the class."""
+    return (
+        isinstance(parent, ast.Assign)
+        and parent.value is node
+        and len(parent.targets) == 1
+        and isinstance(parent.targets[0], ast.Name)
+        and len(module.bindings(parent.targets[0])) == 1
+    )
+
+
+def _called_plainly(module: Module, node: ast.expr) -> bool:
+    """Is the value only bound to a name that the file calls without positional arguments?"""
+    above = module.parent(node)
+    while isinstance(above, (ast.IfExp, ast.BoolOp)):
+        above = module.parent(above)
+    if not isinstance(above, ast.Assign) or len(above.targets) != 1:
+        return False
+    target = above.targets[0]
+    if not isinstance(target, ast.Name):
+        return False
+    bound = module.bindings(target)
+    for use in module.nodes:
+        if isinstance(use, ast.Name) and use.id == target.id and isinstance(use.ctx, ast.Load):
+            call = module.parent(use)
+            if module.bindings(use) is bound and not (
+                isinstance(call, ast.Call) and call.func is use and not call.args
+            ):
+                return False
+    return True
 
 
 def _is_cuda(node: ast.expr) -> bool:

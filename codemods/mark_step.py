@@ -39,6 +39,7 @@ _LIGHTNING = re.compile(
 _COMPILED = re.compile(r"(^|\.)(compile|script|graph)$")
 _HOOKS = re.compile(r"register_\w*hook$")
 
+_LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
 _TESTS = re.compile(r"[Tt]est(_|[A-Z]|$)")
 _DEVICES = re.compile(r"(cuda|hpu|gpu)(:\d+)?")
 _DEVICE_LABELS = re.compile(r"dev|gpu|rank", re.I)
@@ -121,10 +122,23 @@ def _kind(module: Module, call: ast.Call) -> Kind | None:
     if not isinstance(func, ast.Attribute):
         return None
     if func.attr == "backward":
-        return "backward" if _is_backward(module, func) else None
+        plain = not _hands_loss(call) and _is_backward(module, func)
+        return "backward" if plain else None
     if func.attr == "step":
         return "step" if _is_step(module, call, func) else None
     return None
+
+
+def _hands_loss(call: ast.Call) -> bool:
+    """``engine.backward(loss)``: a tensor's own method takes a gradient, not a loss."""
+    return any(_LOSS.search(_label(arg)) for arg in call.args)
+
+
+def _label(node: ast.expr) -> str:
+    """The last name in an expression: ``loss`` for ``self.loss / n``."""
+    while isinstance(node, (ast.BinOp, ast.Subscript)):
+        node = node.left if isinstance(node, ast.BinOp) else node.value
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _is_backward(module: Module, func: ast.Attribute) -> bool:
@@ -139,8 +153,7 @@ def _is_backward(module: Module, func: ast.Attribute) -> bool:
         return False
     if isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "super":
         return False
-    label = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
-    if _FRAMEWORKS.search(label) or _of_framework(module, base):
+    if _FRAMEWORKS.search(_label(base)) or _of_framework(module, base):
         return False
     return not _is_class(module, base)
 
@@ -248,17 +261,16 @@ def _uses_framework(module: Module) -> bool:
     found: bool | None = module.notes.get("framework loop")
     if found is None:
         found = module.notes["framework loop"] = any(
-            isinstance(node, ast.Attribute)
-            and node.attr == "backward"
-            and (_of_framework(module, node.value) or _labelled(node.value))
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "backward"
+            and (
+                _of_framework(module, node.func.value)
+                or (_hands_loss(node) and module.qualified(node.func) is None)
+            )
             for node in module.nodes
         )
     return found
-
-
-def _labelled(node: ast.expr) -> bool:
-    label = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return bool(re.fullmatch(r"accelerator|fabric|model_engine|engine", label))
 
 
 def _in_loop(module: Module, statement: ast.stmt) -> bool:
@@ -294,8 +306,7 @@ def _places_on_device(module: Module, node: ast.AST) -> bool:
 def _may_be_device(module: Module, node: ast.expr) -> bool:
     """Is ``node`` something called a device whose value the file does not fix?"""
     for value in module.values(node):
-        label = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
-        if _DEVICE_LABELS.search(label):
+        if _DEVICE_LABELS.search(_label(value)):
             return True
         if (
             isinstance(value, ast.Call)

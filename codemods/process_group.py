@@ -36,6 +36,11 @@ _INIT = (
     "torch.distributed.init_process_group",
     "torch.distributed.distributed_c10d.init_process_group",
 )
+_NATIVE = (
+    "torch.distributed.ProcessGroupNCCL",
+    "torch.distributed.distributed_c10d.ProcessGroupNCCL",
+    "torch._C._distributed_c10d.ProcessGroupNCCL",
+)
 _GROUP = "nccl"
 
 
@@ -153,6 +158,10 @@ class Nccl(Rule):
             fix = Fix("use hccl", "safe", (module.replace(node, quoted(module, "hccl")),), _GROUP)
             text = f"`{module.source(node)}` has no library on Gaudi; the backend is `hccl`"
             yield self.finding(module, node, text, fix=fix, code="HPU302")
+        elif name is not None and name.startswith(_NATIVE):
+            text = f"`{module.source(node)}` is NCCL's own class; hccl has none to configure"
+            row = ask(module, "torch.distributed.ProcessGroupNCCL").row
+            yield self.finding(module, node, text, row=row, code="HPU304")
         elif name is not None and name.startswith("torch.cuda.nccl."):
             answer = ask(module, "torch.cuda.nccl")
             text = f"`{module.source(node)}` calls NCCL itself; use `torch.distributed` over hccl"
