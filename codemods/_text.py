@@ -55,7 +55,7 @@ def read(node: ast.AST) -> Text | None:
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "format"
-        and re.fullmatch(r"cuda:\{\w*\}", _text(node.func.value))
+        and re.fullmatch(r"cuda:\{[^{}]*\}", _text(node.func.value))
     ):
         return Text(node, "?")
     return None

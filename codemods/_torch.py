@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hpushim.engine.syntax import Module
+if TYPE_CHECKING:
+    from hpushim.engine.scope import Binding
+    from hpushim.engine.syntax import Module
 
 #: Packages with a ``cuda`` or a ``device`` of their own that is not torch's.
 FOREIGN = frozenset(
@@ -122,14 +124,17 @@ def foreign(module: Module, node: ast.AST) -> bool:
     base = root(node)
     if not isinstance(base, ast.Name):
         return False
-    for binding in module.bindings(base):
-        if binding.qualified and binding.qualified.split(".")[0] in FOREIGN:
-            return True
-        if binding.kind == "assign" and isinstance(binding.value, (ast.Call, ast.Attribute)):
-            inner = root(binding.value)
-            if isinstance(inner, ast.Name) and inner.id != base.id and foreign(module, inner):
-                return True
-    return False
+    found = module.bindings(base)
+    return bool(found) and all(_foreign_binding(module, binding, base.id) for binding in found)
+
+
+def _foreign_binding(module: Module, binding: Binding, name: str) -> bool:
+    if binding.qualified:
+        return binding.qualified.split(".")[0] in FOREIGN
+    if binding.kind != "assign" or not isinstance(binding.value, (ast.Call, ast.Attribute)):
+        return False
+    inner = root(binding.value)
+    return isinstance(inner, ast.Name) and inner.id != name and foreign(module, inner)
 
 
 def is_module_class(module: Module, node: ast.ClassDef) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rule import Rule
@@ -26,13 +26,24 @@ reserve(DTYPES)
 
 @dataclass(eq=False)
 class _Alias:
-    """``Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor``, and where it is used."""
+    """``Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor``, and where it is used.
+
+    ``host`` is the other branch when it is a type of the host, ``other`` when it is a CUDA type as well.
+    """
 
     statement: ast.Assign
+    target: ast.Name
+    node: ast.expr
     kind: str
-    device: str
-    test: str
-    uses: list[ast.Name] = field(default_factory=list)
+    host: ast.expr | None
+    other: ast.expr | None
+    uses: list[ast.Name]
+
+    def place(self, module: Module) -> tuple[int, str]:
+        """What aliases that share one device variable have in common: the block and the test."""
+        choice = module.parent(self.node)
+        test = module.source(choice.test) if isinstance(choice, ast.IfExp) else ""
+        return id(module.block(self.statement)), test
 
 
 class TypedTensor(Rule):
@@ -70,7 +81,7 @@ class TypedTensor(Rule):
         if not self._typed:
             return
         aliases = self._aliases(module)
-        shared: dict[str, str] = {}
+        shared: dict[tuple[int, str], str] = {}
         for use in self._typed:
             alias = aliases.get(use.node)
             if alias is not None:
@@ -155,15 +166,15 @@ class TypedTensor(Rule):
         target = statement.targets[0]
         if not isinstance(target, ast.Name):
             return None
-        device, test = quoted(module, "hpu"), ""
+        host = other = None
         if choice is not None:
-            pair = (choice.body, choice.orelse)
-            if not any(_is_host_type(module, side, use.below) for side in pair):
+            side = choice.orelse if choice.body is use.node else choice.body
+            if _is_host_type(module, side, use.below):
+                host = side
+            elif any(side is typed.node for typed in self._typed):
+                other = side
+            else:
                 return None
-            cpu = quoted(module, "cpu")
-            test = module.source(choice.test)
-            first, second = (device, cpu) if choice.body is use.node else (cpu, device)
-            device = f"{first} if {test} else {second}"
         bound = module.scope(target).lookup(target.id)
         loads = [
             node
@@ -175,17 +186,26 @@ class TypedTensor(Rule):
         ]
         if len(bound) != 1 or not loads or not all(_plain_use(module, load) for load in loads):
             return None
-        return _Alias(statement, use.below, device, test, loads)
+        if other is not None and any(not _is_type_use(module, load) for load in loads):
+            return None
+        return _Alias(statement, target, use.node, use.below, host, other, loads)
 
     def _through_alias(
-        self, module: Module, use: Name, alias: _Alias, shared: dict[str, str]
+        self, module: Module, use: Name, alias: _Alias, shared: dict[tuple[int, str], str]
     ) -> Finding:
-        name = shared.get(alias.device)
+        if alias.other is not None:
+            return self._dtype_alias(module, use, alias)
+        place = alias.place(module)
+        name = shared.get(place)
         edits: list[Edit] = []
         if name is None:
-            name = _DEVICE if not shared else f"{_DEVICE}_{len(shared) + 1}"
-            shared[alias.device] = name
-            edits.append(module.replace(alias.statement, f"{name} = {alias.device}"))
+            same_block = sum(block == place[0] for block, _ in shared)
+            name = f"{_DEVICE}_{same_block + 1}" if same_block else _DEVICE
+            shared[place] = name
+            edits.append(module.replace(alias.target, name))
+            edits.append(module.replace(alias.node, quoted(module, "hpu")))
+            if alias.host is not None:
+                edits.append(module.replace(alias.host, quoted(module, "cpu")))
         else:
             edits += delete(module, [alias.statement])
         for load in alias.uses:
@@ -198,6 +218,24 @@ class TypedTensor(Rule):
             else:
                 edits += self._typed_move(module, call, alias.kind, name)
         return self._finding(module, use.node, alias.kind, edits, group=f"typed:{name}")
+
+    def _dtype_alias(self, module: Module, use: Name, alias: _Alias) -> Finding:
+        """``kind = torch.cuda.HalfTensor if half else torch.cuda.FloatTensor``: a choice of dtypes."""
+        edits: list[Edit] = []
+        for typed in self._typed:
+            if typed.node in (alias.node, alias.other):
+                text, needed = _imports.of(module).through(
+                    typed.node, f"torch.{DTYPES[typed.below]}"
+                )
+                edits += [module.replace(typed.node, text), *needed]
+        for load in alias.uses:
+            call = module.parent(load)
+            assert isinstance(call, ast.Call)
+            end = module.span(call.func).end
+            edits.append(module.replace(Span(end - len("type"), end), "to"))
+            edits.append(module.insert(module.span(load).start, f"{quoted(module, 'hpu')}, "))
+        line = alias.statement.lineno
+        return self._finding(module, use.node, alias.kind, edits, group=f"typed:{line}")
 
 
 def _is_type_call(call: ast.Call, argument: ast.AST) -> bool:
@@ -212,6 +250,11 @@ def _is_type_call(call: ast.Call, argument: ast.AST) -> bool:
 
 def _is_host_type(module: Module, node: ast.expr, kind: str) -> bool:
     return dotted(module, node) in (f"torch.{kind}", *(("torch.Tensor",) if kind == "FloatTensor" else ()))  # fmt: skip
+
+
+def _is_type_use(module: Module, load: ast.Name) -> bool:
+    parent = module.parent(load)
+    return isinstance(parent, ast.Call) and _is_type_call(parent, load)
 
 
 def _plain_use(module: Module, load: ast.Name) -> bool:
