@@ -302,7 +302,7 @@ def test_a_migrated_script_runs_natively(project: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the emulated device needs torch")
     assert hpushim("migrate", ".", cwd=project).returncode == 0
     books = tmp_path / "books.json"
-    done = hpushim("run", "--native", "--ledger", books, "train.py", cwd=project)
+    done = hpushim("run", "--native", "--mode", "lazy", "--ledger", books, "train.py", cwd=project)
     assert done.returncode == 0, done.stderr
     assert "device hpu:0" in done.stdout
     assert json.loads(books.read_text())["mark_steps"] == 6
