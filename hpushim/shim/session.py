@@ -37,8 +37,8 @@ class Session:
         with _lock:
             if self.active or self.holds:
                 return self.active
-            decision = detect.decide()
-            self.decision = decision
+            said, self.decision = self.decision, detect.decide()
+            decision = self.decision
             if decision.on:
                 self._patch()
                 log.start(self._start_line(decision))
@@ -46,7 +46,7 @@ class Session:
                 if late:
                     by_value.report()
                 _warn_of_comparisons()
-            elif not decision.quiet:
+            elif not decision.quiet and decision != said:
                 log.start(f"off: {decision.reason}")
             return decision.on
 

@@ -1,0 +1,150 @@
+"""Torch ends as it began: random sequences of activate, deactivate, native and calls, compared by identity."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch", reason="the shim patches torch")
+if torch.backends.cuda.is_built():
+    pytest.skip("a CUDA build of torch cannot host an hpu device", allow_module_level=True)
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+STEPS = st.lists(st.sampled_from(["activate", "deactivate", "use", "native"]), max_size=8)
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python with the repository on its path, quiet unless told otherwise."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(ROOT)]))
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+        env={**inherited, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, **environment},
+    )
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(STEPS, min_size=4, max_size=8))
+def test_torch_ends_as_it_began(sequences: list[list[str]]) -> None:
+    done = python(str(HERE / "torch_state.py"), json.dumps(sequences), HPUSHIM_LOG="quiet")
+    assert done.returncode == 0, done.stderr[-3000:]
+    for steps, (differs, sticky) in zip(
+        sequences, json.loads(done.stdout.splitlines()[-1]), strict=True
+    ):
+        assert (differs, sticky) == ([], []), steps
+
+
+CUDA_MACHINE = """
+import sys
+sys.path.insert(0, {here!r})
+import torch
+torch.cuda.is_available = lambda: True  # as torch itself would say on such a machine
+torch.backends.cuda.is_built = lambda: True
+import torch_state
+before = torch_state.snapshot()
+import hpushim
+assert hpushim.activate() is False
+assert torch_state.difference(before, torch_state.snapshot()) == []
+assert not hpushim.status()["patches"] and "CUDA" in hpushim.status()["reason"]
+assert str(torch.device("cuda:3")) == "cuda:3"
+"""
+
+
+def test_working_cuda_means_nothing_is_patched() -> None:
+    code = CUDA_MACHINE.format(here=str(HERE))
+    done = python("-c", code, HPUSHIM="auto", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "hpushim:" not in done.stderr
+
+
+def test_neither_cuda_nor_gaudi_stays_off_and_says_how_to_emulate() -> None:
+    done = python("-c", "import hpushim, torch; print(torch.device('cuda'))", HPUSHIM="auto")
+    assert done.stdout.strip() == "cuda" and done.returncode == 0
+    assert done.stderr.count("hpushim:") == 1 and "HPUSHIM=emulate" in done.stderr
+
+
+def test_off_is_silent() -> None:
+    done = python("-c", "import hpushim, torch; print(torch.device('cuda'))", HPUSHIM="off")
+    assert (done.stdout.strip(), done.stderr) == ("cuda", "")
+
+
+def test_import_is_light() -> None:
+    code = "import sys, hpushim; print([m for m in ('torch', 'libcst', 'msgspec', 'tomli', 'click', 'numpy') if m in sys.modules])"
+    assert python("-c", code).stdout.strip() == "[]"
+
+
+def test_import_before_and_after_torch() -> None:
+    for order in ("import hpushim, torch", "import torch, hpushim"):
+        done = python(
+            "-c",
+            f"{order}; print(torch.ones(1).cuda().device)",
+            HPUSHIM="emulate",
+            TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+        )
+        assert done.stdout.strip() == "hpu:0", done.stderr
+
+
+def test_environment_alone_is_enough() -> None:
+    done = python("-c", "import torch; print(torch.ones(1).cuda().device)", HPUSHIM="emulate")
+    assert done.stdout.strip() == "hpu:0", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("HPUSHIM", "maybe"), ("HPUSHIM_GAUDI", "gaudi9"), ("HPUSHIM_DEVICES", "none")],
+)
+def test_bad_environment_is_one_clear_error(variable: str, value: str) -> None:
+    environment = {"HPUSHIM": "emulate", variable: value, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = python("-c", "import hpushim, torch", **environment)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and variable in last and value in last and "expected" in last
+
+
+def test_asking_module_decides(tmp_path: Path) -> None:
+    for name in ("flash_attn", "accelerate", "my_library"):
+        (tmp_path / f"{name}.py").write_text("import torch\nanswer = torch.cuda.is_available()\n")
+    code = (
+        "import hpushim, torch, flash_attn, accelerate, my_library\n"
+        "print(flash_attn.answer, accelerate.answer, my_library.answer, torch.cuda.is_available())"
+    )
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    answers = {
+        "auto": "False False True True",
+        "1": "True True True True",
+        "0": "False False False False",
+    }
+    for setting, expected in answers.items():
+        done = python(
+            "-c", code, HPUSHIM="emulate", HPUSHIM_CUDA_AVAILABLE=setting, PYTHONPATH=path
+        )
+        assert done.stdout.strip() == expected, done.stderr
+
+
+def test_names_taken_by_value_are_named(tmp_path: Path) -> None:
+    (tmp_path / "early_bird.py").write_text("import os\nfrom torch import tensor as make\n")
+    code = "import torch, early_bird, os; os.environ['HPUSHIM'] = 'emulate'; import hpushim"
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = python("-c", code, HPUSHIM="off", PYTHONPATH=path)
+    assert "HPU901" in done.stderr and "early_bird.py:2: make" in done.stderr, done.stderr
+
+
+def test_plain_import_names_the_comparisons_of_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        'import hpushim, torch\nx = torch.ones(1).cuda()\nprint(x.device.type == "cuda")\n'
+    )
+    done = python(str(script), HPUSHIM="emulate")
+    assert done.stdout.strip() == "False"
+    assert "HPU107" in done.stderr and "line 3" in done.stderr
