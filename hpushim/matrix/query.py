@@ -67,9 +67,11 @@ class Matrix:
         self.releases: Mapping[str, Release] = {item.stack: item for item in content.release}
         self.operators = Operators(content.operators)
         self._by_name: dict[str, Row] = {}
+        self._by_kind: dict[tuple[str, str], Row] = {}
         order = {kind: place for place, kind in enumerate(_KINDS)}
         for row in rows:
             for name in row.names:
+                self._by_kind[row.kind, name] = row
                 other = self._by_name.get(name)
                 if other is None or order[row.kind] < order[other.kind]:
                     self._by_name[name] = row
@@ -77,10 +79,7 @@ class Matrix:
 
     def row(self, name: str, kind: str = "") -> Row | None:
         """The row of exactly this name (or of one that it lists under ``also``), None without one."""
-        found = self._by_name.get(name)
-        if found is None or not kind or found.kind == kind:
-            return found
-        return next((row for row in self.rows if row.kind == kind and name in row.names), None)
+        return self._by_kind.get((kind, name)) if kind else self._by_name.get(name)
 
     def covering(self, name: str) -> Row | None:
         """The row of the name itself, or else of the nearest module, package or family that it lies in."""
