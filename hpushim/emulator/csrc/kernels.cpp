@@ -104,21 +104,37 @@ void record_stream(at::Tensor&, c10::Stream) {}
 
 at::Tensor view_int(const at::Tensor& self, at::IntArrayRef size) { return at::native::view(self, size); }
 
+bool has_symbols(const at::Tensor& value) { return value.unsafeGetTensorImpl()->has_symbolic_sizes_strides(); }
+bool has_symbols(const std::optional<at::Tensor>& value) { return value && has_symbols(*value); }
+template <class T>
+bool has_symbols(const T&) {
+  return false;
+}
+
+// A host tensor of the same layout. The tensors that torch.compile traces with have no memory.
+at::Tensor host_like(const at::Tensor& value) {
+  const bool traced = value.is_meta() || value.key_set().has(c10::DispatchKey::Python);
+  if (!traced) return is_on_hpu(value) ? host_alias(value) : value;
+  auto like = at::empty_strided(value.sizes(), value.strides(), value.options().device(at::kCPU));
+  return like.set_requires_grad(value.requires_grad());
+}
+std::optional<at::Tensor> host_like(const std::optional<at::Tensor>& value) {
+  return value ? std::optional(host_like(*value)) : value;
+}
+template <class T>
+const T& host_like(const T& value) {
+  return value;
+}
+
 // The attention kernel that a CPU run would take: the same numbers, and no slower.
 template <class... Args>
 int64_t attention_choice(Args... args) {
-  auto host = [](const auto& value) {
-    using T = std::decay_t<decltype(value)>;
-    if constexpr (std::is_same_v<T, at::Tensor>) {
-      return is_on_hpu(value) ? host_alias(value) : value;
-    } else if constexpr (std::is_same_v<T, std::optional<at::Tensor>>) {
-      return value && is_on_hpu(*value) ? T(host_alias(*value)) : value;
-    } else {
-      return value;
-    }
-  };
+  constexpr int64_t kMath = 0;
+  if ((has_symbols(args) || ...)) return kMath;
   Inside guard;
-  return at::_fused_sdp_choice(host(args)...);
+  c10::impl::ExcludeDispatchKeyGuard untraced(
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+  return at::_fused_sdp_choice(host_like(args)...);
 }
 
 template <class... Args>
