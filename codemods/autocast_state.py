@@ -99,6 +99,8 @@ class AutocastState(Rule):
     def _device(self, module: Module, node: ast.expr, device: str) -> Edit:
         call = module.parent(node)
         if isinstance(call, ast.Call) and call.func is node:
+            if call.args and device.startswith("device_type="):
+                return module.insert(module.span(call.args[-1]).end, f", {device}")
             parts = [*call.args, *call.keywords]
             if not parts:
                 return module.insert(module.span(call).end - 1, device)

@@ -28,6 +28,11 @@ _NOT_BACKENDS = re.compile(
     r"librar|extra_|define|include|path|sources|help|description|name$|tag|label|msg|message|prefix|key",
     re.I,
 )
+_TORCH = frozenset(
+    {"torch", "deepspeed", "accelerate", "transformers", "lightning", "pytorch_lightning"}
+)
+_OTHERS = frozenset({"tensorflow", "horovod", "mxnet", "paddle", "jax", "cupy"})
+_NAMED = re.compile(r"backend|process_group|dist", re.I)
 _AVAILABLE = "torch.distributed.is_nccl_available"
 _BACKENDS = frozenset(
     {"torch.distributed.Backend.NCCL", "torch.distributed.distributed_c10d.Backend.NCCL"}
@@ -66,7 +71,7 @@ class Nccl(Rule):
         if not isinstance(node.value, str) or not _WHOLE.fullmatch(node.value):
             return
         code = self._code(module, node)
-        if code is None:
+        if code is None or not _concerns_torch(module, node):
             return
         answer = ask(module, "torch.distributed.init_process_group(backend='nccl')")
         new = _PAIR.sub(_on_gaudi, node.value)
@@ -95,6 +100,8 @@ class Nccl(Rule):
             if isinstance(above, ast.Expr):
                 return None if child is node else "HPU302"
             if isinstance(above, ast.Subscript) and above.slice is child:
+                return None
+            if isinstance(above, ast.Assign) and not _sets_backend(module, above):
                 return None
             if isinstance(above, ast.Dict) and any(key is child for key in above.keys):
                 return "HPU303" if _is_dispatch(above) else None
@@ -201,6 +208,35 @@ class Nccl(Rule):
             yield self.finding(
                 module, node, text, fix=fix, row=ask(module, _AVAILABLE).row, code="HPU304"
             )
+
+
+def _sets_backend(module: Module, statement: ast.Assign) -> bool:
+    """False for ``os.environ["OTHER_LIBRARY"] = "NCCL"``."""
+    target = statement.targets[0]
+    if isinstance(target, ast.Subscript) and module.qualified(target.value) == "os.environ":
+        return _NAMED.search(str(module.constant(target.slice))) is not None
+    return True
+
+
+def _concerns_torch(module: Module, node: ast.AST) -> bool:
+    """Does the file use torch, or does the code around the word call it a backend?"""
+    found: bool | None = module.notes.get("uses torch")
+    if found is None:
+        roots = {
+            name.partition(".")[0]
+            for statement in module.imports
+            for name in (
+                [statement.module or ""]
+                if isinstance(statement, ast.ImportFrom)
+                else [alias.name for alias in statement.names]
+            )
+        }
+        found = module.notes["uses torch"] = bool(roots & _TORCH)
+        module.notes["uses another"] = bool(roots & _OTHERS)
+    if found:
+        return True
+    statement = module.source(module.statement(node))
+    return not module.notes["uses another"] and _NAMED.search(statement) is not None
 
 
 def _on_gaudi(found: re.Match[str]) -> str:
