@@ -126,8 +126,9 @@ def rank_like(module: Module, node: ast.expr | None) -> bool:
         inner = inner.value
     name = getattr(inner, "attr", getattr(inner, "id", None))
     if isinstance(inner, ast.Call):
-        name = getattr(inner.func, "attr", getattr(inner.func, "id", None))
-        return isinstance(name, str) and bool(re.search(r"(^|_)(rank|current_device)$", name))
+        called = dotted(module, inner.func) or ""
+        last = called.rpartition(".")[2] or getattr(inner.func, "attr", "")
+        return called == "torch.cuda.current_device" or bool(re.search(r"(^|_)rank$", last))
     if not isinstance(name, str) or not _RANK.search(name.lower()):
         return False
     for part in module.values(node):

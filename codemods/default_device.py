@@ -10,6 +10,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from . import _devices, _imports
+from ._claims import claimed
 from ._names import DTYPES, sets_default_type
 from ._strings import quoted
 from ._torch import dotted
@@ -36,7 +37,12 @@ class DefaultDevice(Rule):
         yield from ()
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if sets_default_type(module, node) and len(node.args) == 1 and not node.keywords:
+        if (
+            sets_default_type(module, node)
+            and len(node.args) == 1
+            and not node.keywords
+            and not claimed(module, node)
+        ):
             self._calls.append(node)
         yield from ()
 

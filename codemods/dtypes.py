@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding
 
+from ._claims import claimed
 from ._names import known, said
 from ._torch import dotted
 
@@ -40,6 +41,8 @@ class DeviceDtype(Rule):
     }
 
     def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+        if claimed(module, node):
+            return
         if node.attr in _POINTERS:
             yield self.finding(
                 module,
@@ -83,7 +86,12 @@ class DeviceDtype(Rule):
             )
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "double" and not node.args:
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr == "double"
+            and not node.args
+            and not claimed(module, node)
+        ):
             yield self.finding(
                 module,
                 node,

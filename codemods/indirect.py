@@ -35,6 +35,8 @@ class Indirect(Rule):
     }
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        if claimed(module, node):
+            return
         name = dotted(module, node.func) or ""
         if name in _ATTRIBUTES and len(node.args) > 1:
             yield from self._attribute(module, node)

@@ -11,7 +11,7 @@ from hpushim.model import Finding, Fix, Span
 
 from ._claims import claimed
 from ._strings import quoted
-from ._torch import defines_method, foreign
+from ._torch import attribute_values, defines_method, foreign
 from ._verdict import ask
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class IsCuda(Rule):
             return  # a method of that name is not a tensor's
         if foreign(module, node) or defines_method(module, "is_cuda") or claimed(module, node):
             return
+        if isinstance(node.value, ast.Name) and attribute_values(module, "is_cuda"):
+            return  # the file gives objects of its own such an attribute
         answer = ask(module, "torch.Tensor.is_cuda")
         stem = module.span(node.value).end
         text = f".device.type == {quoted(module, 'hpu')}"

@@ -10,7 +10,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from . import _devices, _text
-from ._claims import claim
+from ._claims import claim, claimed
 from ._strings import quoted
 from ._torch import dotted
 from ._verdict import ask
@@ -45,7 +45,7 @@ class MapLocation(Rule):
         if len(node.keys) == 1 and node.keys[0] is not None and _text.read(node.keys[0]):
             value = node.values[0]
             text = _text.read(value)
-            if text is not None or _text.other_device(value):
+            if (text is not None or _text.other_device(value)) and not claimed(module, node):
                 claim(module, node)
                 new = quoted(module, _text.HPU) if text is not None else module.source(value)
                 self._maps.append((node, new))
@@ -62,6 +62,7 @@ class MapLocation(Rule):
             and body.func.attr == "cuda"
             and isinstance(body.func.value, ast.Name)
             and body.func.value.id == names[0]
+            and not claimed(module, node)
         ):
             claim(module, node)
             self._maps.append((node, quoted(module, _text.HPU)))
@@ -70,7 +71,8 @@ class MapLocation(Rule):
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         if b"cuda" in module.data and dotted(module, node.func) in _LOADS:
             named = any(k.arg in ("map_location", None) for k in node.keywords)
-            if len(node.args) == 1 and not named and not isinstance(node.args[0], ast.Starred):
+            plain = len(node.args) == 1 and not isinstance(node.args[0], ast.Starred)
+            if plain and not named and not claimed(module, node):
                 self._bare.append(node)
         yield from ()
 

@@ -35,6 +35,8 @@ class ProfilerDevice(Rule):
     also: ClassVar[dict[str, str]] = {"HPU618": "profiler-column-cuda"}
 
     def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+        if claimed(module, node):
+            return
         if node.attr in _COLUMNS and isinstance(node.ctx, ast.Load):
             yield self._column(module, node, node.attr)
         if node.attr != "CUDA" or not (dotted(module, node) or "").endswith(_ACTIVITY):
@@ -53,7 +55,7 @@ class ProfilerDevice(Rule):
         )
 
     def on_Constant(self, module: Module, node: ast.Constant) -> Iterator[Finding]:
-        if node.value not in _COLUMNS:
+        if node.value not in _COLUMNS or claimed(module, node):
             return
         parent = module.parent(node)
         if isinstance(parent, ast.keyword) and parent.arg in ("sort_by", "metric"):

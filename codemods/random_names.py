@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.model import Finding, Fix
 
 from . import _devices
+from ._claims import claimed
 from ._names import NameRule
 from ._strings import quoted
 from ._torch import dotted
@@ -61,7 +62,7 @@ class RandomName(NameRule):
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         """``fork_rng(devices=[…])`` saves the states of CUDA cards."""
-        if dotted(module, node.func) not in _FORKS:
+        if dotted(module, node.func) not in _FORKS or claimed(module, node):
             return
         devices = next((k for k in node.keywords if k.arg == "devices"), None)
         if devices is None or any(k.arg == "device_type" for k in node.keywords):

@@ -10,7 +10,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix, Safety
 
 from . import _devices
-from ._claims import claim
+from ._claims import claim, claimed
 from ._names import rank_like
 from ._strings import quoted
 from ._torch import defines_method, foreign, has_module_use, proven
@@ -53,6 +53,7 @@ class ToDevice(Rule):
             and node.args
             and rank_like(module, node.args[0])
             and not foreign(module, node.func)
+            and not claimed(module, node)
         ):
             self._numbered.append(node)
             claim(module, node.args[0])

@@ -11,6 +11,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from . import _imports
+from ._claims import claimed
 from ._names import DTYPES, Name, reserve, sets_default_type, uses
 from ._statements import delete
 from ._strings import quoted, retext
@@ -58,7 +59,7 @@ class TypedTensor(Rule):
         self._typed: list[Name] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        if b"cuda" in module.data:
+        if b"cuda" in module.data and not claimed(module, node):
             self._typed = [use for use in uses(module) if use.below in DTYPES]
         yield from ()
 
@@ -68,7 +69,7 @@ class TypedTensor(Rule):
         if not isinstance(text, str) or not text.startswith("torch.cuda."):
             return
         kind = text.removeprefix("torch.cuda.")
-        if kind not in DTYPES:
+        if kind not in DTYPES or claimed(module, node):
             return
         parent = module.parent(node)
         if isinstance(parent, ast.Call) and _is_type_call(parent, node):
