@@ -224,6 +224,10 @@ class Trial:
             result.share() >= DEVICE_SHARE,
             f"{label}: {result.share():.1%} of the compute operators on hpu",
         )
+        verdict.check(
+            "cpu" not in result.parameters(),
+            f"{label}: parameters trained on {result.parameters()}",
+        )
         for call in sorted(set(result.unhandled())):
             verdict.check(False, f"{label}: unhandled {call}")
 
@@ -266,6 +270,8 @@ class Trial:
         )
         self.undo_works(root, before)
 
+        if not self.work.device:
+            return
         self.add_data(root)
         self.compare(
             "native", self.run("native", "migrated", self.work.switch("native")), reference
