@@ -49,12 +49,12 @@ def run(
     prepare(gaudi=gaudi, mode=mode, ledger=ledger, devices=devices, show_rewrites=show_rewrites)
     if native:
         _without_shim()
-    if module:
-        main, code = _module(target)
-        sys.argv = [str(main.__file__), *args]
-    else:
-        main, code = _script(target)
-        sys.argv = [target, *args]
+    try:
+        main, code = _module(target) if module else _script(target)
+    except SyntaxError as error:
+        sys.excepthook(type(error), error.with_traceback(None), None)
+        raise SystemExit(1) from None
+    sys.argv = [str(main.__file__) if module else target, *args]
     _start_shim()
     sys.modules["__main__"] = main
     _execute(code, main)
