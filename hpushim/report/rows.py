@@ -16,7 +16,7 @@ from hpushim.model import Target
 _BASIS = {
     "docs": "a document states it",
     "code": "read in code",
-    "report": "reported by users",
+    "report": "seen in a published log or issue",
     "emulator": "run on the emulated HPU only",
     "torch": "run on a stock torch, without Gaudi",
     "gaudi1": "run on Gaudi 1",
@@ -104,7 +104,7 @@ def _public(row: Row) -> list[str]:
 
 
 def _rests_on(row: Row) -> str:
-    return "inferred, not stated anywhere" if row.confidence == "inferred" else _BASIS[row.basis]
+    return "inferred, stated nowhere" if row.confidence == "inferred" else _BASIS[row.basis]
 
 
 def table(verdicts: Iterable[Verdict], width: int | None = None) -> str:

@@ -62,7 +62,7 @@ def test_an_unknown_release_is_refused_with_the_known_ones() -> None:
 
 
 def test_inferred_is_always_said() -> None:
-    assert "(inferred, not stated anywhere)" in run("api", "torch.Tensor.cuda").stdout
+    assert "(inferred, stated nowhere)" in run("api", "torch.Tensor.cuda").stdout
     assert "(inferred)" in run("api", "torch.Tensor.cud*").stdout
 
 
