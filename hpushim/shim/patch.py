@@ -41,8 +41,9 @@ take what the original takes and hand on what it does not know (``*args, **kwarg
 signature of torch. ``factory=True`` instead calls ``replacement(original)`` once and installs what it
 returns: one call less, for hot methods.
 
-**Row.** Each target answers the compatibility-matrix row of its own dotted name (``torch.cuda.synchronize``);
-``row=`` names another. One row belongs to one patch.
+**Row.** Each target answers the compatibility-matrix row of its own dotted name (``torch.cuda.synchronize``; a class's
+``__init__``, ``__enter__`` and so on answer the class's row). ``public="torch.distributed"`` says where users find a target that lives in
+another module; ``row=`` names another row altogether. A row is answered by one patch file.
 
 **Level.** ``EXACT``: the same meaning on HPU. ``APPROXIMATE``: close; say so once. ``WARN``: it works, but
 the result or the speed may surprise. ``ERROR``: refused with ``UnsupportedOnHpu``; raise it with
@@ -116,6 +117,7 @@ def patch(
     how: How = "function",
     level: Level,
     row: str = "",
+    public: str = "",
     code: str = "",
     note: str = "",
     since: str = "",
@@ -133,10 +135,10 @@ def patch(
             module, colon, path = target.partition(":")
             if not module or (not colon and how != "hook"):
                 raise ValueError(f"patch target {target!r}: expected 'module:attribute'")
-            name = f"{module}.{path}" if path else module
+            name = row or _name(public or module, path)
             _declared.setdefault(replacement.__module__, []).append(
                 Patch(
-                    module, path, how, row or name, level, replacement,
+                    module, path, how, name, level, replacement,
                     code, note, since, until, optional, factory,
                 )
             )  # fmt: skip
@@ -156,6 +158,13 @@ def declared() -> list[Patch]:
     for name in names:
         importlib.import_module(f"{patches.__name__}.{name}")
     return [p for name in names for p in _declared.get(f"{patches.__name__}.{name}", ())]
+
+
+def _name(module: str, path: str) -> str:
+    parts = [module, *path.split(".")] if path else [module]
+    if parts[-1].startswith("__"):
+        parts.pop()
+    return ".".join(parts)
 
 
 def _release(text: str) -> tuple[int, int]:

@@ -58,10 +58,10 @@ def _bf16(dtype: Any) -> Any:
     return torch.bfloat16
 
 
+@patch("torch.amp.autocast_mode:is_autocast_available", public="torch.amp", level=EXACT)
 @patch(
     "torch:is_autocast_enabled",
     "torch:get_autocast_dtype",
-    "torch.amp.autocast_mode:is_autocast_available",
     level=EXACT,
 )
 def ask_autocast(original: Original, *args: Any, **kwargs: Any) -> Any:
@@ -109,7 +109,12 @@ def set_autocast_gpu_dtype(original: Original, dtype: Any) -> None:
     torch.set_autocast_dtype(devices.DEVICE, _bf16(dtype))
 
 
-@patch("torch.amp.autocast_mode:custom_fwd", "torch.amp.autocast_mode:custom_bwd", level=EXACT)
+@patch(
+    "torch.amp.autocast_mode:custom_fwd",
+    "torch.amp.autocast_mode:custom_bwd",
+    public="torch.amp",
+    level=EXACT,
+)
 def custom(original: Original, *args: Any, **kwargs: Any) -> Any:
     """``custom_fwd(device_type="cuda")`` follows HPU's autocast; ``cast_inputs=float16`` becomes bfloat16."""
     if isinstance(kwargs.get("device_type"), str):
@@ -119,7 +124,7 @@ def custom(original: Original, *args: Any, **kwargs: Any) -> Any:
     return original(*args, **kwargs)
 
 
-@patch("torch.cuda.amp.common:amp_definitely_not_available", level=EXACT)
+@patch("torch.cuda.amp.common:amp_definitely_not_available", public="torch.cuda.amp", level=EXACT)
 def amp_not_available(original: Original) -> bool:
     """Mixed precision is available."""
     return False
@@ -159,14 +164,24 @@ def scaler_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> Non
     )
 
 
-@patch("torch.amp.grad_scaler:GradScaler.state_dict", how="method", level=APPROXIMATE)
+@patch(
+    "torch.amp.grad_scaler:GradScaler.state_dict",
+    public="torch.amp",
+    how="method",
+    level=APPROXIMATE,
+)
 def scaler_state(original: Original, self: Any) -> dict[str, Any]:
     """The state that CUDA would resume from: what was loaded, or the initial one."""
     state = getattr(self, _STATE, None)
     return original(self) if state is None else dict(state)
 
 
-@patch("torch.amp.grad_scaler:GradScaler.load_state_dict", how="method", level=APPROXIMATE)
+@patch(
+    "torch.amp.grad_scaler:GradScaler.load_state_dict",
+    row="torch.amp.GradScaler.state_dict",
+    how="method",
+    level=APPROXIMATE,
+)
 def load_scaler_state(original: Original, self: Any, state_dict: dict[str, Any]) -> None:
     """Takes a CUDA run's state, and an empty one, and keeps it for the next checkpoint."""
     state = getattr(self, _STATE, None)

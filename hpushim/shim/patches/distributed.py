@@ -54,7 +54,7 @@ def _register_hccl() -> None:
     importlib.import_module("habana_frameworks.torch.distributed.hccl")
 
 
-@patch(f"{_C10D}:init_process_group", level=EXACT)
+@patch(f"{_C10D}:init_process_group", public="torch.distributed", level=EXACT)
 def init_process_group(original: Original, *args: Any, **kwargs: Any) -> Any:
     """Only the backend is translated; init_method, a URL, is never looked at."""
     if args:
@@ -69,7 +69,13 @@ def init_process_group(original: Original, *args: Any, **kwargs: Any) -> Any:
     return original(*args, **kwargs)
 
 
-@patch(f"{_C10D}:new_group", f"{_C10D}:split_group", level=APPROXIMATE, optional=True)
+@patch(
+    f"{_C10D}:new_group",
+    f"{_C10D}:split_group",
+    public="torch.distributed",
+    level=APPROXIMATE,
+    optional=True,
+)
 def new_group(original: Original, *args: Any, **kwargs: Any) -> Any:
     """``new_group(backend="nccl")`` in whatever position, and without NCCL's options."""
     if isinstance(kwargs.get("backend"), str):
@@ -88,7 +94,7 @@ def _drop_nccl_options(kwargs: dict[str, Any]) -> None:
         kwargs["pg_options"] = None
 
 
-@patch(f"{_C10D}:get_backend", level=APPROXIMATE)
+@patch(f"{_C10D}:get_backend", public="torch.distributed", level=APPROXIMATE)
 def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
     """``"nccl"`` to code that asked for NCCL, so that its comparisons hold; the group is HCCL."""
     backend = original(*args, **kwargs)
@@ -97,13 +103,13 @@ def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
     return backend
 
 
-@patch(f"{_C10D}:is_nccl_available", level=APPROXIMATE)
+@patch(f"{_C10D}:is_nccl_available", public="torch.distributed", level=APPROXIMATE)
 def is_nccl_available(original: Original) -> bool:
     """True for code that may ask for NCCL: it gets HCCL."""
     return availability.answers_yes(_C10D)
 
 
-@patch(f"{_C10D}:is_backend_available", level=APPROXIMATE)
+@patch(f"{_C10D}:is_backend_available", public="torch.distributed", level=APPROXIMATE)
 def is_backend_available(original: Original, backend: str) -> bool:
     """NCCL is available as HCCL."""
     if backend_text(str(backend)) != str(backend):
@@ -111,7 +117,7 @@ def is_backend_available(original: Original, backend: str) -> bool:
     return bool(original(backend))
 
 
-@patch(f"{_C10D}:barrier", f"{_C10D}:monitored_barrier", level=EXACT)
+@patch(f"{_C10D}:barrier", f"{_C10D}:monitored_barrier", public="torch.distributed", level=EXACT)
 def barrier(original: Original, *args: Any, **kwargs: Any) -> Any:
     """``barrier(device_ids=[rank])``: there is one device, so none is named."""
     if kwargs.get("device_ids") is not None:
@@ -175,6 +181,7 @@ def data_parallel_forward(original: Original, self: Any, *inputs: Any, **kwargs:
 @patch(
     "torch.distributed.device_mesh:init_device_mesh",
     "torch.distributed.device_mesh:DeviceMesh.__init__",
+    public="torch.distributed",
     level=EXACT,
 )
 def device_mesh(original: Original, *args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from hpushim.shim.loading import ROOT_VARIABLE
 from hpushim.shim.patch import EXACT, patch
 
 
-@patch("torch.distributed.launcher.api:launch_agent", level=EXACT)
+@patch("torch.distributed.launcher.api:launch_agent", row="torch.distributed.run", level=EXACT)
 def launch_agent(
     original: Callable[..., Any], config: Any, entrypoint: Any, args: Any, *rest: Any, **kwargs: Any
 ) -> Any:
