@@ -12,6 +12,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from . import _imports
+from ._entry import is_entry
 from ._optimizers import is_optimizer, is_scaler
 from ._statements import after, delete
 from ._verdict import ask
@@ -89,9 +90,16 @@ class MarkStep(Rule):
             )
 
     def on_module(self, module: Module) -> Iterator[Finding]:
-        if self._sites and not _on_device(module):
+        plain = [statement for statement, _, kind in self._sites if kind == "backward"]
+        self._sites = [
+            site
+            for site in self._sites
+            if site[2] == "backward" or not _framework_drives(module, site[0], plain)
+        ]
+        steps = any(kind == "step" for _, _, kind in self._sites)
+        if not _on_device(module) and (is_entry(module) or not plain or not steps):
             return
-        if not any(kind == "step" for _, _, kind in self._sites):
+        if not steps:
             self._sites = [s for s in self._sites if _in_loop(module, s[0]) or _trains(module)]
         sites = {statement for statement, _, _ in self._sites}
         for statement, call, kind in self._sites:
@@ -122,8 +130,7 @@ def _kind(module: Module, call: ast.Call) -> Kind | None:
     if not isinstance(func, ast.Attribute):
         return None
     if func.attr == "backward":
-        plain = not _hands_loss(call) and _is_backward(module, func)
-        return "backward" if plain else None
+        return "backward" if _is_backward(module, call, func) else None
     if func.attr == "step":
         return "step" if _is_step(module, call, func) else None
     return None
@@ -141,7 +148,9 @@ def _label(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _is_backward(module: Module, func: ast.Attribute) -> bool:
+def _is_backward(module: Module, call: ast.Call, func: ast.Attribute) -> bool:
+    if _hands_loss(call) and module.qualified(func) is None:
+        return is_optimizer(module, func.value)  # the wrapper of apex: `optimizer.backward(loss)`
     name = module.qualified(func)
     if name is not None:
         if name == "torch.autograd.backward":
@@ -203,7 +212,7 @@ def _may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
         if isinstance(above, ast.ClassDef) and _places_its_own(module, above, child):
             return False
         child = above
-    return not _uses_framework(module) and not _TESTS.match(PurePath(module.path).name)
+    return not _TESTS.match(PurePath(module.path).name)
 
 
 def _plain_function(module: Module, function: ast.AST) -> bool:
@@ -256,20 +265,36 @@ def _places_its_own(module: Module, owner: ast.ClassDef, method: ast.AST) -> boo
     return False
 
 
-def _uses_framework(module: Module) -> bool:
-    """Does an object of a framework drive the loops of this file (``accelerator.backward(loss)``)?"""
-    found: bool | None = module.notes.get("framework loop")
+def _framework_drives(module: Module, site: ast.stmt, plain: list[ast.stmt]) -> bool:
+    """Is the backward pass that goes with a step a framework's (``accelerator.backward(loss)``)?
+
+    What stands in the same function decides; without any backward there, the whole file.
+    """
+    driven = _framework_backwards(module)
+    if not driven:
+        return False
+    around = module.function(site)
+    if any(module.function(other) is around for other in plain):
+        return False
+    return any(module.function(call) is around for call in driven) or not plain
+
+
+def _framework_backwards(module: Module) -> list[ast.Call]:
+    """Every call of a framework's ``backward`` in the file."""
+    found: list[ast.Call] | None = module.notes.get("framework backwards")
     if found is None:
-        found = module.notes["framework loop"] = any(
-            isinstance(node, ast.Call)
+        found = module.notes["framework backwards"] = [
+            node
+            for node in module.nodes
+            if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr == "backward"
             and (
                 _of_framework(module, node.func.value)
                 or (_hands_loss(node) and module.qualified(node.func) is None)
             )
-            for node in module.nodes
-        )
+            and not _is_backward(module, node, node.func)
+        ]
     return found
 
 
@@ -312,7 +337,7 @@ def _may_be_device(module: Module, node: ast.expr) -> bool:
             isinstance(value, ast.Call)
             and value.args
             and module.qualified(value.func) == "torch.device"
-            and _may_be_device(module, value.args[0])
+            and module.constant(value.args[0]) is None
         ):
             return True
     return False
