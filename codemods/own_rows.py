@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rule import Rule
@@ -66,7 +65,7 @@ class OwnRow(Rule):
         yield self.finding(
             module,
             where,
-            f"`{row.name}`: {verdict.note.rstrip('.')} ({PurePath(row.origin).name})",
+            f"`{row.name}`: {verdict.note.rstrip('.')}",
             fix=fix,
             row=row.name,
             severity=_SEVERITY.get(verdict.status, "warning"),

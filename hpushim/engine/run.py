@@ -145,7 +145,17 @@ def sifted(text: Text, found: list[Finding], kind: Kind, path: str, context: Con
     )
     kept = [finding for finding in kept if context.selects(finding.code)]
     kept.sort(key=lambda finding: (finding.span.start, finding.code, finding.span.end))
+    if context.matrix.own:
+        kept = [_sourced(finding, context.matrix.own) for finding in kept]
     return Examined(text, tuple(kept), frozenset(held | more))
+
+
+def _sourced(finding: Finding, own: dict[str, str]) -> Finding:
+    """A finding on a row of the project says which file the row is in."""
+    if finding.row not in own:
+        return finding
+    message = f"{finding.message} (row of {PurePosixPath(own[finding.row]).name})"
+    return msgspec.structs.replace(finding, message=message)
 
 
 def parse(text: str, path: str, context: Context) -> Module:

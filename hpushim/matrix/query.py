@@ -75,6 +75,10 @@ class Matrix:
                 other = self._by_name.get(name)
                 if other is None or order[row.kind] < order[other.kind]:
                     self._by_name[name] = row
+        #: Names of a project's own rows, with the file that each came from.
+        self.own: dict[str, str] = {
+            name: row.origin for row in rows if row.origin for name in row.names
+        }
         self._families = [name for name in self._by_name if name.endswith("*")]
 
     def row(self, name: str, kind: str = "") -> Row | None:

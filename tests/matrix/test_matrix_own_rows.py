@@ -76,13 +76,23 @@ def test_a_renamed_name_is_rewritten(rewrite: object, before: str, after: str) -
 def test_a_finding_names_the_file_of_its_row(rewrite: object) -> None:
     (finding,) = rewrite("import ours.lib\nours.lib.fused_loss(a)\n").findings  # type: ignore[operator]
     assert finding.message == (
-        "`ours.lib.fused_loss`: A CUDA kernel of ours; use ours.lib.loss (ours.toml)"
+        "`ours.lib.fused_loss`: A CUDA kernel of ours; use ours.lib.loss (row of ours.toml)"
     )
     assert (finding.severity, finding.safety, finding.row) == (
         "error",
         "manual",
         "ours.lib.fused_loss",
     )
+
+
+def test_a_row_that_overrides_a_shipped_one_is_named_too(rewrite: object) -> None:
+    text = "import torch\ntorch.cuda.synchronize()\ntorch.cuda.is_available()\n"
+    messages = {
+        finding.row: finding.message
+        for finding in rewrite(text).findings  # type: ignore[operator]
+    }
+    assert messages["torch.cuda.synchronize"].endswith("(row of ours.toml)")
+    assert "ours.toml" not in messages["torch.cuda.is_available"]
 
 
 def test_a_target_elsewhere_is_shown_only(rewrite: object) -> None:
@@ -109,6 +119,6 @@ def test_the_commands_use_the_rows_of_the_project(tmp_path: Path) -> None:
     script.write_text("import ours.lib\n\nx = ours.lib.to_gpu(b)\n")
     checked = CliRunner().invoke(cli, ["check", str(tmp_path)], standalone_mode=False)
     assert checked.return_value == 1
-    assert "(ours.toml)" in checked.stdout
+    assert "(row of ours.toml)" in checked.stdout
     CliRunner().invoke(cli, ["migrate", "--allow-dirty", str(tmp_path)], standalone_mode=False)
     assert "ours.lib.to_hpu(b)" in script.read_text()
