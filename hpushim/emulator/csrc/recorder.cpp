@@ -285,20 +285,33 @@ bool is_compute_name(const char* name) {
   return answer;
 }
 
+// Autocast casts the arguments and calls the same operator again: one call of the user's, not two.
+struct Call final : at::ObserverContext {
+  const char* outer;
+  explicit Call(const char* name) : outer(name) {}
+};
+thread_local const char* running = nullptr;
+
 std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
   if (inside != 0 || !is_compute_name(call.name())) return nullptr;
   // Tracing with fake tensors computes nothing.
   const auto keys = c10::impl::tls_local_dispatch_key_set().included_;
-  if (!keys.has(c10::DispatchKey::Meta) && !keys.has(c10::DispatchKey::Python))
+  if (running != call.name() && !keys.has(c10::DispatchKey::Meta) && !keys.has(c10::DispatchKey::Python))
     compute_calls.fetch_add(1, std::memory_order_relaxed);
-  return nullptr;
+  auto context = std::make_unique<Call>(running);
+  running = call.name();
+  return context;
+}
+
+void on_return(const at::RecordFunction&, at::ObserverContext* context) {
+  if (context != nullptr) running = static_cast<Call*>(context)->outer;
 }
 
 }  // namespace
 
 void watch_compute() {
   if (watching.exchange(true)) return;
-  at::addGlobalCallback(at::RecordFunctionCallback(&on_call).scopes({at::RecordScope::FUNCTION}));
+  at::addGlobalCallback(at::RecordFunctionCallback(&on_call, &on_return).scopes({at::RecordScope::FUNCTION}));
 }
 
 int64_t compute_elsewhere() {
