@@ -105,6 +105,10 @@ def json_schema() -> bytes:
     schema = msgspec.json.schema(MatrixFile)
     schema["title"] = "hpushim compatibility matrix"
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    for table in schema["$defs"].values():
+        # Python 3.13 strips the indentation of docstrings, older ones do not.
+        if "description" in table:
+            table["description"] = " ".join(table["description"].split())
     row = schema["$defs"]["Row"]
     row["properties"].pop("origin")  # the loader's, not a writer's
     return msgspec.json.format(msgspec.json.encode(schema), indent=2) + b"\n"
