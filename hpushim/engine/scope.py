@@ -92,6 +92,8 @@ class Table:
     #: The scope that a name is looked up in.
     names: dict[ast.Name, Scope] = field(default_factory=dict)
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
+    #: The f-strings, outer ones before those that they hold.
+    formatted: list[ast.JoinedStr] = field(default_factory=list)
     order: list[ast.AST] = field(default_factory=list)
 
 
@@ -222,6 +224,7 @@ class _Binder:
             ast.Delete: self.delete,
             ast.Global: self.global_,
             ast.Nonlocal: self.nonlocal_,
+            ast.JoinedStr: self.formatted,
         }
 
     def opened(self, node: ast.AST, scope: Scope) -> None:
@@ -293,6 +296,9 @@ class _Binder:
     def delete(self, node: ast.Delete, scope: Scope) -> None:
         for target in node.targets:
             self._target(target, None, scope, node, "other")
+
+    def formatted(self, node: ast.JoinedStr, scope: Scope) -> None:
+        self.table.formatted.append(node)
 
     def global_(self, node: ast.Global, scope: Scope) -> None:
         if scope.parent is not None:

@@ -6,13 +6,13 @@ Built once per file and shared by all rules. Knows Python, not CUDA.
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine import scope as scopes
-from hpushim.engine.text import ALONE, LINE_END, Project, Text
+from hpushim.engine.literals import literals, place
+from hpushim.engine.text import ALONE, Project, Text
 from hpushim.model import Edit, Span, Target
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ALONE", "Module", "Project"]
 
-_STRING_STARTS = {tokenize.STRING, getattr(tokenize, "FSTRING_START", -1)}
-_STRING_ENDS = {tokenize.STRING, getattr(tokenize, "FSTRING_END", -1)}
 _DEPTH = 12  # how many assignments a name is followed through
 
 
@@ -44,7 +42,14 @@ class Module(Text):
         self.notes: dict[str, Any] = {}
         self.tree = ast.parse(text)
         self._table = scopes.build(self.tree)
+        self._meanings: dict[ast.AST, frozenset[str]] = {}
+        self._means: dict[int, frozenset[str]] = {}
+        self._open: set[int] = set()
         self._lines = self.line_starts
+        #: Nodes inside an f-string whose place is not known (before Python 3.12, and then rarely).
+        self._lost: set[ast.AST] = set()
+        if sys.version_info < (3, 12) and self._table.formatted:
+            self._lost = place(self.data, self._lines, self._table.formatted)
 
     # -- where ------------------------------------------------------------------------------
 
@@ -58,7 +63,14 @@ class Module(Text):
         return self._lines[line - 1] + column
 
     def span(self, node: ast.AST) -> Span:
-        """Where ``node`` stands (decorators excluded; parentheses around it excluded)."""
+        """Where ``node`` stands (decorators excluded; parentheses around it excluded).
+
+        Raises ValueError for a part of an f-string whose place is not known.
+        """
+        if self._lost and node in self._lost:
+            raise ValueError(
+                f"line {getattr(node, 'lineno', 0)}: a place inside an f-string is unknown"
+            )
         n: Any = node
         return Span(
             self.offset(n.lineno, n.col_offset), self.offset(n.end_lineno, n.end_col_offset)
@@ -86,29 +98,7 @@ class Module(Text):
         Implicit concatenation gives several; an f-string is one, with what it interpolates.
         """
         span = self.span(node)
-        # Parentheses let the literals stand on several lines without a newline token between them.
-        text = "(" + self.source(span) + "\n)"
-        inner = self.data[span.start : span.end]
-        starts = [0, *(m.end() for m in LINE_END.finditer(inner))]
-
-        def at(position: tuple[int, int]) -> int:
-            row, column = position
-            line_start = starts[row - 1]
-            line = inner[line_start : starts[row] if row < len(starts) else None].decode()
-            return line_start + len(line[: column - (1 if row == 1 else 0)].encode())
-
-        found: list[Span] = []
-        depth, begin = 0, 0
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type in _STRING_STARTS:
-                if depth == 0:
-                    begin = at(token.start)
-                depth += 1
-            if token.type in _STRING_ENDS:
-                depth -= 1
-                if depth == 0:
-                    found.append(Span(span.start + begin, span.start + at(token.end)))
-        return found
+        return literals(self.data, span.start, span.end)
 
     def constant(self, node: ast.expr | None) -> object:
         """The value of a literal, of ``"a" + "b"``, of a negated number; None when not constant."""
@@ -208,34 +198,58 @@ class Module(Text):
         names = self.possible_names(node)
         return next(iter(names)) if len(names) == 1 else None
 
-    def possible_names(self, node: ast.AST | None, depth: int = _DEPTH) -> frozenset[str]:
-        """Every dotted name that an expression may mean (``try: import … except: import …`` gives two)."""
-        if depth == 0:
-            return frozenset()
+    def possible_names(self, node: ast.AST | None) -> frozenset[str]:
+        """Every dotted name that an expression may mean (``try: import … except: import …`` gives two).
+
+        Empty when one of the ways is not a dotted name.
+        """
         if isinstance(node, ast.Attribute):
-            return frozenset(
-                f"{base}.{node.attr}" for base in self.possible_names(node.value, depth)
-            )
-        if not isinstance(node, ast.Name):
-            return frozenset()
-        found = self.bindings(node)
-        if not found:
+            known = self._meanings.get(node)
+            if known is None:
+                known = frozenset(f"{base}.{node.attr}" for base in self.possible_names(node.value))
+                if not self._open:
+                    self._meanings[node] = known
+            return known
+        if isinstance(node, ast.Name):
+            return self._name_means(node)
+        return _NOTHING
+
+    def _name_means(self, node: ast.Name) -> frozenset[str]:
+        bindings = self.bindings(node)
+        if not bindings:
             return frozenset((f"builtins.{node.id}",))
+        key = id(bindings)  # the list lives as long as the table
+        known = self._means.get(key)
+        if known is not None:
+            return known
+        if key in self._open:
+            return _CYCLE
+        self._open.add(key)
+        try:
+            found = self._bindings_mean(bindings)
+        finally:
+            self._open.discard(key)
+        if not self._open:
+            # In the midst of another name's search a circle may have cut this one short.
+            self._means[key] = found
+        return found
+
+    def _bindings_mean(self, bindings: list[scopes.Binding]) -> frozenset[str]:
         names: set[str] = set()
-        for binding in found:
+        for binding in bindings:
             if binding.qualified is not None:
                 names.add(binding.qualified)
-            elif (
-                binding.kind == "assign"
-                and isinstance(binding.value, (ast.Name, ast.Attribute))
-                and not self._mentions(binding.value, node.id)
-            ):
-                names |= self.possible_names(binding.value, depth - 1)
             elif binding.kind == "assign" and _is_none(binding.value):
                 continue  # the usual `except ImportError: name = None`
+            elif binding.kind == "assign" and isinstance(binding.value, (ast.Name, ast.Attribute)):
+                through = self.possible_names(binding.value)
+                if not through:
+                    return _NOTHING
+                names |= through
             else:
-                return frozenset()
-        return frozenset(names)
+                return _NOTHING
+        # `x = x.module` on the way round says nothing of its own.
+        return frozenset(name for name in names if not name.startswith(_ROUND))
 
     def _mentions(self, node: ast.AST, name: str) -> bool:
         return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))
@@ -245,26 +259,42 @@ class Module(Text):
 
         A name whose value is not an expression in this file (a bare parameter, a loop variable) is returned itself.
         """
-        if node is None:
-            return []
+        return [] if node is None else list(dict.fromkeys(self._values(node, depth, frozenset())))
+
+    def _values(self, node: ast.expr, depth: int, seen: frozenset[int]) -> list[ast.expr]:
         if depth == 0:
             return [node]
         if isinstance(node, ast.IfExp):
-            return [*self.values(node.body, depth - 1), *self.values(node.orelse, depth - 1)]
-        if isinstance(node, ast.BoolOp):
-            return [v for part in node.values for v in self.values(part, depth - 1)]
-        if isinstance(node, ast.NamedExpr):
-            return self.values(node.value, depth - 1)
-        if isinstance(node, ast.Name):
-            found: list[ast.expr] = []
-            for binding in self.bindings(node):
-                if binding.kind in ("assign", "param") and binding.value is not None:
-                    if not self._mentions(binding.value, node.id):
-                        found += self.values(binding.value, depth - 1)
-                else:
-                    found.append(node)
-            return found or [node]
-        return [node]
+            parts = [node.body, node.orelse]
+        elif isinstance(node, ast.BoolOp):
+            parts = node.values
+        elif isinstance(node, ast.NamedExpr):
+            parts = [node.value]
+        elif isinstance(node, ast.Name):
+            return self._name_values(node, depth, seen)
+        else:
+            return [node]
+        return [value for part in parts for value in self._values(part, depth - 1, seen)]
+
+    def _name_values(self, node: ast.Name, depth: int, seen: frozenset[int]) -> list[ast.expr]:
+        bindings = self.bindings(node)
+        if id(bindings) in seen:
+            return []
+        seen |= {id(bindings)}
+        found: list[ast.expr] = []
+        for binding in bindings:
+            if binding.kind in ("assign", "param") and binding.value is not None:
+                if not self._mentions(binding.value, node.id):
+                    found += self._values(binding.value, depth - 1, seen)
+            else:
+                found.append(node)
+        return found or [node]
+
+
+_NOTHING: frozenset[str] = frozenset()
+_ROUND = "\0"
+#: What a name means that is being looked up already: it adds nothing, and stops nothing.
+_CYCLE = frozenset((_ROUND,))
 
 
 def _is_none(node: ast.expr | None) -> bool:
