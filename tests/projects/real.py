@@ -61,6 +61,7 @@ class Workload:
     within: float = 1e-4
     why: str = ""
     device: bool = True
+    as_on_cuda: tuple[str, ...] = ()
 
     @property
     def has_cpu_switch(self) -> bool:
@@ -235,18 +236,28 @@ class Trial:
         """All checks of this workload."""
         self.sources("original")
         self.add_data(self.home / "original")
-        reference = self.run("plain", "original", self.work.cpu)
-        if reference.ok:
+        on_cpu = self.run("plain", "original", self.work.cpu)
+        reference = self.run_as_on_cuda() if self.work.as_on_cuda else on_cpu
+        if on_cpu.ok and reference.ok:
             self.verdict.cells["loss"] = (self.losses(reference) or ["none"])[-1]
             if only != "native":
-                self.compare(
-                    "shim", self.run("shim", "original", self.work.switch("shim")), reference
-                )
+                result = self.run("shim", "original", self.work.switch("shim"))
+                self.compare("shim", result, reference)
             if only != "shim":
-                self.prove_migration(reference)
+                self.prove_migration(on_cpu, reference)
         return self.verdict
 
-    def prove_migration(self, reference: Run) -> None:
+    def run_as_on_cuda(self) -> Run:
+        """The CPU run of a copy that treats its data as the script does on CUDA only (shuffles, say)."""
+        file, old, new = self.work.as_on_cuda
+        path = self.sources("reference") / file
+        text, count = re.subn(old, new, path.read_text())
+        self.verdict.check(count == 1, f"as_on_cuda: {old!r} stands {count} times in {file}")
+        path.write_text(text)
+        self.add_data(self.home / "reference")
+        return self.run("plain", "reference", self.work.cpu)
+
+    def prove_migration(self, on_cpu: Run, reference: Run) -> None:
         """Migrates a copy, runs it, and sees that migrating is idempotent, reversible and leaves the rest alone."""
         verdict = self.verdict
         root = self.sources("migrated")
@@ -278,11 +289,11 @@ class Trial:
         )
         if self.work.has_cpu_switch:
             cpu = self.run("native", "migrated", self.work.cpu)
-            same = cpu.ok and self.losses(cpu) == self.losses(reference)
+            same = cpu.ok and self.losses(cpu) == self.losses(on_cpu)
             verdict.cells["cpu"] = "equal" if same else "differs"
             verdict.check(
                 same,
-                f"migrated copy on CPU: losses {self.losses(cpu)[-3:]}, before {self.losses(reference)[-3:]}",
+                f"migrated copy on CPU: losses {self.losses(cpu)[-3:]}, before {self.losses(on_cpu)[-3:]}",
             )
 
     def migrate(self, root: Path) -> Run:
