@@ -279,6 +279,18 @@ def test_every_rule_about_a_name_has_rows() -> None:
     assert sorted(_codes() - about_code - {row.rule for row in M.rows}) == []
 
 
+def test_rows_and_rules_agree_on_the_code_of_a_name() -> None:
+    from hpushim.engine.rule import every_rule
+
+    wrong = [
+        (row.name, row.rule, code)
+        for rule in every_rule()
+        for name, code in getattr(rule, "codes", {}).items()
+        if (row := M.row(f"torch.cuda.{name}")) is not None and row.rule != code
+    ]
+    assert wrong == []
+
+
 def _named_in_rules() -> set[str]:
     """Row names that the rules ask for: quoted names of torch or the bridge in their source."""
     asked = re.compile(r'(?:ask|known)\(\w+, "([^"]+)"')
