@@ -36,7 +36,7 @@ class ConfigValues(TextRule):
     code = "HPU801"
     name = "config-device"
     kinds = frozenset({"yaml", "json", "toml"})
-    markers = (b"cuda", b"nccl", b"16", b"gpu", b"half")
+    markers = (b"cuda", b"nccl", b"16", b"gpu", b"half", b"_GPU")
     also: ClassVar[dict[str, str]] = {"HPU802": "config-float16", "HPU803": "config-accelerator"}
 
     def check(self, document: Document) -> Iterator[Finding]:
@@ -49,6 +49,7 @@ class ConfigValues(TextRule):
     def _scalar(self, document: Document, entry: Entry) -> Iterator[Finding]:
         value, key = entry.value, entry.name
         if isinstance(value, str):
+            yield from self._named(document, entry)
             if _DEVICE.fullmatch(value):
                 yield self._device(document, entry)
             elif value.lower() == "nccl" or value.lower() == "cpu:gloo,cuda:nccl":
@@ -61,6 +62,8 @@ class ConfigValues(TextRule):
                 yield self.finding(document, entry.span, text, fix=fix, code="HPU803")
         elif value is True and key in ("fp16", "use_fp16"):
             yield self._fp16(document, entry)
+        elif value is True and entry.path[-2:] == ("fp16", "enabled"):
+            yield self._block(document, entry)
         elif value == 16 and not isinstance(value, bool) and key == "precision":
             text = (
                 "`precision: 16` is float16; bfloat16 is the half precision of Gaudi (`bf16-mixed`)"
@@ -101,6 +104,30 @@ class ConfigValues(TextRule):
             code="HPU802",
         )
 
+    def _block(self, document: Document, entry: Entry) -> Finding:
+        return self.finding(
+            document,
+            entry.span,
+            "`fp16.enabled` trains in float16 with loss scaling; on Gaudi it is `bf16.enabled`",
+            fix=_block(document, entry),
+            row=ask(document, "fp16.enabled").row,
+            code="HPU802",
+        )
+
+    def _named(self, document: Document, entry: Entry) -> Iterator[Finding]:
+        """``distributed_type: MULTI_GPU`` and other settings that the matrix knows by key and value."""
+        row = document.matrix.row(f"{entry.name}: {entry.value}", "config")
+        if row is None or row.rule != self.code or not row.target:
+            return
+        new = row.target.partition(": ")[2]
+        yield self.finding(
+            document,
+            entry.span,
+            f"`{row.name}` is `{new}` on Gaudi",
+            fix=Fix(f"use {new}", "safe", (document.rewrite(entry, new),)),
+            row=row.name,
+        )
+
     def _fp16(self, document: Document, entry: Entry) -> Finding:
         """``fp16: true`` becomes ``bf16: true`` unless the same table has a ``bf16`` of its own."""
         table = entry.path[:-1]
@@ -119,6 +146,23 @@ class ConfigValues(TextRule):
             row=ask(document, "torch.float16").row,
             code="HPU802",
         )
+
+
+def _block(document: Document, entry: Entry) -> Fix | None:
+    """DeepSpeed's ``fp16`` block is switched off, and a ``bf16`` block put in front of it."""
+    table = entry.path[:-1]
+    same = [e for e in document.entries if e.document == entry.document]
+    block = next((e for e in same if e.path == table and e.key is not None), None)
+    taken = any(e.path == (*table[:-1], "bf16") for e in same)
+    if document.kind != "json" or block is None or block.key is None or taken:
+        return None
+    line, _ = document.position(block.key.start)
+    start = document.line_span(line).start
+    lead = document.text_at(Span(start, block.key.start))
+    gap = f"{document.newline}{lead}" if not lead.strip() else " "
+    new = f'"bf16": {{"enabled": true}},{gap}'
+    edits = (document.insert(block.key.start, new), document.replace(entry.span, "false"))
+    return Fix("switch to bf16", "unsafe", edits)
 
 
 def _rename(document: Document, key: Span, old: str, new: str) -> Edit:

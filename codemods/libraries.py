@@ -6,33 +6,24 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix, Severity
+from hpushim.model import Finding, Fix
 
+from ._row_arguments import SEVERITY, RowRule
 from ._strings import retext
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
     from hpushim.matrix import Row
 
-_SEVERITY: dict[str, Severity] = {
-    "unsupported": "error",
-    "partial": "warning",
-    "changed": "warning",
-    "unknown": "warning",
-    "emulated": "warning",
-    "noop": "info",
-    "renamed": "warning",
-}
 _FLASH = "flash_attention_2"
 
 
-class Library(Rule):
+class Library(RowRule):
     """An import of a package that the matrix knows, once for each package and file."""
 
     code = "HPU709"
     name = "cuda-library"
-    markers = (b"import ", _FLASH.encode())
+    markers = (b"import ",)
     also: ClassVar[dict[str, str]] = {
         "HPU213": "fp8-library",
         "HPU320": "megatron-or-horovod",
@@ -77,7 +68,7 @@ class Library(Rule):
         if row.rule not in codes or verdict.status == "native":
             return
         self._told.add(row.name)
-        severity = _SEVERITY[verdict.status]
+        severity = SEVERITY[verdict.status]
         if severity == "error" and _guarded(module, where):
             severity = "warning"
         yield self.finding(

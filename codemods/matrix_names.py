@@ -6,29 +6,20 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Severity
+from hpushim.model import Finding
 
 from ._claims import claimed
+from ._row_arguments import SEVERITY, RowRule
 from ._torch import dotted
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
     from hpushim.matrix import Row
 
-_SEVERITY: dict[str, Severity] = {
-    "unsupported": "error",
-    "partial": "warning",
-    "changed": "warning",
-    "renamed": "warning",
-    "unknown": "info",
-    "emulated": "info",
-    "noop": "info",
-}
 _PREFIXES = ("torch.", "apex.", "deepspeed.", "transformers.", "accelerate.", "lightning.", "pytorch_lightning.")  # fmt: skip
 
 
-class MatrixName(Rule):
+class MatrixName(RowRule):
     """A use of a name whose row carries one of these codes."""
 
     code = "HPU512"
@@ -75,7 +66,7 @@ class MatrixName(Rule):
         verdict = module.matrix.judge(row, module.target)
         if verdict.status == "native":
             return
-        severity = _SEVERITY[verdict.status]
+        severity = SEVERITY[verdict.status]
         if severity == "info" and row.name in self._told:
             return  # advice is given once in a file
         self._told.add(row.name)

@@ -112,7 +112,8 @@ class DeviceIds(Rule):
             module,
             call.func,
             f"`{module.source(call.func)}` spreads one process over many devices; a process has one "
-            "Gaudi card, use DistributedDataParallel with one process for each card",
+            "Gaudi card: use DistributedDataParallel with one process for each card, and move "
+            "each batch with `.to(device)`, for nothing spreads it any more",
             row=answer.row,
             code="HPU308",
         )
