@@ -12,13 +12,13 @@ from . import _text
 from ._claims import claim
 from ._strings import retext
 from ._tables import by_device, table_of
+from ._text import Text
 from ._torch import dotted
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
     from ._flow import Flow
-    from ._text import Text
 
 AVAILABLE = "torch.cuda.is_available"
 _TESTS = frozenset(
@@ -78,13 +78,25 @@ class Finder:
 
     def _whole(self, node: ast.AST) -> Text | None:
         """The device text at ``node``, when it is not a part of a larger one."""
-        text = _text.read(node)
+        parent = self.module.parent(node)
+        text = _text.read(node) or self._prefix(node, parent)
         if text is None:
             return None
-        parent = self.module.parent(node)
         if isinstance(parent, (ast.JoinedStr, ast.Expr)) or (parent and _text.read(parent)):
             return None
         return text
+
+    def _prefix(self, node: ast.AST, parent: ast.AST | None) -> Text | None:
+        """``"cuda:"`` that a device string is searched for or cut by."""
+        if (
+            isinstance(node, ast.Constant)
+            and node.value == "cuda:"
+            and isinstance(parent, ast.Call)
+        ):
+            func = parent.func
+            if isinstance(func, ast.Attribute) and func.attr in _TESTS | _CUTS:
+                return Text(node, "")
+        return None
 
     def _text(self, text: Text) -> None:
         node = text.node

@@ -247,8 +247,7 @@ class NameRule(Rule):
         extra: tuple[Edit, ...] = (),
     ) -> Finding:
         """The finding whose fix writes ``target`` in place of the use, arguments as the row says."""
-        imports = _imports.of(module)
-        text, needed = imports.spell(use.node, target)
+        text, needed = respell(module, use.node, target)
         shown = module.source(use.node)
         edits: list[Edit] = [] if text == shown else [module.replace(use.node, text)]
         edits += [*needed, *extra]
@@ -308,6 +307,16 @@ class NameRule(Rule):
 def said(note: str) -> str:
     """A note of the matrix inside a message: without its full stop."""
     return note.rstrip(".")
+
+
+def respell(module: Module, node: ast.expr, target: str) -> tuple[str, tuple[Edit, ...]]:
+    """How ``target`` is written in the place of ``node``: through the same torch, wherever it came from."""
+    inner = node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+        if module.qualified(inner) is None and dotted(module, inner) == "torch":
+            return module.source(inner) + target.removeprefix("torch"), ()
+    return _imports.of(module).spell(node, target)
 
 
 def lookup(codes: dict[str, str], below: str) -> str:

@@ -261,5 +261,11 @@ def defines_method(module: Module, name: str) -> bool:
         isinstance(node, ast.FunctionDef)
         and node.name == name
         and isinstance(module.parent(node), ast.ClassDef)
+        and not _is_property(node)
         for node in module.nodes
     )
+
+
+def _is_property(node: ast.FunctionDef) -> bool:
+    names = [getattr(d, "attr", getattr(d, "id", "")) for d in node.decorator_list]
+    return any(name.endswith("property") or name in ("setter", "getter") for name in names)

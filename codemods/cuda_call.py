@@ -13,6 +13,7 @@ from ._claims import claim, claimed
 from ._strings import quoted
 from ._torch import (
     defines_method,
+    dotted,
     foreign,
     local_class,
     proven,
@@ -22,6 +23,7 @@ from ._verdict import ask
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
+_METHODS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
 _POSITIONAL = ("device", "non_blocking", "memory_format")
 
 
@@ -31,7 +33,7 @@ class CudaCall(Rule):
     code = "HPU102"
     name = "cuda-call"
     severity = "error"
-    markers = (b".cuda(", b".cuda\t(", b".cuda (", b".cuda\\")
+    markers = (b".cuda",)
     also: ClassVar[dict[str, str]] = {
         "HPU103": "cuda-call-unproven",
         "HPU011": "cuda-method-of-the-project",
@@ -44,7 +46,7 @@ class CudaCall(Rule):
         func = node.func
         if not isinstance(func, ast.Attribute) or func.attr != "cuda" or foreign(module, func):
             return
-        if self._of_module(module, func.value):
+        if self._of_module(module, func.value) or (dotted(module, func) or "") in _METHODS:
             return
         self._calls.append(node)
         for argument in node.args[:1]:
@@ -53,6 +55,16 @@ class CudaCall(Rule):
             if keyword.arg == "device":
                 claim(module, keyword)
         yield from ()
+
+    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+        """``map(torch.Tensor.cuda, xs)``: the method itself, not called here."""
+        if node.attr == "cuda" and (dotted(module, node) or "") in _METHODS:
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` moves to CUDA, which is not there on Gaudi; move with `.to`",
+                row=ask(module, "torch.Tensor.cuda").row,
+            )
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         for call in self._calls:

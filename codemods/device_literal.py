@@ -51,6 +51,29 @@ class DeviceLiteral(Rule):
         for site in devices.of_kind("unproven", "cut"):
             yield self._unproven(module, site)
         yield from self._several(module, devices)
+        if any(site.text.index not in ("", "0") for site in devices.sites):
+            yield from self._index_reads(module, devices)
+
+    def _index_reads(self, module: Module, devices: _devices.Devices) -> Iterator[Finding]:
+        """``device.split(":")[1]``, in a file whose device strings lose their index."""
+        for node in module.nodes:
+            if not isinstance(node, ast.Subscript) or module.constant(node.slice) not in (1, -1):
+                continue
+            call = node.value
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr in ("split", "rsplit", "partition")
+                and [module.constant(a) for a in call.args] == [":"]
+                and devices.flow.device_like(call.func.value)
+            ):
+                yield self.finding(
+                    module,
+                    node,
+                    f"`{module.source(node)}` reads an index that `hpu` does not have",
+                    code="HPU015",
+                    safety="manual",
+                )
 
     def _unproven(self, module: Module, site: Site) -> Finding:
         shown = module.source(site.node)

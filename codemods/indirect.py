@@ -29,10 +29,23 @@ class Indirect(Rule):
     name = "cuda-module-as-value"
     severity = "warning"
     also: ClassVar[dict[str, str]] = {
+        "HPU008": "star-import-of-cuda",
         "HPU017": "cuda-by-module-name",
         "HPU018": "cuda-in-mock-target",
         "HPU019": "cuda-in-code-text",
     }
+
+    def on_ImportFrom(self, module: Module, node: ast.ImportFrom) -> Iterator[Finding]:
+        source = node.module or ""
+        if node.names[0].name == "*" and (
+            source == "torch.cuda" or source.startswith("torch.cuda.")
+        ):
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` hides which names come from CUDA; import them by name",
+                code="HPU008",
+            )
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         if claimed(module, node):

@@ -104,6 +104,8 @@ class TypedTensor(Rule):
             yield self._finding(
                 module, use.node, kind, self._typed_move(module, parent, kind, "hpu")
             )
+        elif (chosen := self._chosen(module, use, parent)) is not None:
+            yield self._finding(module, use.node, kind, chosen)
         elif isinstance(parent, ast.Call) and dotted(module, parent.func) == "builtins.isinstance":
             subject = module.source(parent.args[0])
             dtype, needed = _imports.of(module).through(use.node, f"torch.{DTYPES[kind]}")
@@ -120,6 +122,24 @@ class TypedTensor(Rule):
             text, needed = _imports.of(module).spell(use.node, f"torch.hpu.{kind}")
             edits = [module.replace(use.node, text), *needed]
             yield self._finding(module, use.node, kind, edits, "unsafe")
+
+    def _chosen(self, module: Module, use: Name, parent: ast.AST | None) -> list[Edit] | None:
+        """``x.type(torch.cuda.FloatTensor if cuda else torch.FloatTensor)``."""
+        call = module.parent(parent) if isinstance(parent, ast.IfExp) else None
+        if not isinstance(parent, ast.IfExp) or not isinstance(call, ast.Call):
+            return None
+        side = parent.orelse if parent.body is use.node else parent.body
+        if not _is_type_call(call, parent) or not _is_host_type(module, side, use.below):
+            return None
+        dtype, needed = _imports.of(module).through(call, f"torch.{DTYPES[use.below]}")
+        end = module.span(call.func).end
+        return [
+            module.replace(Span(end - len("type"), end), "to"),
+            module.replace(use.node, quoted(module, "hpu")),
+            module.replace(side, quoted(module, "cpu")),
+            module.insert(module.span(parent).end, f", {dtype}"),
+            *needed,
+        ]
 
     def _typed_move(self, module: Module, call: ast.Call, kind: str, device: str) -> list[Edit]:
         """``x.type(T)`` to ``x.to(device, dtype)``."""

@@ -16,6 +16,7 @@ only for changed files. ``Finding.applied`` says that its fix is in ``after``.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -119,18 +120,19 @@ class _Run:
         self.found: Found = discover(paths, self.root, wanted_kinds(), exclude)
         #: The bytes of the files that a rule may want, why a file has none, None for the others.
         self._data: list[bytes | str | None] = []
-        methods: set[bytes] = set()
+        methods: Counter[bytes] = Counter()
         for file in self.found.files:
             data = _read(file.path)
             if isinstance(data, bytes) and file.kind == "python":
                 methods.update(_METHOD.findall(data))
+                methods.subtract(_PROPERTY.findall(data))
             wanted = isinstance(data, str) or interesting(data, file.kind, file.shown)
             self._data.append(data if wanted else None)
         self.context = Context(
             target=target,
             matrix=matrix,
             project=Project(
-                frozenset(name.decode("utf-8", "replace") for name in methods),
+                frozenset(name.decode("utf-8", "replace") for name in +methods),
                 modules(self.root, self.found.files),
             ),
             select=tuple(select),
@@ -291,6 +293,10 @@ def _refuse_dirty(root: Path, paths: list[Path]) -> None:
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
 _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+#: Those that are read, not called.
+_PROPERTY = re.compile(
+    rb"^[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)", re.MULTILINE
+)
 
 
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:
