@@ -105,7 +105,7 @@ def build(tree: ast.Module) -> Table:
     root = Scope(tree, None)
     table = Table(root, scopes={tree: root})
     binder = _Binder(table)
-    enter, opens = binder.binders, _OPENS
+    enter, opens, fields = binder.binders, _OPENS, _FIELDS
     parents, names, order = table.parents, table.names, table.order
     stack: list[tuple[ast.AST, Scope]] = [(tree, root)]
     pop, push, see = stack.pop, stack.append, order.append
@@ -124,7 +124,7 @@ def build(tree: ast.Module) -> Table:
         if kind in opens:
             inside = opens[kind]
             inner = table.scopes[node]
-        for name in _FIELDS.get(kind) or _fields(kind):
+        for name in fields[kind]:
             value = getattr(node, name, None)
             if value is None:
                 continue
@@ -164,8 +164,16 @@ _NO_NODES = frozenset(
 _NAMED = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.alias,
 )  # fmt: skip
-#: What holds nodes in a node of a class, the last first, because a stack turns it round.
-_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+class _Fields(dict[type, tuple[str, ...]]):
+    """What holds nodes in a node of a class, the last first, because a stack turns it round."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        return self.setdefault(kind, _fields(kind))
+
+
+_FIELDS = _Fields()
 
 
 def _fields(kind: type) -> tuple[str, ...]:
@@ -181,7 +189,7 @@ def _fields(kind: type) -> tuple[str, ...]:
     if "decorator_list" in names:
         names.remove("decorator_list")
         names.insert(0, "decorator_list")
-    return _FIELDS.setdefault(kind, tuple(reversed(names)))
+    return tuple(reversed(names))
 
 
 _TYPE_PARAMETERS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple"})
