@@ -33,6 +33,8 @@ _PREFIXES = (
 _SAME = re.compile(r"^torch\.cuda\.(memory|random|streams|graphs|_utils)\.(?=[A-Za-z_])")
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
 _TAKEN: set[str] = set()
+#: The codes of the rules on names: a row that names one of them belongs to that rule.
+_CODES: set[str] = set()
 #: The typed tensors of the old interface, with the dtype that each stands for.
 DTYPES = {
     "FloatTensor": "float32",
@@ -154,13 +156,15 @@ class NameRule(Rule):
 
     def __init_subclass__(cls) -> None:
         _TAKEN.update(cls.codes)
+        if cls.codes:
+            _CODES.update((cls.code, *cls.also))
 
     def __init__(self) -> None:
         self._taken: list[tuple[Name, str]] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
         for use in uses(module):
-            code = self.takes(use)
+            code = self.takes(module, use)
             if code:
                 self._taken.append((use, code))
                 self.prepare(module, use)
@@ -173,8 +177,11 @@ class NameRule(Rule):
 
     # -- for subclasses ---------------------------------------------------------------------
 
-    def takes(self, use: Name) -> str:
+    def takes(self, module: Module, use: Name) -> str:
         """The code under which the rule reports this use; "" when it is not the rule's."""
+        told = _told(module, use.name) if use.below else ""
+        if told in _CODES:
+            return told if told in (self.code, *self.also) else ""
         return lookup(self.codes, use.below)
 
     def special(self, module: Module, use: Name, code: str) -> Iterator[Finding] | None:
@@ -331,9 +338,18 @@ def lookup(codes: dict[str, str], below: str) -> str:
     return ""
 
 
-def taken(below: str) -> bool:
+def taken(module: Module, use: Name) -> bool:
     """Does a rule take the name for itself?"""
-    return bool(lookup(dict.fromkeys(_TAKEN, "x"), below))
+    if _told(module, use.name) in _CODES:
+        return True
+    return bool(lookup(dict.fromkeys(_TAKEN, "x"), use.below))
+
+
+def _told(module: Module, name: str) -> str:
+    """The rule that the matrix gives a name to; "" without one."""
+    part, _ = known(module, name)
+    row = module.matrix.row(part)
+    return row.rule if row is not None else ""
 
 
 def without(module: Module, call: ast.Call, gone: list[ast.expr | ast.keyword]) -> list[Edit]:

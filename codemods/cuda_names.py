@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
 #: Handled by rules of their own, with more than a name in hand.
-_ELSEWHERE = ("amp", "is_available", "nccl", "comm")
+_ELSEWHERE = ("amp", "is_available", "nccl")
 
 
 class CudaName(NameRule):
@@ -24,11 +24,11 @@ class CudaName(NameRule):
     severity = "error"
     also: ClassVar[dict[str, str]] = {}
 
-    def takes(self, use: Name) -> str:
+    def takes(self, module: Module, use: Name) -> str:
         below = use.below
         if use.name.startswith("torch._C._cuda"):
             return self.code
-        if not below or below.split(".")[0] in _ELSEWHERE or taken(below):
+        if not below or below.split(".")[0] in _ELSEWHERE or taken(module, use):
             return ""
         return self.code
 

@@ -54,10 +54,10 @@ class DeviceInfo(NameRule):
         "HPU122": "cuda-version",
     }
 
-    def takes(self, use: Name) -> str:
+    def takes(self, module: Module, use: Name) -> str:
         if use.name.startswith(("torch.version.cuda", "torch.backends.cuda.is_built")):
             return "HPU122"
-        return super().takes(use)
+        return super().takes(module, use)
 
     def prepare(self, module: Module, use: Name) -> None:
         if self._property(module, use) is None and self._ordinary(use):
