@@ -169,6 +169,8 @@ def _dress_torch() -> None:
     module = _hpu_module()
     if getattr(torch, "hpu", None) is not module:
         torch._register_device_module("hpu", module)
+    # torch's checkpointing keeps the device's random state only if its module says that it is in use.
+    vars(module).setdefault("_initialized", True)
     hccl.register()
     ledger.start()
 

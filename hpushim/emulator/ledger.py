@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import sys
@@ -155,7 +156,8 @@ def _claim(path: Path) -> None:
         return
     os.environ[_OWNER] = str(os.getpid())
     for stale in [path, *path.parent.glob(f"{path.name}.rank*")]:
-        stale.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what cannot be removed cannot be written either: said at exit
+            stale.unlink()
 
 
 def _write_at_exit(wanted: str) -> None:

@@ -88,6 +88,7 @@ void arguments_to_host(const OperatorFacts& facts, Stack* stack, Aliases& aliase
 
 at::Tensor to_device(const OperatorFacts& facts, Aliases& aliases, at::Tensor result) {
   if (!result.defined() || result.device().type() != c10::DeviceType::CPU) return result;
+  if (!result.has_storage()) return lift(std::move(result));  // refused there, with the reason
   auto* storage = result.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   for (auto& p : aliases.pairs) {
     if (p.aliased.is_same(result)) return p.original;
@@ -159,15 +160,17 @@ const DispatchKeySet kNotBelow = c10::autograd_dispatch_keyset | c10::autocast_d
 void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* stack) {
   keep_backward_on_this_thread();
   observe(facts, *stack);
-  c10::impl::ExcludeDispatchKeyGuard below(kNotBelow);
-  Inside guard;
-  Aliases aliases;
-  arguments_to_host(facts, stack, aliases);
   {
-    LendEngine lend(facts.draws_unseen);
-    op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
+    c10::impl::ExcludeDispatchKeyGuard below(kNotBelow);
+    Inside guard;
+    Aliases aliases;
+    arguments_to_host(facts, stack, aliases);
+    {
+      LendEngine lend(facts.draws_unseen);
+      op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
+    }
+    results_to_device(facts, stack, aliases);
   }
-  results_to_device(facts, stack, aliases);
   observe_results(facts, *stack);
 }
 

@@ -1,0 +1,60 @@
+"""The emulated HPU in the test process, and clean children."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hpu() -> Iterator[object]:
+    """torch.hpu, emulated; skips where the device cannot be built."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from hpushim.emulator import enable
+    from hpushim.errors import EmulatorError
+
+    before = dict(os.environ)
+    try:
+        enable(os.environ.get("HPUSHIM_GAUDI", "gaudi2"))
+    except EmulatorError as error:
+        pytest.skip(f"no emulated HPU: {error}")
+    finally:
+        # Other tests start processes that must not inherit the emulation.
+        os.environ.clear()
+        os.environ.update(before)
+    yield torch.hpu
+
+
+def plain_environment(**changes: str) -> dict[str, str]:
+    """This environment without hpushim's variables and torchrun's, one thread; ``changes`` on top."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ("HPUSHIM_CACHE_DIR",) or not name.startswith(("HPUSHIM", "PT_HPU", "RANK"))
+    }
+    return {**kept, "HPUSHIM": "off", "HPUSHIM_LOG": "quiet", "OMP_NUM_THREADS": "1", **changes}
+
+
+@pytest.fixture
+def run() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run Python code in a new process; keyword arguments are its environment."""
+
+    def run_code(code: str, *, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+        result = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=plain_environment(**env),
+            check=False,
+        )
+        if check:
+            assert result.returncode == 0, result.stderr[-3000:]
+        return result
+
+    return run_code
