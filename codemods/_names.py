@@ -13,7 +13,7 @@ from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from . import _imports
 from ._claims import claim, claimed
-from ._statements import delete
+from ._statements import delete_guarded
 from ._text import read
 from ._torch import dotted
 
@@ -304,7 +304,7 @@ class NameRule(Rule):
             yield self.finding(module, use.node, message, row=use.name, code=code, safety="manual")
             return
         imports = _imports.of(module)
-        edits = (*delete(module, [statement]), *imports.edits(use.node))
+        edits = (*delete_guarded(module, statement), *imports.edits(use.node))
         fix = Fix("remove it", "safe", edits, imports.group(use.node))
         yield self.finding(
             module, use.node, message, fix=fix, row=use.name, code=code, severity="info"

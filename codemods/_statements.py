@@ -11,6 +11,8 @@ from hpushim.model import Edit, Span
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
+#: Calls that only look.
+_QUESTIONS = ("is_available", "device_count", "is_initialized", "isinstance", "hasattr", "str", "len", "startswith")  # fmt: skip
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
 
@@ -55,6 +57,38 @@ def delete(module: Module, statements: Iterable[ast.stmt]) -> list[Edit]:
         else:
             edits.append(module.replace(_reach(module, statement, block, gone), ""))
     return edits
+
+
+def delete_guarded(module: Module, statement: ast.stmt) -> list[Edit]:
+    """The edits that take ``statement`` out, with the ``if`` that is there for nothing else."""
+    outer = statement
+    while (guard := _guard_of(module, outer)) is not None:
+        outer = guard
+    if outer is statement:
+        return delete(module, [statement])
+    if module.source(outer).startswith("elif") and alone(module, outer):
+        end = outer.end_lineno or outer.lineno
+        lines = Span(module.line_span(outer.lineno).start, module.line_span(end).end)
+        return [module.replace(lines, "")]
+    return delete(module, [outer])
+
+
+def _guard_of(module: Module, statement: ast.stmt) -> ast.If | None:
+    """The ``if`` without ``else`` whose body is left empty, when its test computes nothing."""
+    parent = module.parent(statement)
+    if not isinstance(parent, ast.If) or parent.orelse:
+        return None
+    before = module.notes.get("deleted statements", [])
+    if not all(s is statement or any(s is other for other in before) for s in parent.body):
+        return None
+    for part in ast.walk(parent.test):
+        if isinstance(part, ast.Call):
+            called = getattr(part.func, "attr", getattr(part.func, "id", ""))
+            if called not in _QUESTIONS:
+                return None
+        elif isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return None
+    return parent
 
 
 def _needs_body(module: Module, statement: ast.stmt) -> bool:

@@ -12,7 +12,7 @@ from hpushim.model import Finding, Fix
 from . import _imports
 from ._claims import claimed
 from ._names import Name, known, uses
-from ._statements import delete
+from ._statements import delete_guarded
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -55,7 +55,7 @@ class CudnnFlag(Rule):
             fix = Fix(
                 "remove it",
                 "safe",
-                (*delete(module, [statement]), *imports.edits(*nodes)),
+                (*delete_guarded(module, statement), *imports.edits(*nodes)),
                 imports.group(*nodes),
             )
             shown = module.source(statement)

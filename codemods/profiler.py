@@ -12,7 +12,7 @@ from hpushim.model import Finding, Fix, Span
 from . import _imports
 from ._claims import claimed
 from ._names import Name, NameRule
-from ._statements import delete
+from ._statements import delete_guarded
 from ._strings import retext
 from ._torch import dotted
 from ._verdict import ask
@@ -121,7 +121,7 @@ class NvtxRange(NameRule):
         row = ask(module, use.name).row
         statement = _statement(module, use)
         if statement is not None:
-            edits = (*delete(module, [statement]), *imports.edits(use.node))
+            edits = (*delete_guarded(module, statement), *imports.edits(use.node))
             fix = Fix("remove it", "safe", edits, imports.group(use.node))
             yield self.finding(module, use.node, message, fix=fix, row=row)
         elif use.below == "nvtx.range":

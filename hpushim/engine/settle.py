@@ -134,9 +134,11 @@ class _Ledger:
         self._known: dict[tuple[str, int], int] = {}
         self._rejected: dict[tuple[str, int], tuple[apply.Unit, str, str]] = {}
         self._text: Examined | None = None
+        self._last: set[tuple[str, int]] = set()  # what the last pass still found
 
     def enter(self, found: Examined, done: _Pass, *, first: bool) -> None:
         self._rejected = {}
+        self._last = {(f.code, self._back(f.span.start)) for f in found.findings}
         if first:
             self._text = found
         self.codes.append({found.findings[index].code for index in done.applied})
@@ -166,6 +168,11 @@ class _Ledger:
         """Adds what has to be said about rewrites that did not come about."""
         assert self._text is not None
         text = self._text.text
+        for place, finding in enumerate(self.findings):
+            # Waiting for a wider rewrite that took its code away: nothing is left to do.
+            gone = (finding.code, finding.span.start) not in self._last
+            if gone and self._places and finding.safety == "safe" and finding.fix is not None:
+                self.findings[place] = msgspec.structs.replace(finding, applied=True)
         for (code, start), (_, rule, why) in self._rejected.items():
             self.findings.append(
                 diagnostic(
