@@ -1,0 +1,237 @@
+"""Import statements after migration: moved, split, dropped, added once, and left alone where others depend on them."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from hpushim.engine.run import Context
+from hpushim.engine.settle import settle
+from hpushim.matrix import load
+from hpushim.model import Mode, Target
+
+
+def migrated(text: str, path: str = "train.py", mode: Mode = "eager") -> str:
+    """What migrate makes of one file; the result parses and a second run leaves it."""
+    context = Context(Target(mode=mode), load(), unsafe=False)
+    after = settle(text, "python", path, context).text
+    ast.parse(after)
+    assert settle(after, "python", path, context).text == after
+    return after
+
+
+def lines(text: str) -> str:
+    return textwrap.dedent(text).lstrip("\n")
+
+
+USE = """
+
+def forward(model, x, optimizer):
+    scaler = GradScaler()
+    with autocast():
+        scaler.scale(model(x)).backward()
+    scaler.step(optimizer)
+"""
+USED = """
+
+def forward(model, x, optimizer):
+    with autocast(device_type="hpu", dtype=torch.bfloat16):
+        model(x).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "import torch\nfrom torch.cuda.amp import GradScaler, autocast\n",
+            "import torch\nfrom torch.amp import autocast\n",
+            id="one goes, one moves",
+        ),
+        pytest.param(
+            "import torch\nfrom torch.cuda.amp import (\n    autocast,\n    GradScaler,\n)\n",
+            "import torch\nfrom torch.amp import autocast\n",
+            id="in parentheses",
+        ),
+        pytest.param(
+            "import torch\nfrom torch.cuda.amp import autocast; from torch.cuda.amp import GradScaler\n",
+            "import torch\nfrom torch.amp import autocast\n",
+            id="two on a line",
+        ),
+        pytest.param(
+            "import torch\ntry:\n    from torch.cuda.amp import GradScaler, autocast\n"
+            "except ImportError:\n    pass\n",
+            "import torch\ntry:\n    from torch.amp import autocast\nexcept ImportError:\n    pass\n",
+            id="under try",
+        ),
+        pytest.param(
+            "import torch\ntry:\n    from torch.cuda.amp import GradScaler\nexcept ImportError:\n"
+            "    raise\nfrom torch.cuda.amp import autocast\n",
+            "import torch\ntry:\n    pass\nexcept ImportError:\n    raise\nfrom torch.amp import autocast\n",
+            id="the only statement of a block",
+        ),
+    ],
+)
+def test_names_go_and_move(before: str, after: str) -> None:
+    assert migrated(before + USE) == after + USED
+
+
+def test_a_comment_between_the_names_stays_with_the_rest() -> None:
+    before = lines(
+        """
+        import torch
+        from torch.cuda.amp import (
+            GradScaler,  # keep me: the type is used below
+            autocast,
+        )
+
+
+        def forward(model, x, kind=GradScaler):
+            with autocast():
+                return model(x), kind
+        """
+    )
+    after = lines(
+        """
+        import torch
+        from torch.amp import autocast
+        from torch.cuda.amp import (
+            GradScaler,  # keep me: the type is used below
+        )
+
+
+        def forward(model, x, kind=GradScaler):
+            with autocast(device_type="hpu", dtype=torch.bfloat16):
+                return model(x), kind
+        """
+    )
+    assert migrated(before) == after
+
+
+def test_an_import_inside_a_function_moves_there() -> None:
+    before = lines(
+        """
+        def forward(model, x):
+            import torch
+            from torch.cuda.amp import autocast as cast
+
+            with cast(enabled=True):
+                return model(x)
+        """
+    )
+    after = lines(
+        """
+        def forward(model, x):
+            import torch
+            from torch.amp import autocast as cast
+
+            with cast(device_type="hpu", dtype=torch.bfloat16, enabled=True):
+                return model(x)
+        """
+    )
+    assert migrated(before) == after
+
+
+def test_torch_is_imported_where_only_its_parts_were() -> None:
+    before = lines(
+        """
+        from torch.cuda.amp import autocast
+
+
+        def forward(model, x):
+            with autocast():
+                return model(x)
+        """
+    )
+    after = lines(
+        """
+        from torch.amp import autocast
+        import torch
+
+
+        def forward(model, x):
+            with autocast(device_type="hpu", dtype=torch.bfloat16):
+                return model(x)
+        """
+    )
+    assert migrated(before) == after
+
+
+@pytest.mark.parametrize("how", ["package", "all"])
+def test_names_that_others_may_import_stay(how: str) -> None:
+    exported = '__all__ = ["autocast"]\n' if how == "all" else ""
+    before = (
+        f"import torch\nfrom torch.cuda.amp import autocast\n{exported}\n"
+        "def forward(model, x):\n    with autocast():\n        return model(x)\n"
+    )
+    path = "pkg/__init__.py" if how == "package" else "amp.py"
+    after = migrated(before, path)
+    assert "from torch.cuda.amp import autocast\n" in after
+    assert 'with torch.autocast(device_type="hpu", dtype=torch.bfloat16):' in after
+
+
+TRAIN = """
+
+def train(loss, optimizer, device):
+    loss.to(device).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "expected", "name"),
+    [
+        pytest.param(
+            "import os\nimport torch\nimport numpy as np\n",
+            "import os\nimport torch\nimport habana_frameworks.torch.core as htcore\nimport numpy as np\n",
+            "htcore",
+            id="behind torch",
+        ),
+        pytest.param(
+            '"""Trains."""\n\nfrom __future__ import annotations\n',
+            '"""Trains."""\n\nfrom __future__ import annotations\n'
+            "import habana_frameworks.torch.core as htcore\n",
+            "htcore",
+            id="behind __future__",
+        ),
+        pytest.param(
+            '"""Trains."""\n',
+            '"""Trains."""\nimport habana_frameworks.torch.core as htcore\n',
+            "htcore",
+            id="behind the docstring",
+        ),
+        pytest.param(
+            "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n",
+            "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n",
+            "htcore",
+            id="behind leading comments",
+        ),
+        pytest.param(
+            "import torch\nhtcore = 3\n",
+            "import torch\nimport habana_frameworks.torch.core as htcore_\nhtcore = 3\n",
+            "htcore_",
+            id="the usual name is taken",
+        ),
+        pytest.param(
+            "import torch\nfrom habana_frameworks.torch import core\n",
+            "import torch\nfrom habana_frameworks.torch import core\n",
+            "core",
+            id="imported already",
+        ),
+        pytest.param(
+            "import torch\nimport habana_frameworks.torch.core\n",
+            "import torch\nimport habana_frameworks.torch.core\n",
+            "habana_frameworks.torch.core",
+            id="imported without a name",
+        ),
+    ],
+)
+def test_the_bridge_is_imported_once(head: str, expected: str, name: str) -> None:
+    after = migrated(head + TRAIN, mode="lazy")
+    assert after.startswith(expected)
+    assert after.count(f"{name}.mark_step()") == 2
+    imports = [n for n in ast.parse(after).body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    assert sum("habana_frameworks" in ast.unparse(n) for n in imports) == 1
