@@ -1,0 +1,165 @@
+"""Edits into text: groups, conflicts, proofs, and the way back, also on random edit sets."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpushim.engine import apply
+from hpushim.model import Edit, Finding, Fix, Span
+
+
+def edit(data: bytes, start: int, end: int, new: str) -> Edit:
+    return Edit(Span(start, end), data[start:end].decode(), new)
+
+
+def finding(code: str, edits: tuple[Edit, ...], group: str = "") -> Finding:
+    fix = Fix("t", "safe", edits, group)
+    return Finding(code, "n", "warning", "safe", "m", Span(0, 0), 1, 1, 1, 1, None, fix)
+
+
+def planned(data: bytes, findings: list[Finding], allowed: list[bool] | None = None) -> apply.Plan:
+    return apply.plan(data, apply.units(findings, allowed or [True] * len(findings)))
+
+
+def test_identical_edits_are_made_once() -> None:
+    data = b"a b c"
+    shared = edit(data, 0, 0, "import x\n")
+    plan = planned(
+        data,
+        [
+            finding("HPU901", (shared, edit(data, 0, 1, "A"))),
+            finding("HPU902", (shared, edit(data, 2, 3, "B"))),
+        ],
+    )
+    assert apply.splice(data, plan.edits) == b"import x\nA B c"
+    assert len(plan.taken) == 2
+
+
+def test_a_group_with_one_member_that_is_not_allowed_falls() -> None:
+    data = b"a b"
+    both = [
+        finding("HPU901", (edit(data, 0, 1, "A"),), "g"),
+        finding("HPU902", (edit(data, 2, 3, "B"),), "g"),
+    ]
+    assert planned(data, both).edits
+    assert not planned(data, both, [True, False]).edits
+
+
+def test_of_overlapping_fixes_the_wider_goes_first_and_the_other_waits() -> None:
+    data = b"abcdef"
+    inner = finding("HPU901", (edit(data, 2, 3, "X"),))
+    outer = finding("HPU902", (edit(data, 0, 6, "Y"),))
+    for order in ([inner, outer], [outer, inner]):
+        plan = planned(data, order)
+        assert apply.splice(data, plan.edits) == b"Y"
+        assert [unit.codes for unit in plan.waiting] == [("HPU901",)]
+
+
+def test_a_unit_waits_whole() -> None:
+    data = b"abcdef"
+    first = finding("HPU901", (edit(data, 0, 2, "X"),))
+    second = finding("HPU902", (edit(data, 1, 3, "Y"), edit(data, 5, 6, "Z")))
+    plan = planned(data, [first, second])
+    assert apply.splice(data, plan.edits) == b"Xcdef"
+
+
+def test_insertions_at_one_place_keep_the_order_of_their_findings() -> None:
+    data = b"x"
+    plan = planned(
+        data,
+        [finding("HPU901", (edit(data, 0, 0, "1"),)), finding("HPU902", (edit(data, 0, 0, "2"),))],
+    )
+    assert apply.splice(data, plan.edits) == b"12x"
+
+
+def test_an_edit_of_other_text_is_refused() -> None:
+    data = b"abc"
+    wrong = finding("HPU901", (Edit(Span(0, 1), "z", "A"),))
+    plan = planned(data, [wrong])
+    assert not plan.edits
+    assert "expected 'z' and found 'a'" in plan.broken[0][1]
+
+
+def test_an_edit_outside_of_the_text_is_refused() -> None:
+    plan = planned(b"abc", [finding("HPU901", (Edit(Span(2, 9), "c", "A"),))])
+    assert "outside the text" in plan.broken[0][1]
+
+
+def test_edits_of_one_fix_that_overlap_are_refused() -> None:
+    data = b"abc"
+    plan = planned(data, [finding("HPU901", (edit(data, 0, 2, "A"), edit(data, 1, 3, "B")))])
+    assert plan.broken[0][1] == "its own edits overlap"
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new"),
+    [
+        ("a = 1\nb = 2\n", "1", "(1"),  # does not parse
+        ("a = 1\nb = 'x'\n", "1", "1 + '''"),  # no string any more
+        ("x = 1\ny = '''\nz = 3\n'''\n", "1", "''' '''\nq = '''"),
+    ],
+)
+def test_what_reaches_beyond_its_place_is_not_proved(before: str, old: str, new: str) -> None:
+    data = before.encode()
+    at = before.index(old)
+    edits = (Edit(Span(at, at + len(old)), old, new),)
+    assert apply.unproven(data, apply.splice(data, edits), edits, ast.parse(before)) is not None
+
+
+def test_new_statements_inside_an_edit_are_fine() -> None:
+    data = b"if a:\n    b()\n    c()\nd()\n"
+    edits = (Edit(Span(14, 14), "", "    new()\n"), Edit(Span(0, 5), "if a:", "with a:"))
+    edits = tuple(sorted(edits, key=lambda e: e.span))
+    after = apply.splice(data, edits)
+    assert apply.unproven(data, after, edits, ast.parse(data)) is None
+
+
+# -- random edit sets -------------------------------------------------------------------------
+
+TEXT = "".join(chr(97 + i % 26) for i in range(60))
+spans = st.tuples(st.integers(0, 60), st.integers(0, 6)).map(lambda p: (p[0], min(p[0] + p[1], 60)))
+single = st.tuples(spans, st.sampled_from(["", "X", "YY", "é", "\n"]))
+fixes = st.lists(single, min_size=1, max_size=3)
+sets = st.lists(st.tuples(fixes, st.sampled_from(["", "", "g", "h"])), max_size=12)
+
+
+@given(sets)
+def test_random_fixes_are_all_or_none_and_nothing_else_moves(case: list[object]) -> None:
+    data = TEXT.encode()
+    findings = [
+        finding(f"HPU{900 + n}", tuple(edit(data, s, e, new) for (s, e), new in fix), group)
+        for n, (fix, group) in enumerate(case)  # type: ignore[misc]
+    ]
+    plan = planned(data, findings)
+    after = apply.splice(data, plan.edits)
+
+    # Every unit is whole: all its edits are made, or none that is not shared with a taken one.
+    taken = {e for unit in plan.taken for e in unit.edits}
+    assert set(plan.edits) == taken and len(plan.edits) == len(taken)
+    for unit in plan.waiting:
+        assert not set(unit.edits) <= taken
+
+    # Ordered and apart.
+    for a, b in zip(plan.edits, plan.edits[1:], strict=False):
+        assert a.span.end <= b.span.start
+
+    # What lies between the edits is there in the same order, and leads back.
+    kept = re.escape(data[: plan.edits[0].span.start]) if plan.edits else re.escape(data)
+    for a, b in zip(plan.edits, [*plan.edits[1:], None], strict=False):
+        until = b.span.start if b else len(data)
+        kept += re.escape(a.new.encode()) + re.escape(data[a.span.end : until])
+    assert re.fullmatch(kept, after, re.DOTALL)
+
+    places = apply.Places(plan.edits)
+    for offset in range(len(data)):
+        if not any(e.span.start <= offset <= e.span.end for e in plan.edits):
+            now = places.after(offset)
+            assert after[now : now + 1] == data[offset : offset + 1]
+            assert places.before(now) == offset
+    # Two runs agree.
+    assert planned(data, findings).edits == plan.edits
