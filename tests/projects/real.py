@@ -62,11 +62,14 @@ class Workload:
     why: str = ""
     device: bool = True
     as_on_cuda: tuple[str, ...] = ()
+    switchable: bool = True
+    marks: int | None = None
+    refused: str = ""
 
     @property
     def has_cpu_switch(self) -> bool:
         """Whether an option decides between CPU and CUDA; without one only the machine decides."""
-        return bool(self.cpu or self.hpu) or not self.device
+        return self.switchable and bool(self.cpu or self.hpu)
 
     def switch(self, way: Way) -> str:
         """The device option for this way."""
@@ -193,7 +196,8 @@ class Trial:
         )
         tag = f"{name}-{way}{'-cpu' if switch and switch == self.work.cpu else ''}"
         (self.home / f"{tag}.log").write_text(f"$ {result.command}\n{result.output}")
-        self.verdict.check(result.ok, f"{tag}: exit code {result.rc}: {result.tail(3)}")
+        if not (self.work.refused and way != "plain" and switch != self.work.cpu):
+            self.verdict.check(result.ok, f"{tag}: exit code {result.rc}: {result.tail(3)}")
         return result
 
     def losses(self, result: Run) -> list[str]:
@@ -203,6 +207,13 @@ class Trial:
     def compare(self, label: str, result: Run, reference: Run) -> None:
         """The last loss against the CPU's, the device share, the calls without an answer."""
         verdict = self.verdict
+        if self.work.refused:
+            said = not result.ok and re.search(self.work.refused, result.tail(3))
+            verdict.cells[label] = "refused" if said else "not refused"
+            verdict.check(
+                bool(said), f"{label}: no message {self.work.refused!r}: {result.tail(3)}"
+            )
+            return
         if not result.ok:
             verdict.cells[label] = "failed"
             return
@@ -263,6 +274,9 @@ class Trial:
         root = self.sources("migrated")
         before = running.snapshot(root)
         first = self.migrate(root)
+        if self.work.refused:
+            warned = re.search(self.work.refused, first.output) and "needs-you" in first.output
+            verdict.check(bool(warned), "migrate does not warn of what stops the run on HPU")
         after = running.snapshot(root)
         changed = [name for name in after if before.get(name, (b"",))[0] != after[name][0]]
         touched = [name for name in after if name in before and before[name] != after[name]]
