@@ -24,6 +24,11 @@ def claimed(module: Module, node: ast.AST) -> bool:
     return bool(claims) and (node in claims or any(a in claims for a in module.ancestors(node)))
 
 
+def kept_whole(module: Module) -> bool:
+    """Whether the whole file is left as it is: it tells CUDA and Gaudi apart by itself."""
+    return module.tree in _claims(module)
+
+
 def _claims(module: Module) -> set[ast.AST]:
     found: set[ast.AST] = module.notes.setdefault("claims", set())
     return found

@@ -12,7 +12,7 @@ from hpushim.model import Edit, Finding, Fix
 
 from . import _imports
 from ._arguments import argument
-from ._claims import claim
+from ._claims import claim, kept_whole
 from ._strings import quoted, retext
 from ._verdict import ask
 
@@ -74,6 +74,8 @@ class CudaAutocast(Rule):
         self._handed: list[ast.expr] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         for part in module.nodes:
             if isinstance(part, (ast.Name, ast.Attribute)) and _handed_on(module, part):
                 self._handed.append(part)
@@ -90,6 +92,8 @@ class CudaAutocast(Rule):
         yield from ()
 
     def on_module(self, module: Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         for node in self._handed:
             yield self._partial(module, node)
         for found in self._sites:

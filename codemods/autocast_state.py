@@ -10,6 +10,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Edit, Finding, Fix
 
 from . import _imports
+from ._claims import kept_whole
 from ._strings import quoted
 from ._verdict import Answer, ask
 
@@ -49,6 +50,8 @@ class AutocastState(Rule):
         yield from self._mention(module, node)
 
     def _mention(self, module: Module, node: ast.expr) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         names = module.possible_names(node)
         old = next(iter(names)) if len(names) == 1 else ""
         if old in _STATE and self._is_bare(module, node, old):

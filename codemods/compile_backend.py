@@ -10,6 +10,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Edit, Finding, Fix
 
 from ._arguments import argument, drop
+from ._claims import kept_whole
 from ._strings import quoted, retext
 from ._verdict import ask
 
@@ -32,6 +33,8 @@ class CompileBackend(Rule):
     also: ClassVar[dict[str, str]] = {"HPU511": "compile-inductor-options"}
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         if module.qualified(node.func) != _COMPILE or any(k.arg is None for k in node.keywords):
             return
         backend = argument(node, "backend")
@@ -91,6 +94,8 @@ class CompileBackend(Rule):
         )
 
     def on_FunctionDef(self, module: Module, node: ast.FunctionDef) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         for decorator in node.decorator_list:
             if not isinstance(decorator, ast.Call) and module.qualified(decorator) == _COMPILE:
                 answer = ask(module, _COMPILE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
+from ._claims import kept_whole
 from ._strings import retext
 from ._verdict import ask
 
@@ -55,6 +56,8 @@ class EnvVariable(Rule):
             yield from self._variable(module, node.args[0], node)
 
     def _variable(self, module: Module, key: ast.expr, use: ast.expr) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         name = module.constant(key)
         if not isinstance(name, str):
             return

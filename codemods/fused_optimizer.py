@@ -10,7 +10,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from ._arguments import drop
-from ._claims import claim
+from ._claims import claim, kept_whole
 from ._verdict import ask
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class FusedOptimizer(Rule):
         self._plain: list[tuple[ast.Call, ast.keyword]] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         if ask(module, _ROW).status in ("native", "changed", "partial"):
             return
         for part in module.nodes:

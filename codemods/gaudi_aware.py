@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ from ._claims import claim
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
+
+
+#: The word inside a name; "throughput" has its letters and is no such name.
+_HPU = re.compile(r"(?<![A-Za-z])hpu(?![a-z])|HPU(?![a-z])|Hpu(?![a-z])")
 
 
 class GaudiAware(Rule):
@@ -55,5 +60,4 @@ def _speaks_of_hpu(node: ast.AST) -> bool:
         name = node.arg or ""
     else:
         return False
-    lowered = name.lower()
-    return "hpu" in lowered and lowered != "hpu" and "hpushim" not in lowered
+    return name.lower() != "hpu" and _HPU.search(name) is not None

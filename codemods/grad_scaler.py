@@ -11,7 +11,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Edit, Finding, Fix
 
 from . import _imports
-from ._claims import claim
+from ._claims import claim, kept_whole
 from ._entry import is_entry
 from ._optimizers import is_scaler
 from ._statements import delete, unwrap
@@ -64,6 +64,8 @@ class GradScaler(Rule):
     # -- finding them -----------------------------------------------------------------------
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         done: set[ast.Call] = set()
         for part in module.nodes:
             if isinstance(part, ast.Call) and part not in done and _creates(module, part):
@@ -103,6 +105,8 @@ class GradScaler(Rule):
             imports.want(call.func, None if scaler.removable else _NEW, _group(scaler))
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         func = node.func
         if (
             isinstance(func, ast.Attribute)

@@ -11,6 +11,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from . import _imports
+from ._claims import kept_whole
 from ._entry import is_entry
 from ._verdict import ask
 
@@ -29,6 +30,8 @@ class HabanaCore(Rule):
     markers = (b"cuda", b"nccl")
 
     def on_module(self, module: Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         torch = [
             s for s in module.imports if module.scope(s) is module.global_scope and _is_torch(s)
         ]

@@ -11,7 +11,7 @@ from hpushim.model import Finding, Fix
 
 from . import _imports
 from ._arguments import argument
-from ._claims import claim, claimed
+from ._claims import claim, claimed, kept_whole
 from ._strings import retext
 from ._torch import attribute_values, proven
 from ._verdict import ask
@@ -39,6 +39,8 @@ class AutocastHalf(Rule):
         self._reached: list[ast.expr] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         for part in module.nodes:
             found = site(module, part) if isinstance(part, ast.Call) else None
             if found is None or self._on_cpu(module, found.args, found.call):
@@ -79,6 +81,8 @@ class AutocastHalf(Rule):
     # -- float16 elsewhere ------------------------------------------------------------------
 
     def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         if node.attr not in ("float16", "half") or module.qualified(node) not in HALF:
             return
         if claimed(module, node) or _asks(module, node):
@@ -96,6 +100,8 @@ class AutocastHalf(Rule):
         )
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         func = node.func
         if not isinstance(func, ast.Attribute) or func.attr != "half" or node.args or node.keywords:
             return
@@ -115,6 +121,8 @@ class AutocastHalf(Rule):
         )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         call = module.parent(node)
         if not isinstance(call, ast.Call) or node.arg is None:
             return

@@ -10,7 +10,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from ._arguments import argument, drop
-from ._claims import claim
+from ._claims import claim, kept_whole
 from ._strings import retext
 from ._verdict import ask
 
@@ -58,6 +58,8 @@ class DeviceIds(Rule):
     }
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         for part in module.nodes:
             if not isinstance(part, ast.Call):
                 continue
@@ -72,6 +74,8 @@ class DeviceIds(Rule):
         yield from ()
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         names = module.possible_names(node.func)
         if not names:
             return

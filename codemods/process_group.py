@@ -12,7 +12,7 @@ from hpushim.model import Edit, Finding, Fix
 
 from . import _imports
 from ._arguments import argument, drop
-from ._claims import claim
+from ._claims import claim, kept_whole
 from ._strings import quoted, retext
 from ._verdict import ask
 
@@ -68,6 +68,8 @@ class Nccl(Rule):
         self._available: list[ast.expr] = []
 
     def on_Constant(self, module: Module, node: ast.Constant) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         if not isinstance(node.value, str) or not _WHOLE.fullmatch(node.value):
             return
         code = self._code(module, node)
@@ -141,6 +143,8 @@ class Nccl(Rule):
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         """``device_id=`` binds the group to a CUDA device early; hccl has no such start."""
+        if kept_whole(module):
+            return
         if module.qualified(node.func) not in _INIT:
             return
         given = argument(node, "device_id")
@@ -160,6 +164,8 @@ class Nccl(Rule):
     # -- asking for the library -------------------------------------------------------------
 
     def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         name = module.qualified(node)
         if name in _BACKENDS:
             fix = Fix("use hccl", "safe", (module.replace(node, quoted(module, "hccl")),), _GROUP)
