@@ -136,6 +136,8 @@ class Finder:
         used = self.flow.use(node)
         if used is not None:
             return used.kind, used.node
+        if _text.glued(module, node):
+            return "", node
         if text.surely and not self._logged(node):
             return "name", node
         return ("unproven" if not self._logged(node) else ""), node

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hpushim.engine.syntax import Module
 
 from . import _text
+from ._callee import declares_device, parameters_of
 from ._holders import holds_device
 from ._tables import by_device
 from ._torch import dotted, foreign
@@ -189,7 +190,10 @@ class Flow:
             if found := self.use(parent, depth):
                 return found
             branch = other.body if isinstance(other, ast.IfExp) else other
-            return Use("branch", parent) if _text.other_device(branch) else None
+            beside = _text.other_device(branch) or self.device_like(branch)
+            return (
+                Use("branch", parent) if beside and not _text.glued(self.module, parent) else None
+            )
         if isinstance(parent, ast.NamedExpr):
             if node is not parent.value:
                 return None
@@ -312,7 +316,7 @@ class Flow:
         name = dotted(self.module, call.func) or ""
         if name.startswith(_ELSEWHERE):
             return Use("elsewhere", call)
-        if keyword.arg in _OPTION_PARTS and self._option(call):
+        if keyword.arg in _OPTION_PARTS and declares_device(self.module, call):
             return Use("option", call)
         if keyword.arg == "map_location":
             return Use("load", call)
@@ -322,31 +326,11 @@ class Flow:
             return Use("generator" if name == "torch.Generator" else "argument", call)
         if keyword.arg == "choices" or keyword.arg is None:
             return None
-        for args in self._parameters_of(call):
+        for args in parameters_of(self.module, call):
             for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs):
                 if arg.arg == keyword.arg:
                     return self._named_parameter(arg, args, depth)
         return None
-
-    def _option(self, call: ast.Call) -> bool:
-        """Does the call declare an option that holds a device?"""
-        for arg in call.args:
-            text = self.module.constant(arg)
-            if isinstance(text, str) and _text.device_name(text):
-                return True
-        for keyword in call.keywords:
-            if keyword.arg == "dest" and _text.device_name(
-                str(self.module.constant(keyword.value))
-            ):
-                return True
-            choices = keyword.value if keyword.arg == "choices" else None
-            if any(_text.other_device(e) for e in getattr(choices, "elts", ())):
-                return True
-        parent = self.module.parent(call)
-        targets = (
-            parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
-        )
-        return any(isinstance(t, ast.Name) and _text.device_name(t.id) for t in targets)
 
     def _argument(self, node: ast.AST, call: ast.Call, depth: int) -> Use | None:
         if node is call.func:
@@ -381,7 +365,7 @@ class Flow:
     ) -> Use | None:
         """An argument of a function that is not torch's: by its parameter, else by what is likely."""
         func = call.func
-        for args in self._parameters_of(call):
+        for args in parameters_of(self.module, call):
             positional = [*args.posonlyargs, *args.args]
             if (
                 positional
@@ -401,25 +385,6 @@ class Flow:
         if text is not None and (text.surely or base == "torch"):
             return Use("argument", call)
         return None
-
-    def _parameters_of(self, call: ast.Call) -> list[ast.arguments]:
-        """The parameters of the function of this file that the call may reach."""
-        func = call.func
-        found: list[ast.arguments] = []
-        if isinstance(func, ast.Name):
-            for binding in self.module.bindings(func):
-                node = binding.node
-                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                    found.append(node.args)
-                elif isinstance(node, ast.ClassDef):
-                    found += [s.args for s in node.body
-                              if isinstance(s, ast.FunctionDef) and s.name == "__init__"]  # fmt: skip
-        elif isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":  # fmt: skip
-            for above in self.module.ancestors(call):
-                if isinstance(above, ast.ClassDef):
-                    found += [s.args for s in above.body
-                              if isinstance(s, ast.FunctionDef) and s.name == func.attr]  # fmt: skip
-        return found
 
     def device_like(self, node: ast.AST | None) -> bool:
         """May the expression's value be compared with a device string?"""

@@ -18,6 +18,25 @@ _NAME = re.compile(
     r"($|[_\-.\d])|[a-z]Devices?($|[A-Z])|^device[A-Z]",
 )
 
+#: Those that make a path or a larger text of it.
+_PATHS = frozenset(
+    [
+        "join",
+        "open",
+        "exists",
+        "isfile",
+        "isdir",
+        "Path",
+        "replace",
+        "format",
+        "split",
+        "strip",
+        "removeprefix",
+        "run",
+        "system",
+    ]
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Text:
@@ -111,3 +130,30 @@ def placed(module: Module, node: ast.AST) -> bool:
     except (SyntaxError, ValueError):
         return False
     return ast.dump(again) == ast.dump(node)
+
+
+def glued(module: Module, node: ast.AST) -> bool:
+    """Does the choice become a part of a larger word: a path, a key, a file's name?"""
+    parent = module.parent(node)
+    while isinstance(parent, (ast.IfExp, ast.BoolOp)):
+        node, parent = parent, module.parent(parent)
+    if isinstance(parent, ast.BinOp):
+        return True
+    if isinstance(parent, ast.Call) and node is not parent.func:
+        func = parent.func
+        return getattr(func, "attr", getattr(func, "id", "")) in _PATHS
+    string = module.parent(parent) if isinstance(parent, ast.FormattedValue) else None
+    if not isinstance(string, ast.JoinedStr):
+        return False
+    place = next(i for i, part in enumerate(string.values) if part is parent)
+    before = string.values[place - 1] if place else None
+    after = string.values[place + 1] if place + 1 < len(string.values) else None
+    return _ends_word(before, -1) or _ends_word(after, 0)
+
+
+def _ends_word(part: ast.expr | None, place: int) -> bool:
+    """Does the text beside a replacement field continue the word?"""
+    if not isinstance(part, ast.Constant):
+        return part is not None
+    text = str(part.value)
+    return bool(re.match(r"[\w./\-]", text[place])) if text else False

@@ -25,6 +25,7 @@ _OTHER = frozenset(
         "torch.qint8", "torch.quint8", "torch.qint32",
     }
 )  # fmt: skip
+_SPARSE = frozenset({"to_sparse", "to_sparse_csr", "to_sparse_coo", "to_sparse_csc"})
 _POINTERS = frozenset({"data_ptr", "__cuda_array_interface__"})
 _EXCHANGE = ("torch.utils.dlpack.", "torch.to_dlpack", "torch.from_dlpack")
 
