@@ -19,7 +19,10 @@ def report() -> list[str]:
         top = module_name.partition(".")[0]
         if top in ("torch", "hpushim", "_hpushim", "habana_frameworks"):
             continue
-        for name, value in list(getattr(module, "__dict__", {}).items()):
+        names = dict(getattr(module, "__dict__", ()))
+        if in_place.replaced.keys().isdisjoint(map(id, names.values())):
+            continue
+        for name, value in names.items():
             found = in_place.replaced.get(id(value))
             if found is not None and found[0] is value:
                 said.append(_say(module_name, module, name, found[1]))

@@ -13,7 +13,6 @@ import ctypes
 import functools
 import struct
 import sys
-import sysconfig
 from collections.abc import Callable
 from typing import Any
 
@@ -24,13 +23,14 @@ class HookUnavailable(Exception):
     """This interpreter's type layout is not the one the hook knows; the message says why."""
 
 
-def hook(cls: type, replacement: Callable[..., Any]) -> Undo:
+def hook(cls: type, replacement: Callable[..., Any], *, factory: bool = False) -> Undo:
     """Makes ``cls(...)`` call ``replacement(original, cls, *args, **kwargs)``; returns how to undo it.
 
-    ``original(cls, *args, **kwargs)`` constructs as before. Raises HookUnavailable where the self-check fails.
+    ``original(cls, *args, **kwargs)`` constructs as before. With ``factory``, ``replacement(original)`` is called once and what it
+    returns is called with ``(cls, *args, **kwargs)``. Raises HookUnavailable where the self-check fails.
     """
     offset = _slot_offset()
-    return _install(cls, replacement, offset)
+    return _install(cls, replacement, offset, factory=factory)
 
 
 @functools.lru_cache(maxsize=1)
@@ -38,7 +38,7 @@ def _slot_offset() -> int:
     """Byte offset of ``tp_new`` in a type object, found on throwaway types and tried out."""
     if sys.implementation.name != "cpython":
         raise HookUnavailable(f"the interpreter is {sys.implementation.name}, not CPython")
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if "t" in getattr(sys, "abiflags", ""):
         raise HookUnavailable("this is the free-threaded build of CPython")
     if struct.calcsize("P") != 8:
         raise HookUnavailable("pointers are not 64 bits wide")
@@ -94,7 +94,9 @@ def _try_out(offset: int) -> None:
         raise HookUnavailable("a trial of the constructor hook on a class of its own went wrong")
 
 
-def _install(cls: type, replacement: Callable[..., Any], offset: int) -> Undo:
+def _install(
+    cls: type, replacement: Callable[..., Any], offset: int, *, factory: bool = False
+) -> Undo:
     class Donor:
         def __new__(cls) -> Any:
             return object.__new__(cls)
@@ -121,7 +123,7 @@ def _install(cls: type, replacement: Callable[..., Any], offset: int) -> Undo:
 
     dictionary = _type_dictionary(cls)
     before = dictionary.get("__new__")
-    mine = staticmethod(__new__)
+    mine = staticmethod(replacement(original) if factory else __new__)
     dictionary["__new__"] = mine
     slot.value = slot_tp_new
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
@@ -140,16 +142,23 @@ def _install(cls: type, replacement: Callable[..., Any], offset: int) -> Undo:
     return undo
 
 
-def stand_in(module: Any, name: str, replacement: Callable[..., Any]) -> Undo:
+def stand_in(
+    module: Any, name: str, replacement: Callable[..., Any], *, factory: bool = False
+) -> Undo:
     """The fallback: replaces the name by a class whose calls go to ``replacement``; isinstance keeps working.
 
     Modules that hold the type by value, TorchScript and torch.compile do not see it.
     """
     cls = getattr(module, name)
 
+    def construct(real: type, *args: Any, **kwargs: Any) -> Any:
+        return real(*args, **kwargs)
+
+    made = replacement(construct) if factory else functools.partial(replacement, construct)
+
     class Meta(type):
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            return replacement(lambda real, *a, **k: real(*a, **k), cls, *args, **kwargs)
+            return made(cls, *args, **kwargs)
 
         def __instancecheck__(self, instance: Any) -> bool:
             return isinstance(instance, cls)

@@ -141,6 +141,9 @@ def _apply_attribute(patch: Patch, owner: Any, name: str) -> Undo:
         wrapper = type(original)(inner)
     else:
         wrapper = _as_function(_bound(patch, original), original)
+    if isinstance(owner, types.ModuleType):
+        # Pickled by reference to where it stands, as the original was.
+        wrapper.__module__, wrapper.__qualname__ = owner.__name__, name
     undo = set_attribute(owner, name, wrapper)
     if isinstance(owner, types.ModuleType):
         replaced[id(original)] = (original, f"{owner.__name__}.{name}")

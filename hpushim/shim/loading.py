@@ -5,16 +5,18 @@ Rewritten code is never written to ``__pycache__``; every other module loads as 
 
 from __future__ import annotations
 
-import ast
 import importlib.machinery
 import importlib.util
 import os
 import sys
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hpushim.shim import log, rewrite
+from hpushim.shim import log
+
+if TYPE_CHECKING:
+    from hpushim.shim.rewrite import Rewrite
 
 ROOT_VARIABLE = "HPUSHIM_REWRITE"
 """The directory whose files are the user's own; set by ``hpushim run``, inherited by child processes."""
@@ -48,6 +50,10 @@ def compiled(path: str, data: bytes) -> CodeType:
 
     Raises SyntaxError as Python would.
     """
+    import ast
+
+    from hpushim.shim import rewrite
+
     tree = ast.parse(data, path)
     tree, done = rewrite.apply(tree)
     show = os.environ.get(SHOW_VARIABLE) == "1"
@@ -58,10 +64,14 @@ def compiled(path: str, data: bytes) -> CodeType:
     return code
 
 
-def comparisons(file: str) -> list[rewrite.Rewrite]:
+def comparisons(file: str) -> list[Rewrite]:
     """The device-type comparisons of a file that mentions a device at all. Raises OSError."""
     data = Path(file).read_bytes()
-    return rewrite.find(data) if b"cuda" in data else []
+    if b"cuda" not in data:
+        return []
+    from hpushim.shim import rewrite
+
+    return rewrite.find(data)
 
 
 class _Finder:

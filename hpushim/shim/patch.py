@@ -55,7 +55,6 @@ replacement instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 How = Literal["function", "method", "getter", "value", "constructor", "hook"]
@@ -80,22 +79,37 @@ MISSING = Missing()
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, eq=False)
 class Patch:
     """One replacement of one target, as declared; applying it is the mechanisms' business."""
 
-    module: str
-    path: str
-    how: How
-    row: str
-    level: Level
-    replacement: Callable[..., Any]
-    code: str = ""
-    note: str = ""
-    since: str = ""
-    until: str = ""
-    optional: bool = False
-    factory: bool = False
+    # Written out: a dataclass costs a tenth of the whole activation.
+    def __init__(
+        self,
+        module: str,
+        path: str,
+        how: How,
+        row: str,
+        level: Level,
+        replacement: Callable[..., Any],
+        code: str = "",
+        note: str = "",
+        since: str = "",
+        until: str = "",
+        optional: bool = False,
+        factory: bool = False,
+    ) -> None:
+        self.module = module
+        self.path = path
+        self.how = how
+        self.row = row
+        self.level = level
+        self.replacement = replacement
+        self.code = code
+        self.note = note
+        self.since = since
+        self.until = until
+        self.optional = optional
+        self.factory = factory
 
     @property
     def target(self) -> str:

@@ -181,12 +181,14 @@ def _apply(patch: Patch, module: Any) -> in_place.Undo | None:
     if patch.how == "constructor":
         cls = in_place.find(patch, module)
         try:
-            return constructors.hook(cls, patch.replacement)
+            return constructors.hook(cls, patch.replacement, factory=patch.factory)
         except constructors.HookUnavailable as error:
             log.warn(
                 "HPU909", f"{patch.row}: {error}; a stand-in class is used, isinstance still works"
             )
-            return constructors.stand_in(module, patch.path, patch.replacement)
+            return constructors.stand_in(
+                module, patch.path, patch.replacement, factory=patch.factory
+            )
     return in_place.apply(patch, module)
 
 

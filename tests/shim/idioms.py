@@ -246,6 +246,14 @@ class D:
 assert D().device.type == "hpu"
 """,
     ),
+    _(
+        "factories with rank",
+        "rank = 1\nfor t in (torch.zeros(2, device=rank), torch.tensor([1.0], device=rank), torch.zeros(1).new_zeros(2, device=rank)):\n    assert t.device.index == 0 and t.is_cuda",
+    ),
+    _(
+        "default device reaches replaced factories",
+        'with torch.device("cuda:1"):\n    for t in (torch.tensor([1.0]), torch.zeros(1), torch.as_tensor([1]), torch.randn(2)):\n        assert t.is_cuda\n    assert not torch.zeros(1, device="cpu").is_cuda',
+    ),
     _("device(0)", 'assert torch.device(0).type == "hpu" and torch.device(2).index == 0'),
     _("device(type=, index=)", 'assert str(torch.device(type="cuda", index=2)) == "hpu:0"'),
     _(
@@ -1081,6 +1089,32 @@ class M(nn.Module):
 g = torch.fx.symbolic_trace(M())
 assert g(torch.ones(2)).sum().item() == 4
 """,
+        group="compile",
+    ),
+    _(
+        "fx factory of a traced size",
+        """
+class M(nn.Module):
+    def forward(self, x): return x + torch.zeros(x.size(0), device="cuda") + torch.tensor(1.0, device="cuda")
+g = torch.fx.symbolic_trace(M())
+assert g(torch.ones(2, device="cuda")).sum().item() == 4
+""",
+        group="compile",
+    ),
+    _(
+        "jit.script factories",
+        """
+(tmp / "scripted_three.py").write_text(
+    "import torch\\ndef f(n: int) -> torch.Tensor:\\n    return torch.zeros(n, device='cuda') + torch.tensor([1.0], device='cuda:0')\\n")
+import sys; sys.path.insert(0, str(tmp))
+import scripted_three
+assert torch.jit.script(scripted_three.f)(3).sum().item() == 3
+""",
+        group="compile",
+    ),
+    _(
+        "pickle of a factory",
+        "import pickle\nassert pickle.loads(pickle.dumps(torch.zeros))(1).sum().item() == 0",
         group="compile",
     ),
     _(

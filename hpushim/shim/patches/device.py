@@ -9,21 +9,42 @@ from hpushim.shim import devices, dispatcher
 from hpushim.shim.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, EXACT, patch
 
+_KEPT = 256
 
-@patch("torch:device", how="constructor", level=EXACT)
-def device(original: Callable[..., Any], cls: type, *args: Any, **kwargs: Any) -> Any:
+
+@patch("torch:device", how="constructor", level=EXACT, factory=True)
+def device(original: Callable[..., Any]) -> Callable[..., Any]:
     """``torch.device("cuda:3")``, ``("cuda", 3)``, ``(type=…, index=…)`` and a bare index are ``hpu:0``."""
+    # A device never changes, so the ones that were asked for by text are kept.
+    known: dict[str, Any] = {}
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) == 1:
+            first = args[0]
+            if type(first) is str:
+                made = known.get(first)
+                if made is None:
+                    made = original(cls, devices.text(first))
+                    if len(known) < _KEPT:
+                        known[first] = made
+                return made
+        return _other_forms(original, cls, args, kwargs)
+
+    return new
+
+
+def _other_forms(
+    original: Callable[..., Any], cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     first = args[0] if args else kwargs.get("type", kwargs.get("device"))
-    if not isinstance(first, str):
-        if isinstance(first, int) and first > 0:
-            return original(cls, devices.INDEXED)
-        return original(cls, *args, **kwargs)
-    if first[:4] != "cuda":
-        return original(cls, *args, **kwargs)
+    if isinstance(first, int) and not isinstance(first, bool) and first > 0:
+        return original(cls, devices.INDEXED)
     if first == "cuda":
         index = args[1] if len(args) > 1 else kwargs.get("index")
         return original(cls, devices.DEVICE if index is None else devices.INDEXED)
-    return original(cls, devices.text(first), *args[1:], **kwargs)
+    if isinstance(first, str) and devices.is_cuda_text(first):
+        return original(cls, devices.INDEXED)
+    return original(cls, *args, **kwargs)
 
 
 @patch("torch:Generator", how="constructor", level=APPROXIMATE)
@@ -40,3 +61,102 @@ def generator(original: Callable[..., Any], cls: type, *args: Any, **kwargs: Any
 def operators() -> Undo:
     """Operators that reach the CUDA dispatch key run on HPU."""
     return dispatcher.install()
+
+
+def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``factory(…, device="cuda")``, or an index, without going through the dispatcher net."""
+    import torch
+
+    kind = torch.device
+    known = {"cuda": torch.device(devices.DEVICE), "cuda:0": torch.device(devices.INDEXED)}
+
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        if "device" in kwargs:
+            where = kwargs["device"]
+            if type(where) is str:
+                kwargs["device"] = known.get(where) or devices.text(where)
+            elif type(where) is not kind or where.type == "cuda":
+                kwargs["device"] = devices.mapped(where)
+        return original(*args, **kwargs)
+
+    return factory
+
+
+# These ask the device guard for the current index before any operator runs, so the net cannot catch them.
+patch(
+    "torch:tensor",
+    "torch:as_tensor",
+    "torch:asarray",
+    "torch:sparse_coo_tensor",
+    "torch:sparse_csr_tensor",
+    "torch:sparse_csc_tensor",
+    "torch:sparse_bsr_tensor",
+    "torch:sparse_bsc_tensor",
+    "torch:sparse_compressed_tensor",
+    "torch.nested:nested_tensor",
+    "torch.nested:as_nested_tensor",
+    level=EXACT,
+    factory=True,
+)(_from_data)
+# The net catches these as well, from whatever name they are held by; by name it costs a tenth, and ``device=rank`` works.
+patch(
+    "torch:arange",
+    "torch:empty",
+    "torch:eye",
+    "torch:full",
+    "torch:linspace",
+    "torch:ones",
+    "torch:rand",
+    "torch:randint",
+    "torch:randn",
+    "torch:randperm",
+    "torch:zeros",
+    "torch:empty_like",
+    "torch:full_like",
+    "torch:ones_like",
+    "torch:rand_like",
+    "torch:randn_like",
+    "torch:zeros_like",
+    row="torch.dispatch.CUDA",
+    level=EXACT,
+    factory=True,
+)(_from_data)
+
+
+@patch(
+    "torch:Tensor.new_empty",
+    "torch:Tensor.new_full",
+    "torch:Tensor.new_ones",
+    "torch:Tensor.new_tensor",
+    "torch:Tensor.new_zeros",
+    row="torch.dispatch.CUDA",
+    how="method",
+    level=EXACT,
+    factory=True,
+)
+def new_like_self(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``x.new_zeros(…, device=rank)``."""
+    return _from_data(original)
+
+
+@patch("torch.jit._builtins:_find_builtin", row="torch.jit.script", level=EXACT)
+def find_builtin(original: Callable[..., Any], function: Any) -> Any:
+    """TorchScript knows built-in functions by identity; a replaced one is looked up as its original."""
+    return original(getattr(function, "__hpushim_original__", function))
+
+
+@patch("torch.utils._device:_device_constructors", row="torch.set_default_device", level=EXACT)
+def device_constructors(original: Callable[..., Any]) -> set[Any]:
+    """The default device is filled in for functions known by identity: the originals, which run in the end."""
+    return {getattr(function, "__hpushim_original__", function) for function in original()}
+
+
+@patch("torch.fx.node:_find_module_of_method", row="torch.fx.symbolic_trace", level=EXACT)
+def find_module_of_method(original: Callable[..., Any], method: Any) -> Any:
+    """torch.fx writes a traced function by the module that holds it: for a replaced one, where its name stands."""
+    import torch
+
+    held = getattr(torch, getattr(method, "__name__", ""), None)
+    if getattr(held, "__hpushim_original__", None) is method:
+        return "torch"
+    return original(method)

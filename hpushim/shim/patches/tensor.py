@@ -27,15 +27,31 @@ def to(original: Callable[..., Any]) -> Callable[..., Any]:
     return to
 
 
-@patch("torch:Tensor.cuda", "torch.nn:Module.cuda", how="method", level=EXACT)
-def cuda(
-    original: Callable[..., Any], self: Any, device: Any = None, *args: Any, **kwargs: Any
-) -> Any:
-    """``x.cuda()``, ``model.cuda(rank)``: moves to the HPU."""
-    kwargs.pop("memory_format", None) if kwargs.get("memory_format", 0) is None else None
-    if args:
-        kwargs["non_blocking"] = args[0]
-    return self.to(devices.INDEXED, **kwargs)
+@patch("torch:Tensor.cuda", how="method", level=EXACT, factory=True)
+def cuda(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``x.cuda()``, ``x.cuda(rank, non_blocking=True)``: moves to the HPU."""
+    import torch
+
+    move = torch._C.TensorBase.to
+    here = devices.target()
+
+    def cuda(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs:
+            return move(self, here)
+        if len(args) > 1:
+            kwargs["non_blocking"] = args[1]
+        kwargs.pop("device", None)
+        if kwargs.get("memory_format", here) is None:
+            del kwargs["memory_format"]
+        return move(self, here, **kwargs)
+
+    return cuda
+
+
+@patch("torch.nn:Module.cuda", how="method", level=EXACT)
+def module_cuda(original: Callable[..., Any], self: Any, device: Any = None) -> Any:
+    """``model.cuda(rank)``: moves every parameter and buffer."""
+    return original(self)
 
 
 @patch("torch:Tensor.is_cuda", how="getter", level=APPROXIMATE, factory=True)
@@ -46,42 +62,6 @@ def is_cuda(original: Callable[..., Any]) -> Callable[..., Any]:
         return self.device.type == "hpu" or bool(original(self))
 
     return is_cuda
-
-
-@patch(
-    "torch:tensor",
-    "torch:as_tensor",
-    "torch:asarray",
-    "torch:sparse_coo_tensor",
-    "torch:sparse_csr_tensor",
-    "torch:sparse_csc_tensor",
-    "torch:sparse_bsr_tensor",
-    "torch:sparse_bsc_tensor",
-    "torch:sparse_compressed_tensor",
-    "torch.nested:nested_tensor",
-    "torch.nested:as_nested_tensor",
-    level=EXACT,
-    factory=True,
-)
-def from_data(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factories that ask the device guard for the current index before any operator runs."""
-
-    def from_data(*args: Any, **kwargs: Any) -> Any:
-        if "device" in kwargs:
-            kwargs["device"] = _mapped(kwargs["device"])
-        return original(*args, **kwargs)
-
-    return from_data
-
-
-@patch("torch.jit._builtins:_find_builtin", level=EXACT, row="torch.jit.script", factory=True)
-def find_builtin(original: Callable[..., Any]) -> Callable[..., Any]:
-    """TorchScript knows built-in functions by identity; a replaced one is looked up as its original."""
-
-    def find_builtin(function: Any) -> Any:
-        return original(getattr(function, "__hpushim_original__", function))
-
-    return find_builtin
 
 
 @patch("torch.nn:Module.to_empty", how="method", level=EXACT)
