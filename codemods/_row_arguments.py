@@ -34,6 +34,7 @@ _CUDA_VALUES: dict[str, tuple[object, ...]] = {
     "accelerator": ("gpu", "cuda"),
     "precision": (16, "16", "16-mixed", "16-true", "half"),
     "tf32": (True,),
+    "drop_last": (False,),
     "fp16": (True,),
     "no_cuda": (True, False),
     "use_mxfp8_block_scaling": (True,),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 #: The word inside a name; "throughput" has its letters and is no such name.
-_HPU = re.compile(r"(?<![A-Za-z])hpu(?![a-z])|HPU(?![a-z])|Hpu(?![a-z])")
+_HPU = re.compile(r"(?<![A-Za-z])hpu(?![a-z])|(?<![A-Z])HPU(?![a-z])|Hpu(?![a-z])")
 
 
 class GaudiAware(Rule):

@@ -12,6 +12,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from . import _imports
+from ._claims import kept_whole
 from ._entry import is_entry
 from ._optimizers import is_optimizer, is_scaler
 from ._statements import after, delete
@@ -90,6 +91,8 @@ class MarkStep(Rule):
             )
 
     def on_module(self, module: Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
         plain = [statement for statement, _, kind in self._sites if kind == "backward"]
         self._sites = [
             site
