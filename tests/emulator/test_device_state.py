@@ -147,7 +147,7 @@ def test_streams_and_events():
     second.wait_event(end)
     untimed = torch.Event("hpu")
     untimed.record()
-    with pytest.raises((RuntimeError, ValueError), match="enable_timing|timing"):
+    with pytest.raises((RuntimeError, ValueError), match="timing"):
         start.elapsed_time(untimed)
 
 

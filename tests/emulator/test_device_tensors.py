@@ -129,7 +129,7 @@ def test_copies_cross_the_boundary_by_value():
 def test_tensors_of_two_devices_do_not_mix_but_a_cpu_scalar_may():
     x = torch.ones(2, device="hpu")
     assert (x + torch.tensor(2.0)).tolist() == [3, 3]
-    with pytest.raises(RuntimeError, match="same device.*hpu:0 and cpu"):
+    with pytest.raises(RuntimeError, match=r"same device.*hpu:0 and cpu"):
         x + torch.ones(2)
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(2)[torch.tensor([0], device="hpu")]
@@ -144,9 +144,9 @@ def test_one_device_index():
 
 
 def test_sparse_is_refused_with_the_reason():
-    with pytest.raises(NotImplementedError, match="emulated HPU: .*dense"):
+    with pytest.raises(NotImplementedError, match=r"emulated HPU: .*dense"):
         torch.ones(2, 2, device="hpu").to_sparse()
-    with pytest.raises(NotImplementedError, match="emulated HPU: .*dense"):
+    with pytest.raises(NotImplementedError, match=r"emulated HPU: .*dense"):
         torch.eye(2).to_sparse().to("hpu")
 
 
