@@ -6,9 +6,6 @@ The backend is found by the package's entry point, so that nothing of dynamo is 
 from __future__ import annotations
 
 from habana_frameworks.torch._not_modelled import module_getattr
-from habana_frameworks.torch.dynamo import _strides
-
-_strides.agree_with_torch()
 
 _missing = module_getattr(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 
-from habana_frameworks.torch.dynamo import _strides, device_interface
+from habana_frameworks.torch.dynamo import device_interface
 from habana_frameworks.torch.dynamo.compile_backend import config as hpu_backend_config
 from habana_frameworks.torch.utils.internal import is_lazy
 
@@ -39,7 +39,6 @@ def hpu_backend(graph_module: torch.fx.GraphModule, example_inputs: list[torch.T
             "hpu_backend exists in eager mode only, found PT_HPU_LAZY_MODE=1; set PT_HPU_LAZY_MODE=0 before importing "
             "torch, or leave torch.compile out"
         )
-    _strides.agree_with_torch()
     with hpu_backend_config.patch(kwargs.get("options")):
         compiler = aot_autograd(
             fw_compiler=functools.partial(_run_as_traced, kind="forward"),

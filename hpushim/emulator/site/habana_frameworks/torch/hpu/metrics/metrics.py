@@ -80,7 +80,7 @@ class GraphCompilationMetric(Metric):
         return "graph_compilation"
 
     def _read(self):
-        return ledger.snapshot()["recompilations"]
+        return ledger.snapshot()["graphs"]
 
     def stats(self):
         zero, now = self._since()
