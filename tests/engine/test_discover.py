@@ -1,0 +1,177 @@
+"""Which files are found, and what is said about the others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hpushim.engine.discover import File, discover, left_out, project_root
+from hpushim.engine.document import Kind
+from hpushim.errors import HpushimError
+
+KINDS: frozenset[Kind] = frozenset(
+    {"python", "notebook", "yaml", "shell", "dockerfile", "requirements"}
+)
+
+
+def lay(root: Path, *names: str, **contents: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("", encoding="utf-8")
+    for name, content in contents.items():
+        (root / name).write_text(content, encoding="utf-8")
+
+
+def found(root: Path, *paths: Path, exclude: tuple[str, ...] = ()) -> list[str]:
+    return [f.shown for f in discover(paths or (root,), root, KINDS, exclude).files]
+
+
+def passed(root: Path) -> dict[str, str]:
+    return {item.shown: item.reason for item in discover((root,), root, KINDS).passed}
+
+
+def test_kinds_by_name_and_first_line(tmp_path: Path) -> None:
+    lay(
+        tmp_path, "a.py", "n.ipynb", "c.yml", "s.sh", "Dockerfile", "Dockerfile.gpu", "x.txt", "a.c"
+    )
+    lay(
+        tmp_path,
+        "requirements.txt",
+        "requirements-dev.txt",
+        "requirements/base.txt",
+        "requirements.py",
+    )
+    (tmp_path / "tool").write_text("#!/usr/bin/env python3\n")
+    (tmp_path / "launch").write_text("#!/bin/bash\n")
+    (tmp_path / "LICENSE").write_text("text\n")
+    files = discover((tmp_path,), tmp_path, KINDS).files
+    assert {f.shown: f.kind for f in files} == {
+        "Dockerfile": "dockerfile",
+        "Dockerfile.gpu": "dockerfile",
+        "a.py": "python",
+        "c.yml": "yaml",
+        "launch": "shell",
+        "n.ipynb": "notebook",
+        "requirements-dev.txt": "requirements",
+        "requirements.py": "python",
+        "requirements.txt": "requirements",
+        "requirements/base.txt": "requirements",
+        "s.sh": "shell",
+        "tool": "python",
+    }
+
+
+def test_gitignore_nested_negated_and_from_above(tmp_path: Path) -> None:
+    (tmp_path / ".git" / "info").mkdir(parents=True)
+    (tmp_path / ".git" / "info" / "exclude").write_text("local.py\n")
+    lay(tmp_path, "sub/a.py", "sub/out/b.py", "sub/keep/out/c.py", "sub/local.py", "sub/x.gen.py")
+    lay(tmp_path, "sub/keep.gen.py")
+    (tmp_path / ".gitignore").write_text("out/\n*.gen.py\n")
+    (tmp_path / "sub" / ".gitignore").write_text("!keep.gen.py\n")
+    (tmp_path / "sub" / "keep" / ".gitignore").write_text("!out/\n")
+    sub = tmp_path / "sub"
+    assert found(sub) == ["a.py", "keep.gen.py", "keep/out/c.py"]
+
+
+def test_a_folder_that_is_ignored_itself_is_looked_at_when_named(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("build/\n")
+    lay(tmp_path, "build/a.py")
+    assert found(tmp_path) == []
+    assert found(tmp_path / "build") == ["a.py"]
+
+
+def test_a_broken_pattern_does_not_hide_the_others(tmp_path: Path) -> None:
+    lay(tmp_path, "a.py", "b.py")
+    (tmp_path / ".gitignore").write_bytes(b"!\n[\nb.py\n\xff\n")
+    assert found(tmp_path) == ["a.py"]
+
+
+def test_what_is_nobodys_code_is_passed_over(tmp_path: Path) -> None:
+    lay(tmp_path, "a.py", "venv/pyvenv.cfg", "venv/b.py", "env/conda-meta/x", "env/c.py")
+    lay(tmp_path, "node_modules/d.py", ".hpushim/runs/e.py", "x.egg-info/f.py", "__pycache__/g.py")
+    lay(tmp_path, "third_party/h.py", "sub/.git/x", "sub/i.py", ".github/ci.yml")
+    assert found(tmp_path) == [".github/ci.yml", "a.py"]
+    reasons = passed(tmp_path)
+    assert set(reasons) == {"sub/", "third_party/"}
+    assert "vendored" in reasons["third_party/"] and "repository" in reasons["sub/"]
+    assert found(tmp_path, tmp_path / "third_party") == ["third_party/h.py"]
+
+
+def test_links_are_followed_once_and_never_in_circles(tmp_path: Path) -> None:
+    lay(tmp_path, "project/a.py", "outside.py")
+    project = tmp_path / "project"
+    (project / "again.py").symlink_to("a.py")
+    (project / "loop").symlink_to("..")
+    (project / "self.py").symlink_to("self.py")
+    (project / "dangling.py").symlink_to("nowhere.py")
+    (project / "far.py").symlink_to(tmp_path / "outside.py")
+    assert found(project) == ["a.py"]
+    reasons = passed(project)
+    assert set(reasons) == {"dangling.py", "far.py", "self.py"}
+    assert found(project, project / "again.py", project / "a.py") == ["a.py"]
+    named = discover((project / "dangling.py",), project, KINDS)
+    assert named.passed[0].failed
+
+
+def test_odd_names(tmp_path: Path) -> None:
+    lay(tmp_path, "x.py/inner.py", "with space.py", "new\nline.py", "é.py")
+    (tmp_path / os.fsdecode(b"latin\xe9.py")).write_bytes(b"")
+    os.mkfifo(tmp_path / "pipe.py")
+    assert set(found(tmp_path)) == {
+        "x.py/inner.py", "with space.py", "new\nline.py", "é.py", "latin\\xe9.py",
+    }  # fmt: skip
+
+
+def test_a_pipe_that_is_named_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    assert (
+        discover((tmp_path / "pipe.py",), tmp_path, KINDS).passed[0].reason == "not a regular file"
+    )
+
+
+def test_exclude_and_missing(tmp_path: Path) -> None:
+    lay(tmp_path, "a.py", "tests/b.py", "docs/c.py")
+    assert found(tmp_path, exclude=("tests/", "/docs")) == ["a.py"]
+    with pytest.raises(HpushimError, match="no such file"):
+        found(tmp_path, tmp_path / "missing")
+
+
+def test_data_is_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "data.yaml").write_bytes(b"x: 1\n" * 300_000)
+    assert found(tmp_path) == []
+    assert "MiB of yaml" in passed(tmp_path)["data.yaml"]
+    assert found(tmp_path, tmp_path / "data.yaml") == ["data.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "why"),
+    [
+        (b"# Generated by the protocol buffer compiler.  DO NOT EDIT!\n", "a.py", "generated"),
+        (
+            b'"""This file was automatically generated from x.\n\n# Do NOT edit it\n"""\n',
+            "a.py",
+            "generated",
+        ),
+        (b"# @generated\n", "a.py", "generated"),
+        (b"x = 1\n", "a_pb2.py", "generated"),
+        (b"x = '" + b"a" * 60_000 + b"'\n", "a.py", "minified"),
+        (b"# Code generated with the help of a friend\n", "a.py", None),
+        (b"x = 'generated, do not edit'\n", "a.py", None),
+        (b"x = 1\n" * 10_000, "a.py", None),
+    ],
+)
+def test_generated_files(content: bytes, name: str, why: str | None) -> None:
+    reason = left_out(File(Path(name), name, "python"), content)
+    assert reason is None if why is None else why in (reason or "")
+    assert left_out(File(Path(name), name, "python", explicit=True), content) is None
+
+
+def test_the_root_of_files_is_their_project(tmp_path: Path) -> None:
+    lay(tmp_path, "pyproject.toml", "src/a.py", "src/b/c.py")
+    assert project_root([tmp_path / "src"]) == tmp_path / "src"
+    assert project_root([tmp_path / "src" / "a.py"]) == tmp_path
+    assert project_root([tmp_path / "src", tmp_path / "src" / "b" / "c.py"]) == tmp_path / "src"
