@@ -27,7 +27,14 @@ def retext(module: Module, node: ast.expr, new: str) -> Edit:
     return module.replace(Span(begin, begin + len(found["inner"].encode())), new)
 
 
-def quoted(module: Module, text: str) -> str:
-    """``text`` as a string literal in the quotes that the file prefers."""
+def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
+    """``text`` as a string literal in the quotes that the file prefers.
+
+    Inside an f-string (``at`` says where) in other quotes than its own, which Python needs before 3.12.
+    """
     mark = "'" if module.data.count(b"'") > module.data.count(b'"') else '"'
+    for above in module.ancestors(at) if at is not None else ():
+        if isinstance(above, ast.JoinedStr):
+            token = module.source(module.string_tokens(above)[0]).lstrip("fFrRbBuU")
+            mark = '"' if token.startswith("'") else "'"
     return f"{mark}{text}{mark}"

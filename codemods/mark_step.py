@@ -103,7 +103,11 @@ class MarkStep(Rule):
         if not _on_device(module) and (is_entry(module) or not plain or not steps):
             return
         if not steps:
-            self._sites = [s for s in self._sites if _in_loop(module, s[0]) or _trains(module)]
+            self._sites = [
+                site
+                for site in self._sites
+                if _in_loop(module, site[0]) or _trains(module) or _is_loss(module, site[1])
+            ]
         sites = {statement for statement, _, _ in self._sites}
         for statement, call, kind in self._sites:
             if _marked(module, statement, sites):
@@ -137,6 +141,15 @@ def _kind(module: Module, call: ast.Call) -> Kind | None:
     if func.attr == "step":
         return "step" if _is_step(module, call, func) else None
     return None
+
+
+def _is_loss(module: Module, call: ast.Call) -> bool:
+    """Is it a loss whose gradients are taken: ``(loss_d * gain).mean().backward()``?"""
+    assert isinstance(call.func, ast.Attribute)
+    return any(
+        isinstance(part, (ast.Name, ast.Attribute)) and _LOSS.search(_label(part)) is not None
+        for part in ast.walk(call.func.value)
+    )
 
 
 def _hands_loss(call: ast.Call) -> bool:
