@@ -149,7 +149,7 @@ class CudaCall(Rule):
             return None
         if any(k.arg not in _POSITIONAL for k in call.keywords):
             return None
-        word = quoted(module, "hpu")
+        word = quoted(module, "hpu", call)
         name_end = module.span(call.func).end
         edits = [module.replace(Span(name_end - len("cuda"), name_end), "to")]
         device = next((k for k in call.keywords if k.arg == "device"), None)

@@ -45,7 +45,7 @@ class IsCuda(Rule):
             return  # the file gives objects of its own such an attribute
         answer = ask(module, "torch.Tensor.is_cuda")
         stem = module.span(node.value).end
-        text = f".device.type == {quoted(module, 'hpu')}"
+        text = f".device.type == {quoted(module, 'hpu', node)}"
         edits = [module.replace(Span(stem, module.span(node).end), text)]
         if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
             text = text.replace("==", "!=")

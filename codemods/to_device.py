@@ -74,7 +74,7 @@ class ToDevice(Rule):
 
     def _number(self, module: Module, call: ast.Call) -> Finding:
         argument = call.args[0]
-        edit = module.replace(argument, quoted(module, "hpu"))
+        edit = module.replace(argument, quoted(module, "hpu", argument))
         return self.finding(
             module,
             argument,

@@ -98,7 +98,9 @@ class TypedTensor(Rule):
         if isinstance(parent, ast.Call) and parent.func is use.node:
             text, needed = _imports.of(module).through(use.node, f"torch.{kind}")
             edits = [module.replace(use.node, text), *needed]
-            edits.append(module.insert(module.span(parent).end, f".to({quoted(module, 'hpu')})"))
+            edits.append(
+                module.insert(module.span(parent).end, f".to({quoted(module, 'hpu', use.node)})")
+            )
             yield self._finding(module, use.node, kind, edits)
         elif isinstance(parent, ast.Call) and _is_type_call(parent, use.node):
             yield self._finding(
