@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hpushim.engine.scope import Binding
@@ -68,6 +68,53 @@ _MODULE_METHODS = frozenset(
         "children",
         "named_modules",
         "modules",
+    ]
+)
+_TENSOR_METHODS = frozenset(
+    [
+        "size",
+        "dim",
+        "view",
+        "reshape",
+        "unsqueeze",
+        "squeeze",
+        "permute",
+        "transpose",
+        "contiguous",
+        "detach",
+        "backward",
+        "item",
+        "float",
+        "long",
+        "half",
+        "double",
+        "numel",
+        "requires_grad",
+        "masked_fill",
+        "expand",
+        "repeat",
+        "mean",
+        "sum",
+        "argmax",
+        "numpy",
+        "is_cuda",
+        "dtype",
+        "data_ptr",
+        "grad",
+        "cpu",
+        "tolist",
+        "fill_",
+        "zero_",
+        "copy_",
+        "clone",
+        "chunk",
+        "gather",
+        "scatter_",
+        "matmul",
+        "eq",
+        "ne",
+        "gt",
+        "lt",
     ]
 )
 _TENSOR_ATTRIBUTES = frozenset(["data", "grad", "weight", "bias", "T", "mT", "real", "imag"])
@@ -238,19 +285,37 @@ def _proven_call(module: Module, node: ast.Call, depth: int) -> bool:
     return False
 
 
-def has_module_use(module: Module, name: str) -> bool:
-    """Does the file call methods on this name that only torch modules have?"""
-    found: Any = module.notes.get("module uses")
+def used_as_torch(module: Module, node: ast.expr) -> bool:
+    """Does the file use the name, or the attribute, as only tensors and torch modules are used?
+
+    A method that the project defines somewhere says nothing: it may be the project's own object.
+    """
+    name = getattr(node, "attr", getattr(node, "id", None))
+    if not isinstance(node, (ast.Name, ast.Attribute)) or name is None:
+        return False
+    found: dict[str, set[str]] | None = module.notes.get("attributes read")
     if found is None:
-        found = {
-            node.value.id
-            for node in module.nodes
-            if isinstance(node, ast.Attribute)
-            and node.attr in _MODULE_METHODS
-            and isinstance(node.value, ast.Name)
-        }
-        module.notes["module uses"] = found
-    return name in found
+        found = {}
+        for part in module.nodes:
+            if isinstance(part, ast.Attribute) and isinstance(
+                part.value, (ast.Name, ast.Attribute)
+            ):
+                owner = getattr(part.value, "attr", getattr(part.value, "id", ""))
+                found.setdefault(owner, set()).add(part.attr)
+        module.notes["attributes read"] = found
+    read = found.get(name, set()) & (_MODULE_METHODS | _TENSOR_METHODS)
+    return any(not defines_method(module, method) for method in read)
+
+
+def becomes_torch(module: Module, call: ast.Call) -> bool:
+    """Is the result of the call used as only tensors and torch modules are used?"""
+    parent = module.parent(call)
+    if isinstance(parent, ast.Attribute):
+        known = parent.attr in _MODULE_METHODS | _TENSOR_METHODS
+        return known and not defines_method(module, parent.attr)
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+        return used_as_torch(module, parent.targets[0])
+    return False
 
 
 def defines_method(module: Module, name: str) -> bool:

@@ -12,11 +12,13 @@ from hpushim.model import Edit, Finding, Fix, Safety, Span
 from ._claims import claim, claimed
 from ._strings import quoted
 from ._torch import (
+    becomes_torch,
     defines_method,
     dotted,
     foreign,
     local_class,
     proven,
+    used_as_torch,
 )
 from ._verdict import ask
 
@@ -89,7 +91,7 @@ class CudaCall(Rule):
                 module, token, f"`{shown}` takes arguments that are not seen here; write `.to`",
                 row=answer.row,
             )  # fmt: skip
-        sure = self._sure(module, receiver)
+        sure = self._sure(module, receiver) or becomes_torch(module, call)
         safety: Safety = answer.safety if sure else "unsafe"
         return self.finding(
             module,
@@ -113,7 +115,7 @@ class CudaCall(Rule):
             return True
         if isinstance(receiver, ast.Call) and getattr(receiver.func, "id", "") == "super":
             return True
-        if proven(module, receiver):
+        if proven(module, receiver) or used_as_torch(module, receiver):
             return not self._overridden(module, receiver)
         return False
 

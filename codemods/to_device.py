@@ -13,7 +13,7 @@ from . import _devices
 from ._claims import claim, claimed
 from ._names import rank_like
 from ._strings import quoted
-from ._torch import defines_method, foreign, has_module_use, proven
+from ._torch import defines_method, foreign, proven, used_as_torch
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -90,7 +90,7 @@ class ToDevice(Rule):
         receiver = call.func.value
         if proven(module, receiver):
             return "safe"
-        if isinstance(receiver, ast.Name) and has_module_use(module, receiver.id):
+        if used_as_torch(module, receiver):
             return "safe"
         constant = isinstance(call.args[0], ast.Constant)
         return "unsafe" if constant or defines_method(module, "to") else "safe"
