@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.model import Finding, Fix
 
 from . import _imports
+from ._claims import claim
 from ._names import Name, NameRule, known, said
+from ._statements import delete
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -60,12 +62,18 @@ class DeviceInfo(NameRule):
         return super().takes(module, use)
 
     def prepare(self, module: Module, use: Name) -> None:
-        if self._property(module, use) is None and self._ordinary(use):
+        if self._ordinary(use):
             super().prepare(module, use)
+        elif use.below == "get_device_properties":
+            call = module.parent(use.node)
+            for argument in call.args if isinstance(call, ast.Call) else ():
+                claim(module, argument)
 
     def special(self, module: Module, use: Name, code: str) -> Iterator[Finding] | None:
         if (read := self._property(module, use)) is not None:
             return self._instead(module, use, code, read)
+        if (held := self._held(module, use)) is not None:
+            return self._each(module, use, code, *held)
         if not self._ordinary(use):
             return self._shape(module, use, code)
         return None
@@ -84,6 +92,57 @@ class DeviceInfo(NameRule):
         if isinstance(read, ast.Attribute) and read.attr in _PROPERTIES:
             return read
         return None
+
+    def _held(self, module: Module, use: Name) -> tuple[ast.Assign, list[ast.Attribute]] | None:
+        """``p = get_device_properties(i)``: the assignment and the reads, when Gaudi answers each."""
+        call = module.parent(use.node)
+        statement = module.parent(call) if call is not None else None
+        if use.below != "get_device_properties" or not isinstance(statement, ast.Assign):
+            return None
+        target = statement.targets[0]
+        if (
+            statement.value is not call
+            or len(statement.targets) > 1
+            or not isinstance(target, ast.Name)
+        ):
+            return None
+        bound = module.scope(target).lookup(target.id)
+        reads: list[ast.Attribute] = []
+        for node in module.nodes:
+            if (
+                isinstance(node, ast.Name)
+                and node.id == target.id
+                and module.bindings(node) is bound
+            ):
+                read = module.parent(node)
+                if node is target:
+                    continue
+                if not isinstance(read, ast.Attribute) or read.attr not in _PROPERTIES:
+                    return None
+                reads.append(read)
+        return (statement, reads) if len(bound) == 1 and reads else None
+
+    def _each(
+        self,
+        module: Module,
+        use: Name,
+        code: str,
+        statement: ast.Assign,
+        reads: list[ast.Attribute],
+    ) -> Iterator[Finding]:
+        edits = list(delete(module, [statement]))
+        for read in reads:
+            target, tail = _PROPERTIES[read.attr]
+            text, needed = _imports.of(module).through(read, target)
+            edits += [module.replace(read, text + tail), *needed]
+        yield self.finding(
+            module,
+            use.node,
+            f"`{module.source(use.node)}` answers for NVIDIA hardware; on Gaudi each property is a question",
+            fix=Fix("ask for each property", "safe", tuple(edits)),
+            row=use.name,
+            code=code,
+        )
 
     def _instead(
         self, module: Module, use: Name, code: str, read: ast.Attribute
