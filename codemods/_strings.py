@@ -35,6 +35,9 @@ def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
     mark = "'" if module.data.count(b"'") > module.data.count(b'"') else '"'
     for above in module.ancestors(at) if at is not None else ():
         if isinstance(above, ast.JoinedStr):
-            token = module.source(module.string_tokens(above)[0]).lstrip("fFrRbBuU")
-            mark = '"' if token.startswith("'") else "'"
+            place = module.span(at).start  # type: ignore[arg-type]
+            around = [t for t in module.string_tokens(above) if t.start <= place < t.end]
+            if around:
+                token = module.source(around[0]).lstrip("fFrRbBuU")
+                mark = '"' if token.startswith("'") else "'"
     return f"{mark}{text}{mark}"
