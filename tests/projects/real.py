@@ -184,7 +184,9 @@ class Trial:
 
     def run(self, way: Way, name: str, switch: str) -> Run:
         """Runs the script of a copy and keeps its log."""
-        books = self.home / f"{name}-{way}-ledger.json" if way != "plain" else None
+        on_cpu = self.work.has_cpu_switch and switch == self.work.cpu
+        tag = f"{name}-{way}{'-cpu' if on_cpu else ''}"
+        books = self.home / f"{tag}-ledger.json" if way != "plain" else None
         words = f"{self.work.words} {switch}".split()
         result = running.run(
             way,
@@ -194,9 +196,8 @@ class Trial:
             self.environment(),
             self.place.python,
         )
-        tag = f"{name}-{way}{'-cpu' if switch and switch == self.work.cpu else ''}"
         (self.home / f"{tag}.log").write_text(f"$ {result.command}\n{result.output}")
-        if not (self.work.refused and way != "plain" and switch != self.work.cpu):
+        if not (self.work.refused and way != "plain" and not on_cpu):
             self.verdict.check(result.ok, f"{tag}: exit code {result.rc}: {result.tail(3)}")
         return result
 

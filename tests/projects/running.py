@@ -68,7 +68,8 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("HPUSHIM")}
     if "HPUSHIM_CACHE_DIR" in os.environ:
         env["HPUSHIM_CACHE_DIR"] = os.environ["HPUSHIM_CACHE_DIR"]
-    env.update(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", TOKENIZERS_PARALLELISM="false")
+    env.update(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0")
+    env["TOKENIZERS_PARALLELISM"] = "false"
     env.pop("PYTEST_CURRENT_TEST", None)
     paths = [(extra or {}).get("PYTHONPATH"), env.get("PYTHONPATH")]
     env.update(extra or {})
@@ -148,7 +149,7 @@ def execute(
 
 
 def read_books(books: Path | None) -> list[dict[str, Any]]:
-    """The ledgers at this path and beside it (``path.1``, ``path-rank1`` …), one for each process."""
+    """The ledgers at this path and beside it (``path.rank1``, ``path.pid123`` …), one for each process."""
     if books is None:
         return []
     return [json.loads(path.read_text()) for path in _books(books)]
@@ -161,7 +162,7 @@ def forget(books: Path) -> None:
 
 
 def _books(books: Path) -> list[Path]:
-    return sorted(path for path in books.parent.glob(f"{books.stem}*") if path.is_file())
+    return sorted(path for path in books.parent.glob(f"{books.name}*") if path.is_file())
 
 
 def hpushim(
