@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
     from hpushim.matrix import Row
 
-_PREFIXES = ("torch.", "apex.", "deepspeed.", "transformers.", "accelerate.", "lightning.", "pytorch_lightning.")  # fmt: skip
+_PREFIXES = ("torch.", "apex.", "deepspeed.", "transformers.", "accelerate.", "lightning.", "pytorch_lightning.", "bitsandbytes.")  # fmt: skip
 
 
 class MatrixName(RowRule):
@@ -24,10 +24,19 @@ class MatrixName(RowRule):
 
     code = "HPU512"
     name = "torchscript-or-export"
-    markers = (b"torch", b"apex", b"deepspeed", b"transformers", b"accelerate", b"lightning")
+    markers = (
+        b"torch",
+        b"apex",
+        b"deepspeed",
+        b"transformers",
+        b"accelerate",
+        b"lightning",
+        b"bitsandbytes",
+    )
     also: ClassVar[dict[str, str]] = {
         "HPU210": "tf32-switch",
         "HPU212": "apex-amp",
+        "HPU216": "eight-bit-optimizer",
         "HPU307": "ddp-buckets",
         "HPU313": "collective-limit",
         "HPU316": "process-start",
@@ -42,6 +51,7 @@ class MatrixName(RowRule):
         "HPU603": "clip-grad-norm",
         "HPU604": "foreach-option",
         "HPU614": "device-checkpoint",
+        "HPU711": "cuda-extension",
     }
 
     def __init__(self) -> None:

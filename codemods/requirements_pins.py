@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from hpushim.engine.words import Requirement
 
 _TORCH = ("torch", "torchvision", "torchaudio")
+_CONDA = re.compile(
+    r"^(cudatoolkit|pytorch-cuda|cuda-toolkit|cudnn|nccl|cuda-nvcc|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
+)
 _CUDA_BUILD = re.compile(r"\+cu\d+")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 
@@ -26,11 +29,18 @@ class RequirementsPins(TextRule):
     code = "HPU814"
     name = "cuda-build-required"
     severity = "error"
-    kinds = frozenset({"requirements"})
+    kinds = frozenset({"requirements", "yaml", "toml"})
     markers = (b"\n",)
-    also: ClassVar[dict[str, str]] = {"HPU815": "cuda-package-required", "HPU817": "torch-pinned"}
+    also: ClassVar[dict[str, str]] = {
+        "HPU815": "cuda-package-required",
+        "HPU816": "cuda-in-environment",
+        "HPU817": "torch-pinned",
+    }
 
     def check(self, document: Document) -> Iterator[Finding]:
+        if document.kind != "requirements":
+            yield from self._environment(document)
+            return
         for item in document.requirements:
             if item.option:
                 yield from self._option(document, item)
@@ -38,6 +48,20 @@ class RequirementsPins(TextRule):
                 yield from self._torch(document, item)
             elif item.name:
                 yield from self._package(document, item)
+
+    def _environment(self, document: Document) -> Iterator[Finding]:
+        """Dependencies in a conda environment or in ``pyproject.toml``."""
+        for entry in document.entries:
+            listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
+            if listed and isinstance(entry.value, str) and _CONDA.search(entry.value):
+                yield self.finding(
+                    document,
+                    entry.span,
+                    f"`{entry.value}` brings CUDA, which would replace Gaudi's torch or is of no use beside it",
+                    row=ask(document, "torch").row,
+                    code="HPU816",
+                    severity="warning",
+                )
 
     def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
         if _CUDA_INDEX.search(item.value):

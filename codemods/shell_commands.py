@@ -24,6 +24,9 @@ _DEVICE_OPTION = re.compile(
     r"(^|[-_.])dev(ice)?s?($|[-_.])|device$|accelerator$|map[-_]location$", re.I
 )
 _BACKEND_OPTION = re.compile(r"backend|dist[-_]", re.I)
+_PRECISION_OPTION = re.compile(r"precision|dtype", re.I)
+_HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "16-mixed": "bf16-mixed"}
+_SBATCH = re.compile(rb"(?m)^#SBATCH[ \t]+.*?(--gres=gpu\S*|--gpus\S*)")
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
 _IGNORED = re.compile(
@@ -58,6 +61,8 @@ class ShellCommands(TextRule):
         b"--fp16",
         b"--gpus",
         b"NVTE",
+        b"#SBATCH",
+        b"16",
     )
     also: ClassVar[dict[str, str]] = {
         "HPU805": "cuda-path",
@@ -65,6 +70,7 @@ class ShellCommands(TextRule):
         "HPU807": "nccl-variable",
         "HPU808": "nvidia-program",
         "HPU809": "lazy-mode-unset",
+        "HPU813": "slurm-resource",
         "HPU822": "command-in-text",
     }
 
@@ -73,6 +79,7 @@ class ShellCommands(TextRule):
             yield from self._text(document)
             return
         found = [
+            *self._slurm(document),
             *self._cards(document),
             *self._variables(document),
             *(f for command in _commands(document) for f in self._command(document, command)),
@@ -80,6 +87,18 @@ class ShellCommands(TextRule):
         yield from sorted(found, key=lambda finding: finding.span.start)
         if found and document.kind == "shell":
             yield from self._lazy_mode(document)
+
+    def _slurm(self, document: Document) -> Iterator[Finding]:
+        """What the job asks the cluster for; how Gaudi cards are called there is the cluster's choice."""
+        for found in _SBATCH.finditer(document.data):
+            yield self.finding(
+                document,
+                Span(*found.span(1)),
+                f"`{found[1].decode()}` asks for NVIDIA cards; ask the cluster how its Gaudi cards are called",
+                row=ask(document, "--gres=gpu").row,
+                code="HPU813",
+                severity="warning",
+            )
 
     def _text(self, document: Document) -> Iterator[Finding]:
         """Commands in a README are listed, not changed: people copy them to machines of both kinds."""
@@ -195,6 +214,8 @@ class ShellCommands(TextRule):
             new = _new_value(option, value)
             if new is not None and word.constant:
                 yield self._option(document, word, option, value, new)
+            elif (half := _new_precision(option, value)) is not None and word.constant:
+                yield self._precision(document, word, option, value, half)
             elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
                 fix = Fix("use bfloat16", "unsafe",
                           (document.replace(word.inner, word.text.replace("fp16", "bf16")),))  # fmt: skip
@@ -202,11 +223,20 @@ class ShellCommands(TextRule):
                 yield self.finding(document, word.span, text, fix=fix, code="HPU806")
             previous = word.text if word.text.startswith("-") else ""
 
+    def _precision(
+        self, document: Document, word: Word, option: str, value: str, new: str
+    ) -> Finding:
+        return self.finding(
+            document,
+            word.span,
+            f"`{option} {value}` asks for float16; bfloat16 is the half precision of Gaudi",
+            fix=Fix("use bfloat16", "unsafe", (_revalue(document, word, value, new),)),
+            row=ask(document, "torch.float16").row,
+            code="HPU806",
+        )
+
     def _option(self, document: Document, word: Word, option: str, value: str, new: str) -> Finding:
-        written = document.source(word.span)
-        at = written.rindex(value)
-        start = word.span.start + len(written[:at].encode())
-        edit = document.replace(Span(start, start + len(value.encode())), new)
+        edit = _revalue(document, word, value, new)
         return self.finding(
             document,
             word.span,
@@ -284,6 +314,21 @@ def _trains(command: Command) -> bool:
     if "-c" in words[:2] or "-" in words[1:2]:
         return False
     return words[1:3] not in (["-m", "pip"], ["-m", "venv"], ["-m", "build"]) and len(words) > 1
+
+
+def _revalue(document: Document, word: Word, value: str, new: str) -> Edit:
+    """The edit that puts ``new`` in the place of ``value``, the end of the word."""
+    written = document.source(word.span)
+    at = written.rindex(value)
+    start = word.span.start + len(written[:at].encode())
+    return document.replace(Span(start, start + len(value.encode())), new)
+
+
+def _new_precision(option: str, value: str) -> str | None:
+    """bfloat16 under the option's way of writing, when it asks for float16."""
+    if value in _HALF and _PRECISION_OPTION.search(option):
+        return _HALF[value]
+    return None
 
 
 def _new_value(option: str, value: str) -> str | None:
