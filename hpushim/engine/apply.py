@@ -45,7 +45,7 @@ def units(findings: Sequence[Finding], allowed: Sequence[bool]) -> list[Unit]:
     """
     groups: dict[str, list[int]] = {}
     for index, finding in enumerate(findings):
-        if finding.fix is not None and finding.fix.edits:
+        if finding.fix is not None and (finding.fix.edits or finding.fix.group):
             groups.setdefault(finding.fix.group or f"\0{index}", []).append(index)
     found: list[Unit] = []
     for members in groups.values():
@@ -55,7 +55,8 @@ def units(findings: Sequence[Finding], allowed: Sequence[bool]) -> list[Unit]:
                 fix = findings[index].fix
                 edits.update(dict.fromkeys(fix.edits if fix else ()))
             codes = tuple(sorted({findings[index].code for index in members}))
-            found.append(Unit(members, tuple(edits), codes))
+            if edits:
+                found.append(Unit(members, tuple(edits), codes))
     found.sort(key=_order)
     return found
 

@@ -13,6 +13,10 @@ def unproven(kind: Kind, before: bytes, after: bytes) -> str | None:
     if check is None or _error(check, before) is not None:
         return None
     error = _error(check, after)
+    if error is None and kind == "notebook":
+        from hpushim.engine import notebook
+
+        return notebook.unproven(before, after)
     return None if error is None else f"the result is no {kind} ({error})"
 
 
