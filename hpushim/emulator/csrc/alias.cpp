@@ -1,5 +1,6 @@
 // Two names for one memory: an hpu tensor as a CPU tensor for the kernels, a CPU result as an hpu tensor.
 #include "device.h"
+#include "objections.h"
 
 #include <c10/core/TensorImpl.h>
 
@@ -77,6 +78,7 @@ at::Tensor lift(at::Tensor tensor) {
       impl->layout() == c10::kStrided && impl->has_storage() && !impl->is_mkldnn(),
       "emulated HPU: this operator gives a ", impl->layout(),
       " tensor, which hpu does not have, as on Gaudi; keep the data dense (strided)");
+  object_to_dtype(tensor.scalar_type());
   auto* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (tensor.use_count() == 1 && impl->unsafe_storage().use_count() == 1) {
     move_storage_to_hpu(storage);

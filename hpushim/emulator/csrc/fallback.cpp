@@ -98,6 +98,7 @@ at::Tensor to_device(const OperatorFacts& facts, Aliases& aliases, at::Tensor re
   if (facts.pointwise && !result.is_contiguous()) result = result.contiguous();
   for (auto& [host, device] : aliases.lifted)
     if (host == storage) return view_of(device, result);
+  narrow(result);
   const bool shared = result.use_count() > 1 || result.storage().use_count() > 1;
   auto lifted = lift(std::move(result));
   if (shared) aliases.lifted.emplace_back(storage, lifted.storage());
@@ -106,7 +107,10 @@ at::Tensor to_device(const OperatorFacts& facts, Aliases& aliases, at::Tensor re
 
 void results_to_device(const OperatorFacts& facts, Stack* stack, Aliases& aliases) {
   for (auto& p : aliases.pairs)
-    if (p.written) settle(p.original, p.aliased);
+    if (p.written) {
+      narrow(p.aliased);
+      settle(p.original, p.aliased);
+    }
   const size_t first = stack->size() - facts.returns;
   for (size_t i = first; i < stack->size(); ++i) {
     IValue& value = (*stack)[i];
@@ -159,6 +163,7 @@ const DispatchKeySet kNotBelow = c10::autograd_dispatch_keyset | c10::autocast_d
 
 void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* stack) {
   keep_backward_on_this_thread();
+  object_to_operator(facts, *stack);
   observe(facts, *stack);
   {
     c10::impl::ExcludeDispatchKeyGuard below(kNotBelow);

@@ -34,6 +34,7 @@ at::Tensor empty(at::IntArrayRef size, OptionalDtype dtype, std::optional<at::La
                  std::optional<at::Device> device, std::optional<bool> pin,
                  std::optional<at::MemoryFormat> format) {
   check_factory(layout, device, pin);
+  object_to_dtype(c10::dtype_or_default(dtype));
   return at::detail::empty_generic(size, allocator(), DispatchKeySet(DispatchKey::HPU),
                                    c10::dtype_or_default(dtype), format);
 }
@@ -42,6 +43,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalD
                          std::optional<at::Layout> layout, std::optional<at::Device> device,
                          std::optional<bool> pin) {
   check_factory(layout, device, pin);
+  object_to_dtype(c10::dtype_or_default(dtype));
   return at::detail::empty_strided_generic(size, stride, allocator(), DispatchKeySet(DispatchKey::HPU),
                                            c10::dtype_or_default(dtype));
 }
@@ -75,6 +77,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   at::Tensor to = is_on_hpu(self) ? host_alias(self) : self;
   at::Tensor from = is_on_hpu(src) ? host_alias(src) : src;
   at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), to, from, non_blocking);
+  if (is_on_hpu(self)) narrow(to, !is_on_hpu(src));
   return self;
 }
 

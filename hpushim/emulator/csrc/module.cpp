@@ -79,6 +79,8 @@ py::list cause_list() {
 
 void bind_ledger(py::module_& m) {
   m.def("add", &add);
+  m.def("set_objections", &set_objections);
+  m.def("fallback_operators", &fallback_operators);
   m.def("totals", &totals);
   m.def("operator_calls", &operator_calls);
   m.def("mark_step", [](bool) { mark_step(); });

@@ -84,8 +84,16 @@ const OperatorFacts& facts_of(const c10::OperatorHandle& op) {
   const std::string name = c10::toString(op.operator_name());
   std::lock_guard<std::mutex> lock(facts_mutex);
   auto& slot = all_facts()[name];
-  if (!slot) slot = work_out(op);
+  if (!slot) {
+    slot = work_out(op);
+    slot->rule = rule_of(name);
+  }
   return *slot;
+}
+
+void relabel_operators() {
+  std::lock_guard<std::mutex> lock(facts_mutex);
+  for (auto& [name, facts] : all_facts()) facts->rule = rule_of(name);
 }
 
 bool is_compute(const std::string& name) {
@@ -106,6 +114,14 @@ bool is_compute(const std::string& name) {
   return names->count(name) != 0;
 }
 
+std::vector<std::pair<std::string, int64_t>> fallback_operators() {
+  std::vector<std::pair<std::string, int64_t>> out;
+  std::lock_guard<std::mutex> lock(facts_mutex);
+  for (const auto& [name, facts] : all_facts())
+    if (const int64_t times = facts->fallbacks.load()) out.emplace_back(name, times);
+  return out;
+}
+
 std::vector<std::pair<std::string, int64_t>> operator_calls() {
   std::vector<std::pair<std::string, int64_t>> out;
   std::lock_guard<std::mutex> lock(facts_mutex);
@@ -116,7 +132,10 @@ std::vector<std::pair<std::string, int64_t>> operator_calls() {
 
 void reset_operator_calls() {
   std::lock_guard<std::mutex> lock(facts_mutex);
-  for (const auto& item : all_facts()) item.second->calls.store(0);
+  for (const auto& [name, facts] : all_facts()) {
+    facts->calls.store(0);
+    facts->fallbacks.store(0);
+  }
 }
 
 }  // namespace hpu

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device.h"
+#include "objections.h"
 
 #include <ATen/core/stack.h>
 #include <torch/library.h>
@@ -28,7 +29,13 @@ struct OperatorFacts {
   bool reads_back;          // the shape or value of the result needs the data: a host sync
   bool compute;
   mutable std::atomic<int64_t> calls{0};
+  mutable std::atomic<int64_t> fallbacks{0};  // calls that Gaudi would have run on the CPU
+  mutable std::atomic<const OperatorRule*> rule{nullptr};
 };
+
+inline void object_to_operator(const OperatorFacts& facts, const torch::jit::Stack& stack) {
+  if (const auto* rule = facts.rule.load(std::memory_order_relaxed)) object_to_operator_slow(facts, *rule, stack);
+}
 
 const OperatorFacts& facts_of(const c10::OperatorHandle& op);
 
@@ -51,5 +58,6 @@ void observe_results(const OperatorFacts& facts, const torch::jit::Stack& stack)
 void register_operators();  // kernels.cpp
 std::vector<std::pair<std::string, int64_t>> operator_calls();
 void reset_operator_calls();
+std::vector<std::pair<std::string, int64_t>> fallback_operators();
 
 }  // namespace hpu

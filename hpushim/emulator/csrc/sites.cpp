@@ -65,6 +65,14 @@ void note_slow(const char* kind, const char* what) {
   PyGILState_Release(gil);
 }
 
+std::string user_line() {
+  if (!Py_IsInitialized()) return "?";
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  const Place place = user_place();
+  PyGILState_Release(gil);
+  return place.file + ":" + std::to_string(place.line);
+}
+
 std::vector<Site> sites() {
   std::vector<Site> out;
   for (const auto& [key, times] : found)
