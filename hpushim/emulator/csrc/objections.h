@@ -1,0 +1,58 @@
+// What Gaudi would have objected to: operators without a kernel there, dtypes that it lacks or narrows.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace hpu {
+
+struct OperatorFacts;
+
+enum class Support : uint8_t { kRuns, kFallsBack, kForbidden, kFails };  // kForbidden: would fall back, and may not
+enum class Policy : uint8_t { kObserve, kFaithful, kStrict };
+
+struct OperatorRule {
+  Support support;
+  uint64_t dtypes;  // a bit for each ScalarType that the kernel takes; 0: no list is known
+};
+
+struct DtypeRule {
+  enum Kind : uint8_t { kNative, kDemoted, kRefused } kind = kNative;
+  at::ScalarType narrower = at::ScalarType::Undefined;
+  std::string text;  // "float64 is kept as float32"
+};
+
+using NamedRules = std::vector<std::tuple<std::string, int, uint64_t>>;          // operator, Support, dtypes
+using DtypeRules = std::vector<std::tuple<int, int, int, std::string>>;           // dtype, Kind, narrower, text
+
+void set_objections(const std::string& device, int policy, const NamedRules& operators, const DtypeRules& dtypes);
+const OperatorRule* rule_of(const std::string& name);  // null: nothing to object to
+
+void object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack);
+
+extern std::atomic<const DtypeRule*> dtype_rules;  // one for each ScalarType; null: none to apply
+void object_to_dtype_slow(const DtypeRule& rule);
+// A tensor of this dtype comes to be on the device.
+inline void object_to_dtype(at::ScalarType dtype) {
+  const DtypeRule* rules = dtype_rules.load(std::memory_order_acquire);
+  if (rules != nullptr && rules[static_cast<int>(dtype)].kind != DtypeRule::kNative)
+    object_to_dtype_slow(rules[static_cast<int>(dtype)]);
+}
+// The values that the device would have kept of a CPU tensor, in place; nothing when the policy is to observe.
+void narrow_slow(at::Tensor tensor, const DtypeRule& rule, bool from_host);
+inline void narrow(const at::Tensor& tensor, bool from_host = false) {
+  const DtypeRule* rules = dtype_rules.load(std::memory_order_acquire);
+  if (rules == nullptr || !tensor.defined()) return;
+  const DtypeRule& rule = rules[static_cast<int>(tensor.scalar_type())];
+  if (rule.kind == DtypeRule::kDemoted) narrow_slow(tensor, rule, from_host);
+}
+
+std::string user_line();  // "train.py:12" (sites.cpp)
+
+}  // namespace hpu
