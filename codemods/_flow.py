@@ -388,4 +388,4 @@ class Flow:
 
     def device_like(self, node: ast.AST | None) -> bool:
         """May the expression's value be compared with a device string?"""
-        return holds_device(self.module, node)
+        return holds_device(self.module, node, evidence=lambda v: self.use(v) is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import _text
@@ -11,9 +12,16 @@ from ._torch import dotted
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
+Evidence = Callable[[ast.AST], bool]
 
-def holds_device(module: Module, node: ast.AST | None, depth: int = 4) -> bool:
-    """May the expression's value be compared with a device string?"""
+
+def holds_device(
+    module: Module, node: ast.AST | None, depth: int = 4, evidence: Evidence | None = None
+) -> bool:
+    """May the expression's value be compared with a device string?
+
+    ``evidence`` tells whether a device text is known to be one; a name that holds such a text holds a device.
+    """
     if node is None or depth == 0:
         return False
     if isinstance(node, ast.Attribute):
@@ -24,32 +32,36 @@ def holds_device(module: Module, node: ast.AST | None, depth: int = 4) -> bool:
         if _text.device_name(node.id):
             return True
         return any(
-            v is not node and (_text.read(v) is not None or holds_device(module, v, depth - 1))
+            v is not node and (_told(v, evidence) or holds_device(module, v, depth - 1, evidence))
             for v in module.values(node)
         )
     if isinstance(node, ast.Subscript):
         key = module.constant(node.slice)
         if isinstance(key, str):
             return _text.device_name(key)
-        return holds_device(module, node.value, depth - 1)
+        return holds_device(module, node.value, depth - 1, evidence)
     if isinstance(node, ast.Call):
-        return _device_call(module, node, depth - 1)
+        return _device_call(module, node, depth - 1, evidence)
     if isinstance(node, (ast.BoolOp, ast.IfExp)):
         parts = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
-        return any(holds_device(module, part, depth - 1) for part in parts)
+        return any(holds_device(module, part, depth - 1, evidence) for part in parts)
     return False
 
 
-def _device_call(module: Module, node: ast.Call, depth: int) -> bool:
+def _told(node: ast.expr, evidence: Evidence | None) -> bool:
+    return evidence is not None and _text.read(node) is not None and evidence(node)
+
+
+def _device_call(module: Module, node: ast.Call, depth: int, evidence: Evidence | None) -> bool:
     name = dotted(module, node.func) or ""
     if name in ("builtins.str", "builtins.repr") and node.args:
-        return holds_device(module, node.args[0], depth)
+        return holds_device(module, node.args[0], depth, evidence)
     if name == "torch.device":
         return True
     if isinstance(node.func, ast.Attribute) and node.func.attr in (
         "split", "lower", "strip", "partition", "rsplit", "casefold", "__str__",
     ):  # fmt: skip
-        return holds_device(module, node.func.value, depth)
+        return holds_device(module, node.func.value, depth, evidence)
     for arg in node.args:
         text = module.constant(arg)
         if isinstance(text, str) and _text.device_name(text.lower()):

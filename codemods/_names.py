@@ -32,6 +32,7 @@ _PREFIXES = (
 #: Submodules whose functions torch also offers at the top of ``torch.cuda``.
 _SAME = re.compile(r"^torch\.cuda\.(memory|random|streams|graphs|_utils)\.(?=[A-Za-z_])")
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
+_COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count")
 _TAKEN: set[str] = set()
 #: The codes of the rules on names: a row that names one of them belongs to that rule.
 _CODES: set[str] = set()
@@ -116,6 +117,17 @@ def sets_default_type(module: Module, node: ast.AST | None) -> bool:
     )
 
 
+def _numbers_cards(module: Module, node: ast.expr) -> bool:
+    """``rank % device_count()``, ``int(os.environ["LOCAL_RANK"])``: the number of a card, whatever its name."""
+    if isinstance(node, ast.Call) and dotted(module, node.func) == "torch.cuda.current_device":
+        return True
+    parts = list(ast.walk(node))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return any(isinstance(p, ast.Attribute) and dotted(module, p) in _COUNTS for p in parts)
+    integer = isinstance(node, ast.Call) and dotted(module, node.func) == "builtins.int"
+    return integer and any(isinstance(p, ast.Constant) and p.value == "LOCAL_RANK" for p in parts)
+
+
 def rank_like(module: Module, node: ast.expr | None) -> bool:
     """Is the expression the number of a card: an integer, or a variable named like one?"""
     if node is None:
@@ -132,7 +144,8 @@ def rank_like(module: Module, node: ast.expr | None) -> bool:
         last = called.rpartition(".")[2] or getattr(inner.func, "attr", "")
         return called == "torch.cuda.current_device" or bool(re.search(r"(^|_)rank$", last))
     if not isinstance(name, str) or not _RANK.search(name.lower()):
-        return False
+        values = module.values(node) if isinstance(node, ast.Name) else []
+        return bool(values) and all(v is not node and _numbers_cards(module, v) for v in values)
     for part in module.values(node):
         if read(part) is not None or isinstance(module.constant(part), str):
             return False

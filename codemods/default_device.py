@@ -61,8 +61,10 @@ class DefaultDevice(Rule):
         kinds = [self._kinds(module, call.args[0]) for call in self._calls]
         if not any(cuda for found in kinds for _, cuda in found or ()):
             return
+        # One that is not understood could be the one that takes the others back.
+        whole = all(kinds)
         for call, found in zip(self._calls, kinds, strict=True):
-            yield self._judge(module, call, found)
+            yield self._judge(module, call, found if whole else [])
 
     def _kinds(self, module: Module, node: ast.expr) -> list[tuple[str, bool]]:
         """The types that an argument may be, with whether each is CUDA's; empty when not seen."""

@@ -10,9 +10,16 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from . import _devices
+from ._claims import claim, claimed
+from ._names import rank_like
+from ._strings import quoted
+from ._torch import dotted
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
+
+
+_MAKERS = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "to")
 
 
 class DeviceKeyword(Rule):
@@ -25,6 +32,29 @@ class DeviceKeyword(Rule):
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
         _devices.of(module)
         yield from ()
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
+        """``torch.zeros(3, device=rank)``: the number of a card."""
+        call = module.parent(node)
+        if node.arg != "device" or not isinstance(call, ast.Call) or claimed(module, node):
+            return
+        name = dotted(module, call.func) or ""
+        makes = name.startswith("torch.") and not name.startswith(("torch.cuda.", "torch.device"))
+        if not makes and getattr(call.func, "attr", "") not in _MAKERS:
+            return
+        if rank_like(module, node.value):
+            claim(module, node.value)
+            yield self.finding(
+                module,
+                node.value,
+                f"`{module.source(node)}` picks a card by number; a process on Gaudi holds one card, `hpu`",
+                fix=Fix(
+                    "write hpu",
+                    "safe",
+                    (module.replace(node.value, quoted(module, "hpu", node.value)),),
+                ),
+                row="cuda",
+            )
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         devices = _devices.of(module)
