@@ -9,6 +9,10 @@ import msgspec
 from hpushim.model import Span
 
 
+#: Values nested deeper than this are nobody's settings, and their paths would fill the memory.
+DEPTH = 500
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One value of a data file."""
 

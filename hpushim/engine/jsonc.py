@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from hpushim.engine.entries import Entry
+from hpushim.engine.entries import DEPTH, Entry
 from hpushim.engine.text import Offsets
 from hpushim.model import Span
 
@@ -47,7 +47,7 @@ class _Reader:
                 yield match.lastgroup, match.group(), match.start(), match.end()
 
     def read(self) -> list[Entry]:
-        """One pass with a stack: nesting depth is no matter."""
+        """One pass with a stack."""
         # A level: its path, the place of its entry, is it an object, its start and key, items so far.
         levels: list[list[Any]] = []
         path: tuple[str | int, ...] = ()
@@ -60,6 +60,8 @@ class _Reader:
             elif wants == "colon" and word == ":":
                 wants = "value"
             elif wants in ("value", "first") and word in ("{", "["):
+                if len(levels) == DEPTH:
+                    raise _Bad
                 levels.append([path, len(self.found), word == "{", start, key, 0])
                 self.found.append(None)
                 wants, key = ("key", None) if word == "{" else ("first", None)

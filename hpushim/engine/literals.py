@@ -23,7 +23,7 @@ _BODY = {
     mark: re.compile(rb"(?:[^\\]|\\.)*?" + mark, re.DOTALL) for mark in (b'"""', b"'''", b'"', b"'")
 }
 #: What may stand between literals that are joined: blanks, line ends, comments, parentheses.
-_BETWEEN = re.compile(rb"(?:[ \t\f\r\n()]|\\\r?\n|#[^\r\n]*)+")
+_BETWEEN = re.compile(rb"(?:[ \t\f\r\n()]|\\(?:\r\n|\r|\n)|#[^\r\n]*)+")
 _STARTS = {tokenize.STRING} | {
     getattr(tokenize, name)
     for name in ("FSTRING_START", "TSTRING_START")

@@ -186,9 +186,12 @@ def _fields(kind: type) -> tuple[str, ...]:
         names.remove("name")
     if issubclass(kind, (ast.arg, ast.keyword)):
         names.remove("arg")
-    if "decorator_list" in names:
-        names.remove("decorator_list")
-        names.insert(0, "decorator_list")
+    # As the source has them: decorators and what stands in the header before the body.
+    header = [
+        name for name in ("decorator_list", "type_params", "args", "returns") if name in names
+    ]
+    if "body" in names and "decorator_list" in names:
+        names = [*header, *(name for name in names if name not in header)]
     return tuple(reversed(names))
 
 

@@ -230,7 +230,8 @@ class Module(Text):
         finally:
             self._open.discard(key)
         if not self._open:
-            # In the midst of another name's search a circle may have cut this one short.
+            # Only now: in the midst of another name's search a circle may cut this one short.
+            found = frozenset(name for name in found if not name.startswith(_ROUND))
             self._means[key] = found
         return found
 
@@ -248,8 +249,7 @@ class Module(Text):
                 names |= through
             else:
                 return _NOTHING
-        # `x = x.module` on the way round says nothing of its own.
-        return frozenset(name for name in names if not name.startswith(_ROUND))
+        return frozenset(names)
 
     def _mentions(self, node: ast.AST, name: str) -> bool:
         return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from hpushim.engine.entries import Entry
+from hpushim.engine.entries import DEPTH, Entry
 from hpushim.engine.text import Offsets
 from hpushim.model import Span
 
@@ -52,6 +52,8 @@ class _Reader:
             if name == "DocumentStartEvent":
                 self.document += 1
             elif name in ("MappingStartEvent", "SequenceStartEvent"):
+                if len(self.levels) == DEPTH:
+                    raise ValueError("nested too deeply")
                 path, key = self._next(None)
                 self.levels.append(
                     _Level(path, event.start_mark.index, key, name[0] == "M", len(self.found))
