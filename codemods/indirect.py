@@ -10,7 +10,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from ._claims import claimed
-from ._names import known, uses
+from ._names import known, respell, uses
 from ._strings import retext
 from ._torch import dotted
 
@@ -99,10 +99,19 @@ class Indirect(Rule):
         if isinstance(text, str):
             part, verdict = known(module, f"{owner}.{text}")
             if verdict is not None and verdict.target:
+                fix = None
+                if owner == "torch.cuda" and verdict.target == f"torch.hpu.{text}":
+                    new, needed = respell(module, node.args[0], "torch.hpu")
+                    fix = Fix(
+                        "look at torch.hpu", "safe", (module.replace(node.args[0], new), *needed)
+                    )
                 yield self.finding(
-                    module, node, f"`{shown}` reaches `{part}`, which is `{verdict.target}` on Gaudi",
+                    module,
+                    node,
+                    f"`{shown}` reaches `{part}`, which is `{verdict.target}` on Gaudi",
+                    fix=fix,
                     row=part,
-                )  # fmt: skip
+                )
                 return
         yield self.finding(
             module, node, f"`{shown}` reaches below `{owner}` by a name that is not seen here"
