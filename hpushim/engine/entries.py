@@ -8,7 +8,6 @@ import msgspec
 
 from hpushim.model import Span
 
-
 #: Values nested deeper than this are nobody's settings, and their paths would fill the memory.
 DEPTH = 500
 
