@@ -34,8 +34,6 @@ model = GPT(
 model.load_state_dict(state["model"])
 model.to(device)
 model.eval()
-if device == "hpu":
-    pass
 
 torch.manual_seed(args.seed)
 idx = vocab.encode(args.prompt)[None].to(device)

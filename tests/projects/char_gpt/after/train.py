@@ -191,8 +191,6 @@ def main(argv=None):
             evals.append((it + 1, evaluate(model, val_loader, device, amp_dtype)))
             log(f"eval after {it + 1} iterations: {evals[-1][1]:.4f}")
             save_checkpoint(os.path.join(args.out_dir, "last.pt"), model, optimizer, scaler, it + 1, args)
-            if use_cuda:
-                pass
 
     write_metrics(
         args.metrics,
