@@ -59,6 +59,7 @@ def snapshot() -> dict[str, Any]:
         **found,
         "peak_bytes": device.memory_stats()["peak"],
         "compute_operators": {"hpu": on_hpu, "cpu": None if elsewhere < 0 else elsewhere},
+        "fallback_operators": dict(sorted(native.fallback_operators())),
         "operator_calls": dict(
             sorted(native.operator_calls(), key=lambda item: (-item[1], item[0]))
         ),
@@ -100,7 +101,7 @@ def start() -> None:
     level = os.environ.get("HPUSHIM_LOG", "").strip().lower()
     native.record_graphs(True, _lazy())
     if wanted or level in ("sites", "trace"):
-        native.set_library_roots(_library_roots())
+        native.set_library_roots(library_roots())
         native.record_sites(True, level == "trace")
         native.watch_compute()
         _watch_python_side()
@@ -129,7 +130,8 @@ def _lazy() -> bool:
     return profiles.current().lazy
 
 
-def _library_roots() -> list[str]:
+def library_roots() -> list[str]:
+    """Folders and files whose frames are not the user's: torch, this package, the standard library."""
     import torch
 
     here = Path(__file__).parent.parent
@@ -156,7 +158,9 @@ def _claim(path: Path) -> None:
         return
     os.environ[_OWNER] = str(os.getpid())
     for stale in [path, *path.parent.glob(f"{path.name}.rank*")]:
-        with contextlib.suppress(OSError):  # what cannot be removed cannot be written either: said at exit
+        with contextlib.suppress(
+            OSError
+        ):  # what cannot be removed cannot be written either: said at exit
             stale.unlink()
 
 

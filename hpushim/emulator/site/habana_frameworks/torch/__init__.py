@@ -14,6 +14,7 @@ habana_frameworks.autoload.is_loaded = True
 
 import torch
 from hpushim.emulator import device as _emulated
+from hpushim.emulator import objections as _objections
 
 _emulated.load()
 
@@ -43,6 +44,7 @@ def overwrite_torch_optimizers():
 
 
 overwrite_torch_optimizers()
+_objections.enforce()
 
 __getattr__ = module_getattr(
     __name__,

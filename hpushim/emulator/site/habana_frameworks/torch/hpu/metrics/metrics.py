@@ -95,7 +95,7 @@ class CpuFallbackMetric(Metric):
 
     def _read(self):
         found = ledger.snapshot()
-        return found["cpu_fallbacks"], dict(found.get("fallback_operators", {}))
+        return found["cpu_fallbacks"], found["fallback_operators"]
 
     def stats(self):
         (zero, before), (now, after) = self._since()
