@@ -14,7 +14,7 @@ from . import _imports
 from ._claims import claim, kept_whole
 from ._entry import is_entry
 from ._optimizers import is_scaler
-from ._statements import delete, unwrap
+from ._statements import delete, delete_guarded, unwrap
 from ._strings import quoted
 from ._verdict import ask
 
@@ -157,9 +157,9 @@ class GradScaler(Rule):
             *scaler.assigned,
             *(s for s in map(module.statement, scaler.uses) if _is_call_of(s, scaler)),
         ]
-        deleted = dict(zip(gone, _split(delete(module, gone), len(gone)), strict=True))
+        deleted = _deletions(module, gone)
         for call, statement in zip(scaler.creations, scaler.assigned, strict=True):
-            edits = [deleted[statement], *imports.edits(call.func)]
+            edits = [*deleted[statement], *imports.edits(call.func)]
             fix = Fix("remove loss scaling", answer.safety, tuple(edits), group)
             yield self.finding(
                 module,
@@ -171,7 +171,7 @@ class GradScaler(Rule):
             )
         for use in scaler.uses:
             statement = module.statement(use)
-            changes = [deleted[statement]] if statement in deleted else _without_scaler(module, use)
+            changes = deleted[statement] if statement in deleted else _without_scaler(module, use)
             fix = Fix("remove loss scaling", answer.safety, tuple(changes), group)
             yield self.finding(
                 module,
@@ -345,8 +345,12 @@ def _group(scaler: _Scaler) -> str:
     return f"scaler:{scaler.creations[0].lineno}"
 
 
-def _split(edits: list[Edit], count: int) -> list[Edit]:
-    assert len(edits) == count, "one edit for each deleted statement"
+def _deletions(module: Module, gone: list[ast.stmt]) -> dict[ast.stmt, list[Edit]]:
+    """The edits that take each statement out, with the ``if`` that stands there for it alone."""
+    edits = {s: [edit] for s, edit in zip(gone, delete(module, gone), strict=True)}
+    for statement in gone:
+        if len(module.block(statement)) == 1:
+            edits[statement] = delete_guarded(module, statement)
     return edits
 
 
