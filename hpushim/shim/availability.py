@@ -28,6 +28,8 @@ def answers_yes(target_module: str = "torch.cuda") -> bool:
         raise HpushimError(
             f"HPUSHIM_CUDA_AVAILABLE={forced!r}: expected auto, 1 or 0; unset it or choose one of these"
         )
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+        return False  # the program was told to use no device
     return _answer(asker(target_module))
 
 
@@ -53,14 +55,20 @@ def _answer(module: str) -> bool:
     top = module.partition(".")[0]
     if top == "torch":
         return module.startswith(_ON_BEHALF)
-    if top in ("__main__", "__mp_main__"):
+    return is_users(top)
+
+
+def is_users(package: str) -> bool:
+    """Whether a top-level package counts as the user's code: it is on neither list of the policy."""
+    if package in ("__main__", "__mp_main__"):
         return True
     from hpushim import matrix
 
     policy = matrix.load().policy
-    if top in policy.nvidia_only:
+    if package in policy.nvidia_only:
         log.note(
-            "HPU905", f"{top} was told that there is no CUDA: its CUDA kernels cannot run on Gaudi"
+            "HPU905",
+            f"{package} was told that there is no CUDA: its CUDA kernels cannot run on Gaudi",
         )
         return False
-    return top not in policy.knows_hpu
+    return package not in policy.knows_hpu

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hpushim.shim import by_value, catch_all, constructors, detect, in_place, loading, log
+from hpushim.shim import by_value, catch_all, constructors, detect, in_place, loading, log, packages
 from hpushim.shim.arm import waiter
 from hpushim.shim.detect import Decision
 from hpushim.shim.patch import Patch, declared
@@ -122,6 +122,7 @@ class Session:
         for name, patches in late.items():
             waiter.wait_for(name, self._on_import(patches))
         self.applied.append((_CATCH_ALL, catch_all.install()))
+        self.applied.append((_PACKAGES, packages.install()))
 
     def _on_import(self, patches: list[Patch]) -> Callable[[Any], None]:
         def apply_now(module: Any) -> None:
@@ -153,6 +154,7 @@ class Session:
 
 session = Session()
 
+_PACKAGES = Patch("import", "*", "hook", "packages", "approximate", packages.install)
 _CATCH_ALL = Patch("torch.cuda", "*", "hook", "torch.cuda", "approximate", catch_all.install)
 
 

@@ -957,6 +957,123 @@ y.sum().backward()
     ),
 ]
 
+PACKAGES = [
+    _(
+        "apex amp",
+        """
+from apex import amp
+m = nn.Linear(2, 2).cuda(); o = torch.optim.SGD(m.parameters(), 0.1)
+m, o = amp.initialize(m, o, opt_level="O1")
+loss = m(torch.ones(1, 2).cuda()).sum()
+assert loss.dtype == torch.float32
+with amp.scale_loss(loss, o) as scaled:
+    scaled.backward()
+nn.utils.clip_grad_norm_(amp.master_params(o), 1.0)
+o.step()
+""",
+        group="packages",
+    ),
+    _(
+        "apex optimizers and norms",
+        """
+from apex.optimizers import FusedAdam, FusedSGD
+from apex.normalization import FusedLayerNorm
+import apex.parallel
+m = nn.Sequential(nn.Linear(2, 2), FusedLayerNorm(2)).cuda()
+for o in (FusedAdam(m.parameters(), lr=0.1), FusedAdam(m.parameters(), adam_w_mode=False), FusedSGD(m.parameters(), lr=0.1)):
+    o.zero_grad(); m(torch.ones(1, 2).cuda())[0, 0].backward(); o.step()
+assert isinstance(apex.parallel.convert_syncbn_model(nn.BatchNorm1d(2)), nn.SyncBatchNorm)
+""",
+        group="packages",
+    ),
+    _(
+        "apex optional",
+        "try:\n    from apex.contrib.unheard import Thing\nexcept ImportError:\n    Thing = None\nassert Thing is None",
+        group="packages",
+    ),
+    _(
+        "pynvml",
+        """
+import pynvml
+pynvml.nvmlInit()
+handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+assert pynvml.nvmlDeviceGetMemoryInfo(handle).total > 0 and pynvml.nvmlDeviceGetCount() == 1
+try:
+    pynvml.nvmlDeviceGetUtilizationRates(handle)
+except pynvml.NVMLError:
+    pass
+""",
+        group="packages",
+    ),
+    _(
+        "blocked package falls back",
+        """
+import sys
+(tmp / "flash_attn").mkdir(); (tmp / "flash_attn" / "__init__.py").write_text("raise SystemError('CUDA driver')")
+sys.path.insert(0, str(tmp))
+try:
+    from flash_attn import flash_attn_func
+except ImportError as error:
+    assert "HPU703" in str(error) and "scaled_dot_product_attention" in str(error)
+else:
+    raise AssertionError
+""",
+        group="packages",
+    ),
+    _(
+        "absent package stays absent",
+        """
+import importlib.util
+assert importlib.util.find_spec("xformers") is None
+try:
+    import xformers
+except ModuleNotFoundError as error:
+    assert error.name == "xformers"
+""",
+        group="packages",
+    ),
+    _(
+        "CUDA extension",
+        'from torch.utils.cpp_extension import load\nload(name="k", sources=["a.cpp", "k.cu"])',
+        expect="HPU711",
+        group="packages",
+    ),
+    _(
+        "CUDA_VISIBLE_DEVICES hides",
+        """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+try:
+    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
+finally:
+    del os.environ["CUDA_VISIBLE_DEVICES"]
+""",
+        group="packages",
+    ),
+    _(
+        "half and double are said",
+        """
+import hpushim
+m = nn.Linear(2, 2).cuda().half()
+torch.ones(1).cuda().double()
+said = {row["code"] for row in hpushim.status()["notes"]}
+assert {"HPU208", "HPU117"} <= said and m.weight.dtype == torch.half
+""",
+        group="packages",
+    ),
+    _(
+        "NCCL variables are named",
+        """
+import os, hpushim
+os.environ["NCCL_DEBUG"] = "INFO"
+dist.init_process_group("nccl", init_method=f"file://{tmp}/store", rank=0, world_size=1)
+dist.destroy_process_group()
+assert any("NCCL_DEBUG" in row["text"] for row in hpushim.status()["notes"])
+""",
+        group="packages",
+    ),
+]
+
 COMPILE = [
     _(
         "compile default",
@@ -1190,5 +1307,5 @@ dist.destroy_process_group()
 ]
 
 IDIOMS = [
-    *FACTORIES, *MOVES, *DEVICES, *MODULES, *CUDA, *AMP, *DISTRIBUTED, *CHECKPOINTS, *DATA, *COMPILE, *EARLY,
+    *FACTORIES, *MOVES, *DEVICES, *MODULES, *CUDA, *AMP, *DISTRIBUTED, *CHECKPOINTS, *DATA, *PACKAGES, *COMPILE, *EARLY,
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="the shim patches torch")
@@ -35,7 +35,13 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No shrinking: every example is a process that loads torch, and the sequences are short as they are.
+@settings(
+    max_examples=3,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(st.lists(STEPS, min_size=4, max_size=8))
 def test_torch_ends_as_it_began(sequences: list[list[str]]) -> None:
     done = python(str(HERE / "torch_state.py"), json.dumps(sequences), HPUSHIM_LOG="quiet")

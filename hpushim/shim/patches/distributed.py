@@ -7,6 +7,7 @@ from typing import Any
 
 from hpushim.shim import availability, devices, log
 from hpushim.shim.patch import APPROXIMATE, EXACT, WARN, patch
+from hpushim.shim.patches import environment
 
 Original = Callable[..., Any]
 
@@ -44,6 +45,7 @@ def translated(backend: Any) -> Any:
     if mapped == str(backend):
         return backend
     _asked_for_nccl = True
+    environment.warn_of_nccl()
     _register_hccl()
     return mapped
 

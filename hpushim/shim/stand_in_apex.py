@@ -1,0 +1,151 @@
+"""What of NVIDIA apex training scripts use, said with torch: mixed precision, fused optimizers, norms, DDP."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel as _TorchDDP
+
+from hpushim.shim import log
+
+CODE = "HPU212"
+NOTE = "apex is not installed; hpushim answers with torch: bf16 autocast, torch's optimizers, norms and DDP"
+
+_LEVELS = ("O0", "O1", "O2", "O3")
+
+
+def initialize(
+    models: Any, optimizers: Any = None, enabled: bool = True, opt_level: str = "O1", **options: Any
+) -> Any:
+    """The models, run under bf16 autocast at O1 and above, and the optimizers as they are."""
+    if opt_level not in _LEVELS:
+        raise RuntimeError(f"apex opt_level {opt_level!r}: expected one of {', '.join(_LEVELS)}")
+    if enabled and opt_level != "O0":
+        for model in models if isinstance(models, list | tuple) else [models]:
+            _autocast_forward(model)
+    return models if optimizers is None else (models, optimizers)
+
+
+def _autocast_forward(model: Any) -> None:
+    forward = model.forward
+
+    @functools.wraps(forward)
+    def under_autocast(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast("hpu", dtype=torch.bfloat16):
+            return _to_float(forward(*args, **kwargs))
+
+    model.forward = under_autocast
+
+
+def _to_float(value: Any) -> Any:
+    """apex gives the outputs of a model back in float32."""
+    from torch.utils._pytree import tree_map_only
+
+    return tree_map_only(
+        torch.Tensor, lambda t: t.float() if t.dtype is torch.bfloat16 else t, value
+    )
+
+
+@contextlib.contextmanager
+def scale_loss(loss: Any, optimizers: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    """The loss itself: bf16 needs no scaling."""
+    yield loss
+
+
+def master_params(optimizer: Any) -> Iterator[Any]:
+    """The parameters that the optimizer updates."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def state_dict(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    """No scaler, no state."""
+    return {}
+
+
+def load_state_dict(*args: Any, **kwargs: Any) -> None:
+    """The state of apex's scalers is not needed."""
+
+
+def init(*args: Any, **kwargs: Any) -> None:
+    """The oldest entry point; autocast is per model here."""
+
+
+class FusedAdam(torch.optim.AdamW):  # type: ignore[misc]
+    """torch's AdamW, or Adam with ``adam_w_mode=False``."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        adam_w_mode: bool = True,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        **ignored: Any,
+    ) -> None:
+        if not bias_correction or amsgrad:
+            log.refuse(
+                "HPU602",
+                "apex FusedAdam with bias_correction=False or amsgrad=True",
+                "use torch.optim directly",
+            )
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
+        if not adam_w_mode:
+            for group in self.param_groups:
+                group["decoupled_weight_decay"] = False
+
+
+class FusedSGD(torch.optim.SGD):  # type: ignore[misc]
+    """torch's SGD."""
+
+    def __init__(self, params: Any, lr: float, *args: Any, **kwargs: Any) -> None:
+        for name in ("wd_after_momentum", "materialize_master_grads", "set_grad_none"):
+            kwargs.pop(name, None)
+        super().__init__(params, lr, *args, **kwargs)
+
+
+class FusedLayerNorm(torch.nn.LayerNorm):  # type: ignore[misc]
+    """torch's LayerNorm."""
+
+
+class FusedRMSNorm(torch.nn.RMSNorm):  # type: ignore[misc]
+    """torch's RMSNorm."""
+
+
+MixedFusedLayerNorm = FusedLayerNorm
+MixedFusedRMSNorm = FusedRMSNorm
+
+
+class DistributedDataParallel(_TorchDDP):  # type: ignore[misc]
+    """torch's DistributedDataParallel; apex's own options have no counterpart."""
+
+    def __init__(self, module: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(module)
+
+
+SyncBatchNorm = torch.nn.SyncBatchNorm
+
+
+def convert_syncbn_model(module: Any, process_group: Any = None, **kwargs: Any) -> Any:
+    """Every batch norm of the model synchronised, by torch."""
+    return torch.nn.SyncBatchNorm.convert_sync_batchnorm(module, process_group)
+
+
+_NORMS = ("FusedLayerNorm", "FusedRMSNorm", "MixedFusedLayerNorm", "MixedFusedRMSNorm")
+MODULES: dict[str, tuple[str, ...]] = {
+    "apex": (),
+    "apex.amp": (
+        "initialize", "scale_loss", "master_params", "state_dict", "load_state_dict", "init",
+    ),
+    "apex.optimizers": ("FusedAdam", "FusedSGD"),
+    "apex.normalization": _NORMS,
+    "apex.normalization.fused_layer_norm": _NORMS,
+    "apex.parallel": ("DistributedDataParallel", "SyncBatchNorm", "convert_syncbn_model"),
+}  # fmt: skip
