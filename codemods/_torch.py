@@ -156,9 +156,15 @@ def dotted(module: Module, node: ast.AST | None) -> str | None:
     ``__import__`` or from elsewhere (an earlier notebook cell, a star import)."""
     name = module.qualified(node)
     if name is not None:
-        if name == "builtins.torch" or name.startswith("builtins.torch."):
+        if name.startswith("builtins.torch") and (name == "builtins.torch" or name[14] == "."):
             return name.removeprefix("builtins.")
         return name
+    loads = module.notes.get("loads modules by name")
+    if loads is None:
+        loads = any(name.encode() in module.data for name in _LOADERS)
+        module.notes["loads modules by name"] = loads
+    if not loads:
+        return None
     tail: list[str] = []
     while isinstance(node, ast.Attribute):
         tail.append(node.attr)
