@@ -10,6 +10,7 @@ from hpushim.model import Edit, Span
 
 from . import _text
 from ._claims import claim
+from ._dual import NAME, dual, either
 from ._strings import retext
 from ._tables import by_device, table_of
 from ._text import Text
@@ -157,6 +158,8 @@ class Finder:
 
     def _matched(self, value: ast.MatchValue) -> tuple[str, ast.AST]:
         for above in self.module.ancestors(value):
+            if isinstance(above, ast.Match) and _has_hpu_case(above):
+                return "", above
             if isinstance(above, ast.Match):
                 return ("compare" if self.flow.device_like(above.subject) else "unproven"), above
         return "unproven", value
@@ -230,7 +233,7 @@ class Finder:
     def _edits(self, text: Text, owner: ast.AST) -> tuple[Edit, ...]:
         module, node = self.module, text.node
         word = f"{_text.HPU}:0" if text.index == "0" else _text.HPU
-        if isinstance(node, ast.Constant):
+        if isinstance(node, ast.Constant) and not (dual(module) and text.index not in ("", "0")):
             edits = [retext(module, node, word)]
         else:
             edits = [module.replace(node, _text.replacement(module, text))]
@@ -256,6 +259,9 @@ class Finder:
         if not before:
             return []
         claim(self.module, index)
+        if dual(self.module) and value is not None:
+            kept = either("0", self.module.source(value))[1:-1]
+            return [self.module.replace(value, kept)]
         start = max(self.module.span(a).end for a in before)
         return [self.module.replace(Span(start, self.module.span(index).end), "")]
 
@@ -264,7 +270,8 @@ class Finder:
         if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Slice):
             upper = side.slice.upper
             if side.slice.lower is None and upper is not None and self.module.constant(upper) == 4:
-                return [self.module.replace(upper, str(len(_text.HPU)))]
+                length = f"len({NAME})" if dual(self.module) else str(len(_text.HPU))
+                return [self.module.replace(upper, length)]
         return []
 
     # -- what it belongs to -----------------------------------------------------------------
@@ -345,6 +352,14 @@ class Finder:
 
     def _node_key(self, node: ast.AST) -> str:
         return f"check {self.module.span(node).start}"
+
+
+def _has_hpu_case(match: ast.Match) -> bool:
+    return any(
+        isinstance(part, ast.MatchValue) and _text.is_hpu(part.value)
+        for case in match.cases
+        for part in ast.walk(case.pattern)
+    )
 
 
 def _mentions_hpu(node: ast.AST) -> bool:

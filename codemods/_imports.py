@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.model import Edit, Span
 
+from ._dual import dual
 from ._statements import alone, delete
 
 if TYPE_CHECKING:
@@ -169,6 +170,12 @@ class Imports:
         line = f"import {dotted} as {alias}" if alias else f"import {dotted}"
         at, lead = self._place()
         newline = self._module.newline
+        if dual(self._module) and dotted == CORE:
+            line = newline.join(
+                ("try:", f"    {line}", "except ImportError:  # no Gaudi here",
+                 "    from types import SimpleNamespace", "",
+                 f"    {local} = SimpleNamespace(mark_step=lambda: None)")
+            )  # fmt: skip
         text = f"{newline}{line}" if lead else f"{line}{newline}"
         return local, (self._module.insert(at, text),)
 
@@ -203,6 +210,10 @@ class Imports:
     def _taken(self, name: str, dotted: str = "") -> bool:
         """Whether the file gives ``name`` another meaning than ``dotted`` anywhere."""
         return any(_gives(node, name, dotted) for node in self._module.nodes)
+
+    def place(self) -> tuple[int, bool]:
+        """Where a line behind the imports goes; the second value says that the file ends there."""
+        return self._place()
 
     def _place(self) -> tuple[int, bool]:
         """Where an import goes: behind the run of imports that has torch, at the start of a line.

@@ -13,6 +13,7 @@ from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from . import _imports
 from ._claims import claim, claimed
+from ._dual import NAME, dual
 from ._statements import delete_guarded
 from ._text import read
 from ._torch import dotted
@@ -221,6 +222,8 @@ class NameRule(Rule):
         part, verdict = known(module, use.name)
         for argument in self.gone(module, use, verdict):
             claim(module, argument)
+        if dual(module):
+            return  # the imports stay, for CUDA
         if verdict is not None and verdict.status == "noop" and _call_statement(module, use.node):
             _imports.of(module).want(use.node, None)
         elif (target := self.target(module, use)) and part.removeprefix(
@@ -242,6 +245,8 @@ class NameRule(Rule):
                 f"`{shown}` is not in the matrix, and CUDA is not there on Gaudi",
                 code=code,
             )
+            return
+        if verdict.status == "noop" and dual(module):
             return
         if verdict.status == "noop":
             yield from self.drop(module, use, code, verdict.note)
@@ -331,6 +336,10 @@ def said(note: str) -> str:
 
 def respell(module: Module, node: ast.expr, target: str) -> tuple[str, tuple[Edit, ...]]:
     """How ``target`` is written in the place of ``node``: through the same torch, wherever it came from."""
+    if dual(module) and target.startswith("torch.hpu"):
+        text, needed = _imports.of(module).through(node, "torch.get_device_module")
+        last = target.rpartition(".")[2]
+        return f"{text}({NAME})" + ("" if target == "torch.hpu" else f".{last}"), needed
     inner = node
     while isinstance(inner, ast.Attribute):
         inner = inner.value

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from hpushim.model import Edit, Span
 
+from ._dual import dual, word
+
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
@@ -19,6 +21,11 @@ _LITERAL = re.compile(
 def retext(module: Module, node: ast.expr, new: str) -> Edit:
     """The edit that gives a string constant the value ``new``, which must need no escapes."""
     tokens = module.string_tokens(node)
+    if dual(module) and word(new, '"') is not None:
+        if isinstance(module.parent(node), ast.MatchValue):
+            both = module.source(node)  # a pattern cannot name a constant
+            return module.replace(node, f"{both.replace('cuda', 'hpu')} | {both}")
+        return module.replace(node, quoted(module, new, node))
     if len(tokens) != 1:
         return module.replace(node, quoted(module, new))
     found = _LITERAL.fullmatch(module.source(tokens[0]))
@@ -40,4 +47,4 @@ def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
             if around:
                 token = module.source(around[0]).lstrip("fFrRbBuU")
                 mark = '"' if token.startswith("'") else "'"
-    return f"{mark}{text}{mark}"
+    return (word(text, mark) if dual(module) else None) or f"{mark}{text}{mark}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from hpushim.engine.syntax import Module
 
+from ._dual import NAME, dual, either
+
 DEVICE_TYPE = "cuda"
 HPU = "hpu"
 _WHOLE = re.compile(r"cuda(?::(\d+))?")
@@ -105,6 +107,8 @@ def device_name(name: str) -> bool:
 def replacement(module: Module, text: Text) -> str:
     """The literal to write: index 0 stays, any other index goes, for a process holds one card."""
     word = f"{HPU}:0" if text.index == "0" else HPU
+    if dual(module):
+        return either(NAME, module.source(text.node))
     spans = module.string_tokens(_first(text.node))
     token = module.source(spans[0]) if spans else '"'
     body = token.lstrip("fFrRuUbB")

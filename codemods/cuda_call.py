@@ -10,6 +10,8 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from ._claims import claim, claimed
+from ._dual import dual, either
+from ._names import rank_like
 from ._strings import quoted
 from ._torch import (
     becomes_torch,
@@ -156,7 +158,11 @@ class CudaCall(Rule):
         edits = [module.replace(Span(name_end - len("cuda"), name_end), "to")]
         device = next((k for k in call.keywords if k.arg == "device"), None)
         if call.args:
-            edits.append(module.replace(call.args[0], word))
+            number = dual(module) and rank_like(module, call.args[0])
+            given = module.source(call.args[0])
+            edits.append(
+                module.replace(call.args[0], either(word, given)[1:-1] if number else word)
+            )
             edits += [
                 module.insert(module.span(argument).start, f"{name}=")
                 for argument, name in zip(call.args[1:], _POSITIONAL[1:], strict=False)

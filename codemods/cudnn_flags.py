@@ -11,6 +11,7 @@ from hpushim.model import Finding, Fix
 
 from . import _imports
 from ._claims import claimed
+from ._dual import dual
 from ._names import Name, known, uses
 from ._statements import delete_guarded
 
@@ -35,6 +36,8 @@ class CudnnFlag(Rule):
         self._rest: list[Name] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
+        if dual(module):
+            return  # they stay, for CUDA
         for use in uses(module):
             if not use.name.startswith((f"{CUDNN}.", "torch.backends.cuda.")) or "tf32" in use.name:
                 continue

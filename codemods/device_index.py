@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.model import Edit, Finding
 
 from ._claims import claim
+from ._dual import dual, either
 from ._names import Name, NameRule, known, rank_like
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class DeviceIndex(NameRule):
         extra: tuple[Edit, ...] = ()
         given = call.args[0] if call.args else None
         if given is not None and rank_like(module, given) and module.constant(given) != 0:
-            extra = (module.replace(given, "0"),)
+            zero = either("0", module.source(given))[1:-1] if dual(module) else "0"
+            extra = (module.replace(given, zero),)
         yield self.rename(module, use, code, target, "safe", verdict, extra)
 
     def prepare(self, module: Module, use: Name) -> None:

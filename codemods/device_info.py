@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.model import Finding, Fix
 
-from . import _imports
 from ._claims import claim
-from ._names import Name, NameRule, known, said
+from ._names import Name, NameRule, known, respell, said
 from ._statements import delete
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class DeviceInfo(NameRule):
         edits = list(delete(module, [statement]))
         for read in reads:
             target, tail = _PROPERTIES[read.attr]
-            text, needed = _imports.of(module).through(read, target)
+            text, needed = respell(module, read, target)
             edits += [module.replace(read, text + tail), *needed]
         yield self.finding(
             module,
@@ -148,7 +147,7 @@ class DeviceInfo(NameRule):
         self, module: Module, use: Name, code: str, read: ast.Attribute
     ) -> Iterator[Finding]:
         target, tail = _PROPERTIES[read.attr]
-        text, needed = _imports.of(module).through(use.node, target)
+        text, needed = respell(module, use.node, target)
         yield self.finding(
             module,
             read,

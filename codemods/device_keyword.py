@@ -11,6 +11,7 @@ from hpushim.model import Finding, Fix
 
 from . import _devices
 from ._claims import claim, claimed
+from ._dual import dual, either
 from ._names import rank_like
 from ._strings import quoted
 from ._torch import dotted
@@ -44,6 +45,9 @@ class DeviceKeyword(Rule):
             return
         if rank_like(module, node.value):
             claim(module, node.value)
+            word = quoted(module, "hpu", node.value)
+            if dual(module):
+                word = either(word, module.source(node.value))[1:-1]
             yield self.finding(
                 module,
                 node.value,
@@ -51,7 +55,7 @@ class DeviceKeyword(Rule):
                 fix=Fix(
                     "write hpu",
                     "safe",
-                    (module.replace(node.value, quoted(module, "hpu", node.value)),),
+                    (module.replace(node.value, word),),
                 ),
                 row="cuda",
             )

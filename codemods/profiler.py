@@ -11,6 +11,7 @@ from hpushim.model import Finding, Fix, Span
 
 from . import _imports
 from ._claims import claimed
+from ._dual import NAME, dual
 from ._names import Name, NameRule
 from ._statements import delete_guarded
 from ._strings import retext
@@ -46,6 +47,8 @@ class ProfilerDevice(Rule):
         answer = ask(module, "torch.profiler.ProfilerActivity.CUDA")
         end = module.span(node).end
         edit = module.replace(Span(end - len("CUDA"), end), "HPU")
+        if dual(module):
+            edit = module.replace(node, f"getattr({module.source(node.value)}, {NAME}.upper())")
         yield self.finding(
             module,
             node,

@@ -11,6 +11,7 @@ from hpushim.model import Finding, Fix, Safety
 
 from . import _devices
 from ._claims import claim, claimed
+from ._dual import dual, either
 from ._names import rank_like
 from ._strings import quoted
 from ._torch import defines_method, foreign, proven, used_as_torch
@@ -74,7 +75,10 @@ class ToDevice(Rule):
 
     def _number(self, module: Module, call: ast.Call) -> Finding:
         argument = call.args[0]
-        edit = module.replace(argument, quoted(module, "hpu", argument))
+        word = quoted(module, "hpu", argument)
+        if dual(module):
+            word = either(word, module.source(argument))[1:-1]
+        edit = module.replace(argument, word)
         return self.finding(
             module,
             argument,

@@ -12,6 +12,7 @@ from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from . import _imports
 from ._claims import claimed
+from ._dual import NAME, dual
 from ._names import DTYPES, Name, reserve, sets_default_type, uses
 from ._statements import delete
 from ._strings import quoted, retext
@@ -76,6 +77,8 @@ class TypedTensor(Rule):
             yield self._finding(module, node, kind, self._typed_move(module, parent, kind, "hpu"))
         elif isinstance(parent, (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set)):
             edit = retext(module, node, f"torch.hpu.{kind}")
+            if dual(module):
+                edit = module.replace(node, f'f"torch.{{{NAME}}}.{kind}"')
             yield self._finding(module, node, kind, [edit])
 
     def on_module(self, module: Module) -> Iterator[Finding]:
