@@ -29,7 +29,7 @@ class CompileBackend(Rule):
     code = "HPU510"
     name = "compile-default-backend"
     severity = "error"
-    markers = (b".compile", b"import compile")
+    markers = (b"h.compile", b"import compile")
     also: ClassVar[dict[str, str]] = {"HPU511": "compile-inductor-options"}
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:

@@ -36,7 +36,16 @@ class ConfigValues(TextRule):
     code = "HPU801"
     name = "config-device"
     kinds = frozenset({"yaml", "json", "toml"})
-    markers = (b"cuda", b"nccl", b"16", b"gpu", b"half", b"_GPU")
+    markers = (
+        b"cuda",
+        b"nccl",
+        b"fp16",
+        b"float16",
+        b"16-",
+        b"precision",
+        b"accelerator",
+        b"MULTI_GPU",
+    )
     also: ClassVar[dict[str, str]] = {"HPU802": "config-float16", "HPU803": "config-accelerator"}
 
     def check(self, document: Document) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.model import Finding, Fix
 
 from ._row_arguments import SEVERITY, RowRule
+from ._row_markers import of_arguments, of_packages
 from ._strings import retext
 
 if TYPE_CHECKING:
@@ -17,31 +18,37 @@ if TYPE_CHECKING:
 
 _FLASH = "flash_attention_2"
 
+_ALSO = {
+    "HPU213": "fp8-library",
+    "HPU320": "megatron-or-horovod",
+    "HPU609": "gpu-data-loader",
+    "HPU701": "hugging-face-trainer",
+    "HPU703": "flash-attention",
+    "HPU704": "accelerate",
+    "HPU705": "lightning",
+    "HPU706": "diffusers",
+    "HPU707": "deepspeed",
+    "HPU708": "triton-kernel",
+    "HPU710": "vision-operators",
+    "HPU712": "cuda-arrays",
+    "HPU713": "inference-server",
+    "HPU714": "training-toolbox",
+    "HPU715": "graph-operators",
+    "HPU716": "scheduler-resource",
+}
+
 
 class Library(RowRule):
     """An import of a package that the matrix knows, once for each package and file."""
 
     code = "HPU709"
     name = "cuda-library"
-    markers = (b"import ",)
-    also: ClassVar[dict[str, str]] = {
-        "HPU213": "fp8-library",
-        "HPU320": "megatron-or-horovod",
-        "HPU609": "gpu-data-loader",
-        "HPU701": "hugging-face-trainer",
-        "HPU703": "flash-attention",
-        "HPU704": "accelerate",
-        "HPU705": "lightning",
-        "HPU706": "diffusers",
-        "HPU707": "deepspeed",
-        "HPU708": "triton-kernel",
-        "HPU710": "vision-operators",
-        "HPU712": "cuda-arrays",
-        "HPU713": "inference-server",
-        "HPU714": "training-toolbox",
-        "HPU715": "graph-operators",
-        "HPU716": "scheduler-resource",
-    }
+    also: ClassVar[dict[str, str]] = _ALSO
+    markers = (
+        *of_packages(("HPU709", *_ALSO)),
+        *of_arguments(("HPU709", *_ALSO)),
+        _FLASH.encode(),
+    )
 
     def __init__(self) -> None:
         self._told: set[str] = set()

@@ -10,6 +10,7 @@ from hpushim.model import Finding
 
 from ._claims import claimed
 from ._row_arguments import SEVERITY, RowRule
+from ._row_markers import of_arguments, of_names
 from ._torch import dotted
 
 if TYPE_CHECKING:
@@ -18,41 +19,35 @@ if TYPE_CHECKING:
 
 _PREFIXES = ("torch.", "apex.", "deepspeed.", "transformers.", "accelerate.", "lightning.", "pytorch_lightning.", "bitsandbytes.")  # fmt: skip
 
+_ALSO = {
+    "HPU210": "tf32-switch",
+    "HPU212": "apex-amp",
+    "HPU216": "eight-bit-optimizer",
+    "HPU307": "ddp-buckets",
+    "HPU313": "collective-limit",
+    "HPU316": "process-start",
+    "HPU318": "sync-batch-norm",
+    "HPU319": "deepspeed-accelerator",
+    "HPU514": "dynamic-shape",
+    "HPU516": "in-place-on-view",
+    "HPU517": "unused-parameters",
+    "HPU518": "autograd-with-cuda",
+    "HPU519": "memory-layout",
+    "HPU602": "apex-optimizer",
+    "HPU603": "clip-grad-norm",
+    "HPU604": "foreach-option",
+    "HPU614": "device-checkpoint",
+    "HPU711": "cuda-extension",
+}
+
 
 class MatrixName(RowRule):
     """A use of a name whose row carries one of these codes."""
 
     code = "HPU512"
     name = "torchscript-or-export"
-    markers = (
-        b"torch",
-        b"apex",
-        b"deepspeed",
-        b"transformers",
-        b"accelerate",
-        b"lightning",
-        b"bitsandbytes",
-    )
-    also: ClassVar[dict[str, str]] = {
-        "HPU210": "tf32-switch",
-        "HPU212": "apex-amp",
-        "HPU216": "eight-bit-optimizer",
-        "HPU307": "ddp-buckets",
-        "HPU313": "collective-limit",
-        "HPU316": "process-start",
-        "HPU318": "sync-batch-norm",
-        "HPU319": "deepspeed-accelerator",
-        "HPU514": "dynamic-shape",
-        "HPU516": "in-place-on-view",
-        "HPU517": "unused-parameters",
-        "HPU518": "autograd-with-cuda",
-        "HPU519": "memory-layout",
-        "HPU602": "apex-optimizer",
-        "HPU603": "clip-grad-norm",
-        "HPU604": "foreach-option",
-        "HPU614": "device-checkpoint",
-        "HPU711": "cuda-extension",
-    }
+    also: ClassVar[dict[str, str]] = _ALSO
+    markers = (*of_names(("HPU512", *_ALSO)), *of_arguments(("HPU512", *_ALSO)))
 
     def __init__(self) -> None:
         self._told: set[str] = set()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rule import TextRule
 from hpushim.model import Finding, Fix, Span
 
+from ._row_markers import of_requirements
 from ._verdict import ask
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class RequirementsPins(TextRule):
     name = "cuda-build-required"
     severity = "error"
     kinds = frozenset({"requirements", "yaml", "toml"})
-    markers = (b"\n",)
+    markers = (b"torch", b"nvidia", b"cuda", b"/cu1", b"+cu1", *of_requirements())
     also: ClassVar[dict[str, str]] = {
         "HPU815": "cuda-package-required",
         "HPU816": "cuda-in-environment",
