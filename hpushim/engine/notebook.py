@@ -19,8 +19,7 @@ import msgspec
 from hpushim.engine import jsonc
 from hpushim.engine.diagnostics import diagnostic
 from hpushim.engine.entries import Entry
-from hpushim.engine.rule import rules
-from hpushim.engine.run import Context, parse, walk
+from hpushim.engine.run import Context, of_python, parse
 from hpushim.engine.text import Text
 from hpushim.engine.words import Script
 from hpushim.model import Edit, Finding, Fix, Span
@@ -241,7 +240,7 @@ def findings(text: Text, context: Context) -> list[Finding]:
             start, end = text.position(place.start), text.position(place.end)
             found.append(diagnostic("HPU001", message, place, start, end))
     module = parse(notebook.python.decode(), text.path, context)
-    return found + [_moved(notebook, finding) for finding in walk(module, rules())]
+    return found + [_moved(notebook, finding) for finding in of_python(module)]
 
 
 def script(text: Text) -> Script:

@@ -110,7 +110,7 @@ def examine(text: str, kind: Kind, path: str, context: Context) -> Examined:
     subject: Text
     if kind == "python":
         module = parse(text, path, context)
-        found += walk(module, rules())
+        found += of_python(module)
         subject = module
     else:
         subject = Document(text, path, kind, context.target, context.matrix, context.project)
@@ -176,6 +176,11 @@ def _running() -> str:
     import sys
 
     return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def of_python(module: Module) -> list[Finding]:
+    """The findings of all Python rules in one module."""
+    return walk(module, rules())
 
 
 def walk(module: Module, candidates: Iterable[type[Rule]]) -> list[Finding]:

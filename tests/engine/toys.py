@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hpushim.engine import rule as rule_module
 from hpushim.engine import run
 from hpushim.engine.document import Document
 from hpushim.engine.rule import Rule, TextRule
@@ -142,7 +141,6 @@ def use(patch: pytest.MonkeyPatch, *classes: Any) -> None:
     text = tuple(item for item in classes if issubclass(item, TextRule))
     patch.setattr(run, "rules", lambda: python)
     patch.setattr(run, "text_rules", lambda: text)
-    patch.setattr(rule_module, "every_rule", lambda: classes)
     patch.setattr(run, "_markers", lambda: tuple(m for item in python for m in item.markers))
 
 
