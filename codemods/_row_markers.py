@@ -21,7 +21,7 @@ def of_names(codes: Collection[str]) -> tuple[bytes, ...]:
     """
     found: set[str] = set()
     for row in load().rows:
-        if row.rule not in codes or row.kind != "python" or row.status == "native":
+        if row.rule not in codes or row.kind != "python" or row.status in ("native", "unknown"):
             continue
         for name in row.names:
             package, _, rest = name.partition(".")
