@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
 NAME = "ACCELERATOR"
-_CHOICES = {"hccl": "nccl", "hpu_backend": "inductor"}
+_CHOICES = {"hpu_backend": "inductor"}
 
 
 def dual(module: Module) -> bool:
@@ -28,6 +28,9 @@ def word(text: str, mark: str) -> str | None:
         return f"f{mark}{{{NAME}}}{text.removeprefix('hpu')}{mark}"
     if text in _CHOICES:
         return either(f"{mark}{text}{mark}", f"{mark}{_CHOICES[text]}{mark}", mark)
+    if "hccl" in text:
+        cuda = text.replace("hccl", "nccl").replace("hpu", "cuda")
+        return either(f"{mark}{text}{mark}", f"{mark}{cuda}{mark}", mark)
     return None
 
 

@@ -89,6 +89,8 @@ class Nccl(Rule):
 
     def _code(self, module: Module, node: ast.Constant) -> str | None:
         """Which of the codes; None where the word is no backend of torch."""
+        if any(isinstance(a, ast.IfExp) and _has_hccl(a) for a in module.ancestors(node)):
+            return None  # the other branch is Gaudi's
         if ":" in str(node.value):
             return "HPU305"
         child: ast.AST = node
