@@ -1,4 +1,4 @@
-"""``torch.cuda`` graphs: refused with the way that Gaudi has."""
+"""What only CUDA has: graphs, code compiled at run time, copies among the cards of one process; refused with Gaudi's way."""
 
 from __future__ import annotations
 
@@ -45,3 +45,37 @@ def make_graphed_callables(
 def is_current_stream_capturing(original: Original) -> bool:
     """False: nothing is ever captured."""
     return False
+
+
+@patch(
+    "torch.cuda.jiterator:_create_jit_fn",
+    "torch.cuda.jiterator:_create_multi_output_jit_fn",
+    row="torch.cuda.jiterator",
+    level=ERROR,
+)
+def no_jiterator(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """Refused: the function is CUDA source."""
+    log.refuse(
+        "HPU417",
+        "CUDA source cannot be compiled for HPU",
+        "write the function with torch operators; torch.compile(backend='hpu_backend') fuses them",
+    )
+
+
+@patch(
+    "torch.nn.parallel.comm:broadcast",
+    "torch.nn.parallel.comm:broadcast_coalesced",
+    "torch.nn.parallel.comm:reduce_add",
+    "torch.nn.parallel.comm:reduce_add_coalesced",
+    "torch.nn.parallel.comm:scatter",
+    "torch.nn.parallel.comm:gather",
+    row="torch.cuda.comm",
+    level=ERROR,
+)
+def no_comm(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """Refused: a process holds one card, so there is nobody to send to."""
+    log.refuse(
+        "HPU121",
+        "torch.cuda.comm sends among the cards of one process, and a process holds one Gaudi card",
+        "start one process per card with torchrun and use torch.distributed",
+    )

@@ -132,6 +132,25 @@ def memory_stats(original: Original, device: Any = None) -> dict[str, int]:
     return stats
 
 
+@patch(
+    "torch.cuda.memory:memory_stats_as_nested_dict",
+    row="torch.cuda.memory_stats",
+    level=APPROXIMATE,
+)
+def memory_stats_as_nested_dict(original: Original, device: Any = None) -> dict[str, Any]:
+    """The same counters, a dictionary for each dot in their keys."""
+    import torch
+
+    nested: dict[str, Any] = {}
+    for key, value in torch.cuda.memory_stats().items():
+        *parents, last = key.split(".")
+        inner = nested
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = value
+    return nested
+
+
 @patch("torch.cuda.memory:memory_summary", row="torch.cuda.memory_summary", level=APPROXIMATE)
 def memory_summary(original: Original, device: Any = None, abbreviated: bool = False) -> str:
     """HPU's counters as a small table."""

@@ -98,6 +98,18 @@ def tensor_type(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any
     return self.to(devices.INDEXED, dtype, non_blocking=non_blocking)
 
 
+@patch(
+    "torch:UntypedStorage.is_cuda",
+    "torch:TypedStorage.is_cuda",
+    how="getter",
+    level=APPROXIMATE,
+    row="torch.UntypedStorage.is_cuda",
+)
+def storage_is_cuda(original: Original, self: Any) -> bool:
+    """As for tensors: True on HPU."""
+    return devices.is_hpu(self.device) or bool(original(self))
+
+
 @patch("torch.nn:Module.type", how="method", level=EXACT)
 def module_type(original: Original, self: Any, dst_type: Any) -> Any:
     """``model.type(torch.cuda.FloatTensor)`` moves and casts every parameter."""
