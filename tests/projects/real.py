@@ -251,6 +251,8 @@ class Trial:
         on_cpu = self.run("plain", "original", self.work.cpu)
         reference = self.run_as_on_cuda() if self.work.as_on_cuda else on_cpu
         if on_cpu.ok and reference.ok:
+            how = "data as on CUDA" if self.work.as_on_cuda else self.work.cpu or "as it is"
+            self.verdict.cells["reference"] = how
             self.verdict.cells["loss"] = (self.losses(reference) or ["none"])[-1]
             if only != "native":
                 result = self.run("shim", "original", self.work.switch("shim"))
@@ -337,6 +339,7 @@ class Trial:
 
 
 COLUMNS = (
+    "reference",
     "loss",
     "shim",
     "shim on hpu",
