@@ -201,7 +201,8 @@ class Policy(Strict, frozen=True, kw_only=True):
     """Whom ``torch.cuda.is_available()`` answers False, by top-level package, although the shim is on."""
 
     nvidia_only: tuple[str, ...] = ()  #: would pick kernels that only NVIDIA hardware runs
-    knows_hpu: tuple[str, ...] = ()  #: looks for Gaudi itself, and finds it
+    #: looks for Gaudi itself, and finds it; with the versions that do, where not all do (``lightning<2.5.6``)
+    knows_hpu: tuple[str, ...] = ()
 
 
 class Autocast(Strict, frozen=True, kw_only=True):

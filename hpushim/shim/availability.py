@@ -2,7 +2,7 @@
 
 The user's own code gets True. A library that would pick kernels only NVIDIA hardware runs, or that looks for
 Gaudi itself, gets the truth, and so does torch, which asks CUDA first and knows HPU as its accelerator. The
-lists are the matrix's ``[policy]``; ``HPUSHIM_CUDA_AVAILABLE=1|0`` answers the same to everybody.
+lists are the matrix's ``[policy]``; ``HPUSHIM_CUDA_AVAILABLE=1|0`` answers the same to everybody but torch.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ _ON_BEHALF = ("torch._dynamo.variables", "torch._dynamo.symbolic_convert", "torc
 
 def answers_yes(target_module: str = "torch.cuda") -> bool:
     """Whether the caller of the patched function of ``target_module`` should meet a CUDA device."""
+    caller = asker(target_module)
+    if _is_torchs_own(caller):
+        return False  # whatever was forced: torch would look for parts that only a CUDA build has
     forced = os.environ.get("HPUSHIM_CUDA_AVAILABLE", "auto").strip().lower()
     if forced in ("1", "0"):
         return forced == "1"
@@ -30,7 +33,7 @@ def answers_yes(target_module: str = "torch.cuda") -> bool:
         )
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
         return False  # the program was told to use no device
-    return _answer(asker(target_module))
+    return _answer(caller)
 
 
 def asker(target_module: str) -> str:
@@ -50,12 +53,13 @@ def asker(target_module: str) -> str:
     return "__main__"
 
 
+def _is_torchs_own(module: str) -> bool:
+    return module.partition(".")[0] == "torch" and not module.startswith(_ON_BEHALF)
+
+
 @functools.cache
 def _answer(module: str) -> bool:
-    top = module.partition(".")[0]
-    if top == "torch":
-        return module.startswith(_ON_BEHALF)
-    return is_users(top)
+    return module.startswith(_ON_BEHALF) or is_users(module.partition(".")[0])
 
 
 def is_users(package: str) -> bool:
@@ -71,4 +75,30 @@ def is_users(package: str) -> bool:
             f"{package} was told that there is no CUDA: its CUDA kernels cannot run on Gaudi",
         )
         return False
-    return package not in policy.knows_hpu
+    return not any(_names(entry, package) for entry in policy.knows_hpu)
+
+
+def _names(entry: str, package: str) -> bool:
+    """Whether an entry, a package with an optional range of versions, means the package that is here."""
+    if not entry.startswith(package):
+        return False
+    from packaging.requirements import Requirement
+
+    wanted = Requirement(entry)
+    if wanted.name != package:
+        return False
+    version = _version(package) if wanted.specifier else None
+    return version is None or wanted.specifier.contains(version, prereleases=True)
+
+
+def _version(package: str) -> str | None:
+    """The version of a loaded package; None when it says none anywhere."""
+    import importlib.metadata
+
+    said = getattr(sys.modules.get(package), "__version__", None)
+    if isinstance(said, str):
+        return said
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

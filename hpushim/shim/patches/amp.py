@@ -26,7 +26,7 @@ def autocast_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> N
         first, *rest = args
     else:
         first, rest = kwargs.pop("device_type", "cuda"), []
-    if not isinstance(first, str) or not devices.is_cuda_text(first):
+    if not _means_hpu(first):
         original(self, first, *rest, **kwargs)
         return
     dtype = _bf16(rest[0] if rest else kwargs.get("dtype"))
@@ -46,6 +46,13 @@ def _is_low(dtype: Any) -> bool:
     import torch
 
     return dtype is None or dtype is torch.bfloat16
+
+
+def _means_hpu(device_type: Any) -> bool:
+    """CUDA by name, or ``hpu``, which is what ``device.type`` says in a script that asked for CUDA."""
+    return isinstance(device_type, str) and (
+        devices.is_cuda_text(device_type) or device_type == devices.DEVICE
+    )
 
 
 def _bf16(dtype: Any) -> Any:
@@ -87,7 +94,7 @@ def set_autocast_enabled(original: Original, *args: Any, **kwargs: Any) -> None:
 @patch("torch:set_autocast_dtype", level=APPROXIMATE)
 def set_autocast_dtype(original: Original, device_type: str, dtype: Any) -> None:
     """float16 for CUDA becomes bfloat16 for HPU."""
-    if devices.is_cuda_text(device_type):
+    if _means_hpu(device_type):
         original(devices.DEVICE, _bf16(dtype))
     else:
         original(device_type, dtype)
@@ -141,7 +148,7 @@ def scaler_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> Non
     bound = inspect.signature(original).bind(self, *args, **kwargs)
     bound.apply_defaults()
     settings = bound.arguments
-    if not devices.is_cuda_text(str(settings.get("device", "cuda"))) or not settings["enabled"]:
+    if not _means_hpu(str(settings.get("device", "cuda"))) or not settings["enabled"]:
         original(self, *args, **kwargs)
         return
     log.note("HPU204", "GradScaler passes through: bfloat16 needs no loss scaling")
