@@ -23,13 +23,12 @@ from __future__ import annotations
 
 import ast
 import itertools
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hpushim.model import Edit, Span
+from hpushim.model import Edit
 
 from ._dual import dual
-from ._statements import alone, delete
+from ._import_text import Plan, rewrite
 
 if TYPE_CHECKING:
     from hpushim.engine.scope import Binding
@@ -62,14 +61,6 @@ def _tail(node: ast.AST) -> list[str]:
     return parts[::-1]
 
 
-@dataclass(slots=True)
-class _Plan:
-    """What becomes of one statement; ``None`` as a target drops the name."""
-
-    statement: ast.Import | ast.ImportFrom
-    targets: dict[ast.alias, str | None] = field(default_factory=dict)
-
-
 class Imports:
     """The wishes of all rules for one file's imports, and what comes of them."""
 
@@ -78,8 +69,7 @@ class Imports:
         #: For each use of an imported name: what the *binding* would have to mean, None to let go.
         self._wanted: dict[ast.Name, str | None] = {}
         self._groups: dict[str, str] = {}
-        self._local: dict[ast.alias, str] = {}
-        self._statements: dict[ast.alias, _Plan] = {}
+        self._statements: dict[ast.alias, Plan] = {}
         self._settled = False
 
     # -- phase 1 ----------------------------------------------------------------------------
@@ -121,7 +111,8 @@ class Imports:
         name = root(node)
         needed = self.edits(node)
         for alias in self._aliases(name) if name is not None else ():
-            local, target = self._local.get(alias), self._target(alias)
+            plan = self._statements.get(alias)
+            local, target = (plan.local.get(alias), plan.targets.get(alias)) if plan else ("", "")
             if local and target and (new == target or new.startswith(f"{target}.")):
                 return local + new[len(target) :], needed
         for binding in self._module.bindings(name) if name is not None else ():
@@ -139,7 +130,9 @@ class Imports:
             name = root(node)
             for alias in self._aliases(name) if name is not None else ():
                 if alias in self._statements:
-                    found += [e for e in self._rewrite(self._statements[alias]) if e not in found]
+                    found += [
+                        e for e in rewrite(self._module, self._statements[alias]) if e not in found
+                    ]
         return tuple(found)
 
     def through(self, node: ast.AST, new: str) -> tuple[str, tuple[Edit, ...]]:
@@ -287,14 +280,14 @@ class Imports:
             return
         new = wanted.pop() if wanted else None
         plan = self._statements.get(alias) or next(
-            (p for p in self._statements.values() if p.statement is statement), _Plan(statement)
+            (p for p in self._statements.values() if p.statement is statement), Plan(statement)
         )
         plan.targets[alias] = new
         self._statements[alias] = plan
         if new is not None:
             last = new.rpartition(".")[2]
             keep = alias.asname or last == binding.name or self._taken(last)
-            self._local[alias] = binding.name if keep else last
+            plan.local[alias] = binding.name if keep else last
         self._union(self._key(alias), self._key(alias))
 
     def _exported(self, name: str) -> bool:
@@ -309,94 +302,6 @@ class Imports:
             if binding.value is not None
             for part in ast.walk(binding.value)
         )
-
-    def _target(self, alias: ast.alias) -> str | None:
-        plan = self._statements.get(alias)
-        return plan.targets.get(alias) if plan else None
-
-    # -- writing ----------------------------------------------------------------------------
-
-    def _rewrite(self, plan: _Plan) -> list[Edit]:
-        """The one edit that turns a statement into what the plan says."""
-        module, statement = self._module, plan.statement
-        stay = [alias for alias in statement.names if alias not in plan.targets]
-        lines = self._new_lines(plan)
-        if not stay and not lines:
-            return delete(module, [statement])
-        if not stay:
-            if self._same_shape(plan):
-                return self._in_place(plan)
-            return [module.replace(statement, self._join(statement, lines))]
-        text = self._without(statement, [a for a in statement.names if a in plan.targets])
-        return [module.replace(statement, self._join(statement, [*lines, text]))]
-
-    def _new_lines(self, plan: _Plan) -> list[str]:
-        sources: dict[str, list[str]] = {}
-        for alias, new in plan.targets.items():
-            if new is None:
-                continue
-            base, _, last = new.rpartition(".")
-            local = self._local[alias]
-            sources.setdefault(base, []).append(last if last == local else f"{last} as {local}")
-        if isinstance(plan.statement, ast.Import):
-            return [f"import {new} as {self._local[a]}" for a, new in plan.targets.items() if new]
-        return [f"from {base} import {', '.join(names)}" for base, names in sources.items()]
-
-    def _same_shape(self, plan: _Plan) -> bool:
-        """Whether all names of a ``from`` import move to one module under their own names."""
-        bases = {new.rpartition(".")[0] for new in plan.targets.values() if new}
-        return (
-            isinstance(plan.statement, ast.ImportFrom)
-            and len(bases) == 1
-            and all(
-                new and new.rpartition(".")[2] == alias.name for alias, new in plan.targets.items()
-            )
-        )
-
-    def _in_place(self, plan: _Plan) -> list[Edit]:
-        statement = plan.statement
-        assert isinstance(statement, ast.ImportFrom)
-        start = self._module.span(statement).start
-        text = self._module.source(statement)
-        old = statement.module or ""
-        at = text.index(old, len("from"))
-        base = next(iter(plan.targets.values())) or ""
-        begin = start + len(text[:at].encode())
-        where = Span(begin, begin + len(old.encode()))
-        return [self._module.replace(where, base.rpartition(".")[0])]
-
-    def _join(self, statement: ast.stmt, lines: list[str]) -> str:
-        if alone(self._module, statement):
-            return f"{self._module.newline}{self._module.indent(statement)}".join(lines)
-        return "; ".join(lines)
-
-    def _without(self, statement: ast.Import | ast.ImportFrom, gone: list[ast.alias]) -> str:
-        """The text of ``statement`` without some of its names."""
-        module = self._module
-        base = module.span(statement).start
-        data = bytearray(module.source(statement).encode())
-        names = statement.names
-        for place in range(len(names) - 1, -1, -1):
-            if names[place] not in gone:
-                continue
-            span = module.span(names[place])
-            line = module.line_span(names[place].lineno)
-            stripped = module.source(line).split("#")[0].strip().rstrip(",").strip()
-            if (
-                stripped == module.source(span)
-                and line.start >= base
-                and line.end <= base + len(data)
-            ):
-                begin, end = line.start, line.end
-            elif all(later in gone for later in names[place + 1 :]) and place:
-                begin, end = module.span(names[place - 1]).end, span.end
-            elif place + 1 < len(names):
-                begin, end = span.start, module.span(names[place + 1]).start
-            else:
-                begin, end = span.start, span.end
-            end = min(end, base + len(data))
-            del data[begin - base : end - base]
-        return data.decode()
 
     # -- groups -----------------------------------------------------------------------------
 
