@@ -198,17 +198,14 @@ class Places:
 # -- the proof ------------------------------------------------------------------------------
 
 
-def unproven(before: bytes, after: bytes, edits: Sequence[Edit], tree: ast.Module) -> str | None:
-    """Why a changed Python text cannot be trusted; None when all is well.
+def unproven(
+    before: bytes, after: bytes, edits: Sequence[Edit], tree: ast.Module, changed: ast.Module
+) -> str | None:
+    """Why a changed Python text that parses cannot be trusted; None when all is well.
 
-    ``tree`` is the tree of ``before``. The result must parse, and every statement that no edit touches must be there
+    ``tree`` and ``changed`` are the trees before and after. Every statement that no edit touches must be there
     as before: a quote or bracket that swallows its surroundings moves statements even where it parses.
     """
-    try:
-        changed = ast.parse(after)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None)
-        return f"the result does not parse ({error.__class__.__name__} at line {line}: {error})"
     old, new = _statements(before, tree), _statements(after, changed)
     mapped: dict[tuple[str, int, int], None] = {}
     starts = [edit.span.start for edit in edits]

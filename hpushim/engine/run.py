@@ -104,12 +104,17 @@ def _markers() -> tuple[bytes, ...]:
     return tuple(kept)
 
 
-def examine(text: str, kind: Kind, path: str, context: Context) -> Examined:
-    """Every finding in one text. Raises :class:`Unparsable`."""
+def examine(
+    text: str, kind: Kind, path: str, context: Context, module: Module | None = None
+) -> Examined:
+    """Every finding in one text, given its ``module`` where that is there already.
+
+    Raises :class:`Unparsable`.
+    """
     found: list[Finding] = []
     subject: Text
     if kind == "python":
-        module = parse(text, path, context)
+        module = module or parse(text, path, context)
         found += of_python(module)
         subject = module
     else:
@@ -189,38 +194,53 @@ def walk(module: Module, candidates: Iterable[type[Rule]]) -> list[Finding]:
     A rule that raises loses what it found in this file, and that is said; the others go on.
     """
     found: dict[Rule, list[Finding]] = {}
-    table: dict[type[ast.AST], list[tuple[Rule, _Bound]]] = {}
+    table: dict[type[ast.AST], list[tuple[Rule, _Bound, list[Finding]]]] = {}
     failed: dict[Rule, Finding] = {}
+    holds = _Holds(module.data)
     for kind in candidates:
-        if kind.markers and not any(marker in module.data for marker in kind.markers):
+        if kind.markers and not any(holds[marker] for marker in kind.markers):
             continue
         rule = kind()
-        found[rule] = []
+        mine = found[rule] = []
         for node_type, name in _handlers(kind):
-            table.setdefault(node_type, []).append((rule, getattr(rule, name)))
+            table.setdefault(node_type, []).append((rule, getattr(rule, name), mine))
 
-    def call(rule: Rule, handler: _Bound, *arguments: Any) -> None:
-        if rule in failed:
-            return
-        try:
-            found[rule] += handler(module, *arguments)
-        except Exception as error:
-            failed[rule] = _raised(module, rule, error, *arguments)
+    def lose(rule: Rule, error: Exception, node: ast.AST | None) -> None:
+        failed.setdefault(rule, _raised(module, rule, error, node))
+        for node_type, handlers in table.items():
+            table[node_type] = [item for item in handlers if item[0] is not rule]
 
     dispatch = table.get
     for node in module.nodes:
         handlers = dispatch(node.__class__)
         if handlers is not None:
-            for rule, handler in handlers:
-                call(rule, handler, node)
-    for rule in found:
+            for rule, handler, mine in handlers:
+                try:
+                    mine += handler(module, node)
+                except Exception as error:
+                    lose(rule, error, node)
+    for rule, mine in found.items():
         final: _Bound | None = getattr(rule, "on_module", None)
-        if final is not None:
-            call(rule, final)
+        if final is not None and rule not in failed:
+            try:
+                mine += final(module)
+            except Exception as error:
+                lose(rule, error, None)
     return [
         *(finding for rule, mine in found.items() if rule not in failed for finding in mine),
         *failed.values(),
     ]
+
+
+class _Holds(dict[bytes, bool]):
+    """Which markers a text holds; each is looked for once."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._data = data
+
+    def __missing__(self, marker: bytes) -> bool:
+        return self.setdefault(marker, marker in self._data)
 
 
 _Bound = Callable[..., Iterator[Finding]]

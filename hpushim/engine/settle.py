@@ -12,9 +12,10 @@ import msgspec
 
 from hpushim.engine import apply
 from hpushim.engine.diagnostics import diagnostic
-from hpushim.engine.document import Kind
-from hpushim.engine.run import Context, Examined, Unparsable, examine
+from hpushim.engine.document import Document, Kind
+from hpushim.engine.run import Context, Examined, Unparsable, examine, parse
 from hpushim.engine.syntax import Module
+from hpushim.engine.text import Text
 from hpushim.model import Edit, Finding, Span
 
 _PASSES = 8
@@ -34,6 +35,9 @@ class _Pass(msgspec.Struct):
     edits: tuple[Edit, ...]
     applied: frozenset[int]
     rejected: tuple[tuple[apply.Unit, str, str], ...]  # unit, code, why
+    after: str
+    #: The text afterwards, parsed for the proof and good for the next pass.
+    module: Module | None
 
 
 def settle(text: str, kind: Kind, path: str, context: Context) -> Settled:
@@ -66,26 +70,28 @@ def _attempt(
     """The settled text, or the codes that keep on changing it."""
     ledger = _Ledger()
     current = text
+    module: Module | None = None
     steps: list[tuple[Edit, ...]] = []
     for number in range(_PASSES):
         try:
-            found = examine(current, kind, path, context)
+            found = examine(current, kind, path, context, module)
         except Unparsable:
             if not steps:
                 raise
             return {code for codes in ledger.codes for code in codes}
-        done = _pass(found, allowed(found, context, banned))
+        done = _pass(found, allowed(found, context, banned), context)
+        module = done.module
         ledger.enter(found, done, first=number == 0)
         if not done.edits:
             ledger.close(banned)
             return Settled(current, tuple(ledger.findings), tuple(steps))
         steps.append(done.edits)
-        current = apply.splice(found.text.data, done.edits).decode()
+        current = done.after
         ledger.step(done.edits)
     return ledger.codes[-1]
 
 
-def _pass(found: Examined, permitted: list[bool]) -> _Pass:
+def _pass(found: Examined, permitted: list[bool], context: Context) -> _Pass:
     """Plans and proves; units that cannot be proved are left out one by one."""
     data = found.text.data
     candidates = apply.units(found.findings, permitted)
@@ -94,34 +100,45 @@ def _pass(found: Examined, permitted: list[bool]) -> _Pass:
         (unit, "HPU006" if why.endswith("overlap") else "HPU004", why)
         for unit, why in planned.broken
     ]
-    why = _unproven(found, planned.edits)
-    if why is not None:
+    proof = _Proof(found.text, planned.edits, context)
+    if proof.why is not None:
         good: list[apply.Unit] = []
         for unit in planned.taken:
-            alone = _unproven(found, apply.plan(data, [unit]).edits)
-            if alone is None:
+            alone = _Proof(found.text, apply.plan(data, [unit]).edits, context)
+            if alone.why is None:
                 good.append(unit)
             else:
-                rejected.append((unit, "HPU004", alone))
+                rejected.append((unit, "HPU004", alone.why))
         planned = apply.plan(data, good)
-        together = _unproven(found, planned.edits)
-        if together is not None:
-            rejected += [(unit, "HPU004", together) for unit in planned.taken]
+        proof = _Proof(found.text, planned.edits, context)
+        if proof.why is not None:
+            rejected += [(unit, "HPU004", proof.why) for unit in planned.taken]
             planned = apply.Plan()
+            proof = _Proof(found.text, (), context)
     applied = frozenset(index for unit in planned.taken for index in unit.members)
-    return _Pass(planned.edits, applied, tuple(rejected))
+    return _Pass(planned.edits, applied, tuple(rejected), proof.after, proof.module)
 
 
-def _unproven(found: Examined, edits: Sequence[Edit]) -> str | None:
-    if not edits:
-        return None
-    text = found.text
-    after = apply.splice(text.data, edits)
-    if isinstance(text, Module):
-        return apply.unproven(text.data, after, edits, text.tree)
-    from hpushim.engine.document import Document
+class _Proof:
+    """A text with edits made, and why they cannot be trusted, if so."""
 
-    return text.unproven(after) if isinstance(text, Document) else None
+    def __init__(self, text: Text, edits: Sequence[Edit], context: Context) -> None:
+        self.module: Module | None = None
+        self.why: str | None = None
+        if not edits:
+            self.after = text.text
+            return
+        data = apply.splice(text.data, edits)
+        self.after = data.decode()
+        if isinstance(text, Module):
+            try:
+                self.module = parse(self.after, text.path, context)
+            except Unparsable as error:
+                self.why = f"the result is {error.finding.message.partition(';')[0]}"
+            else:
+                self.why = apply.unproven(text.data, data, edits, text.tree, self.module.tree)
+        elif isinstance(text, Document):
+            self.why = text.unproven(data)
 
 
 class _Ledger:

@@ -42,6 +42,7 @@ class Module(Text):
         self.notes: dict[str, Any] = {}
         self.tree = ast.parse(text)
         self._table = scopes.build(self.tree)
+        self._qualified: dict[ast.AST, str | None] = {}
         self._meanings: dict[ast.AST, frozenset[str]] = {}
         self._means: dict[int, frozenset[str]] = {}
         self._open: set[int] = set()
@@ -195,8 +196,13 @@ class Module(Text):
         A builtin is given as ``builtins.NAME``; names bound in several ways give None
         unless all ways agree.
         """
-        names = self.possible_names(node)
-        return next(iter(names)) if len(names) == 1 else None
+        if node is None:
+            return None
+        known = self._qualified.get(node, _UNASKED)
+        if known is _UNASKED:
+            names = self.possible_names(node)
+            known = self._qualified[node] = next(iter(names)) if len(names) == 1 else None
+        return known
 
     def possible_names(self, node: ast.AST | None) -> frozenset[str]:
         """Every dotted name that an expression may mean (``try: import … except: import …`` gives two).
@@ -291,6 +297,7 @@ class Module(Text):
         return found or [node]
 
 
+_UNASKED = "\0"
 _NOTHING: frozenset[str] = frozenset()
 _ROUND = "\0"
 #: What a name means that is being looked up already: it adds nothing, and stops nothing.

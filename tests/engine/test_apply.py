@@ -99,16 +99,18 @@ def test_edits_of_one_fix_that_overlap_are_refused() -> None:
 @pytest.mark.parametrize(
     ("before", "old", "new"),
     [
-        ("a = 1\nb = 2\n", "1", "(1"),  # does not parse
-        ("a = 1\nb = 'x'\n", "1", "1 + '''"),  # no string any more
-        ("x = 1\ny = '''\nz = 3\n'''\n", "1", "''' '''\nq = '''"),
+        ("x = 1\ny = 2  # '''\n", "1", "'''"),
+        ("x = 1\ny = 2\nif z:\n    a\nb  # '''\n", "y = 2", "'''"),
+        ("x = 1\ny = 2  # )\n", "1", "(1,"),
     ],
 )
 def test_what_reaches_beyond_its_place_is_not_proved(before: str, old: str, new: str) -> None:
     data = before.encode()
     at = before.index(old)
     edits = (Edit(Span(at, at + len(old)), old, new),)
-    assert apply.unproven(data, apply.splice(data, edits), edits, ast.parse(before)) is not None
+    after = apply.splice(data, edits)
+    trees = ast.parse(data), ast.parse(after)
+    assert apply.unproven(data, after, edits, *trees) is not None
 
 
 def test_new_statements_inside_an_edit_are_fine() -> None:
@@ -116,7 +118,7 @@ def test_new_statements_inside_an_edit_are_fine() -> None:
     edits = (Edit(Span(14, 14), "", "    new()\n"), Edit(Span(0, 5), "if a:", "with a:"))
     edits = tuple(sorted(edits, key=lambda e: e.span))
     after = apply.splice(data, edits)
-    assert apply.unproven(data, after, edits, ast.parse(data)) is None
+    assert apply.unproven(data, after, edits, ast.parse(data), ast.parse(after)) is None
 
 
 # -- random edit sets -------------------------------------------------------------------------
