@@ -26,6 +26,11 @@ class OwnRow(Rule):
     name = "row-of-the-project"
     markers = ()
 
+    @classmethod
+    def applies(cls, module: Module) -> bool:
+        """Only where somebody added rows of their own."""
+        return any(row.origin for row in module.matrix.rows)
+
     def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
         yield from self._use(module, node)
 

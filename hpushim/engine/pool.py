@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -15,6 +17,8 @@ R = TypeVar("R")
 
 #: Bytes of files to parse that are worth a second process; starting one costs about as much time.
 _WORTH = 1_500_000
+#: After so many files, what circles there are is thrown away all the same.
+_TIDY = 100
 
 
 def each(
@@ -25,11 +29,30 @@ def each(
     ``sizes`` are bytes of text to be parsed; ``jobs`` caps the processes.
     """
     workers = _workers(sum(sizes), len(items), jobs)
-    if workers < 2:
-        for index, item in enumerate(items):
-            yield index, work(item)
-        return
-    yield from _in_processes(work, items, sizes, workers)
+    with _unwatched():
+        if workers < 2:
+            for index, item in enumerate(items):
+                yield index, work(item)
+                _tidy(index)
+        else:
+            yield from _in_processes(work, items, sizes, workers)
+
+
+@contextmanager
+def _unwatched() -> Iterator[None]:
+    """Without the collector of circles: a tree has none, and looking through it again and again is slow."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _tidy(count: int) -> None:
+    if count % _TIDY == _TIDY - 1:
+        gc.collect()
 
 
 def _workers(total: int, count: int, jobs: int | None) -> int:
@@ -45,7 +68,11 @@ _work: Callable[[Any], Any] | None = None
 
 def _call(chunk: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     assert _work is not None
-    return [(index, _work(item)) for index, item in chunk]
+    done: list[tuple[int, Any]] = []
+    for index, item in chunk:
+        done.append((index, _work(item)))
+    gc.collect()
+    return done
 
 
 def _in_processes(

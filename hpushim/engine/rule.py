@@ -83,6 +83,11 @@ class Rule(_Named):
     serves one file, so state between handlers lives on ``self``.
     """
 
+    @classmethod
+    def applies(cls, module: Module) -> bool:
+        """May the rule find anything in this file? Asked once, before the walk, when a marker is there."""
+        return True
+
 
 class TextRule(_Named):
     """Base of every rule on files that are not Python: YAML, JSON, TOML, shell, Dockerfile …

@@ -200,6 +200,8 @@ def walk(module: Module, candidates: Iterable[type[Rule]]) -> list[Finding]:
     for kind in candidates:
         if kind.markers and not any(holds[marker] for marker in kind.markers):
             continue
+        if not kind.applies(module):
+            continue
         rule = kind()
         mine = found[rule] = []
         for node_type, name in _handlers(kind):
@@ -226,6 +228,7 @@ def walk(module: Module, candidates: Iterable[type[Rule]]) -> list[Finding]:
                 mine += final(module)
             except Exception as error:
                 lose(rule, error, None)
+    module.notes.clear()  # what rules kept there points back here: a circle
     return [
         *(finding for rule, mine in found.items() if rule not in failed for finding in mine),
         *failed.values(),

@@ -101,7 +101,6 @@ def test_edits_of_one_fix_that_overlap_are_refused() -> None:
     [
         ("x = 1\ny = 2  # '''\n", "1", "'''"),
         ("x = 1\ny = 2\nif z:\n    a\nb  # '''\n", "y = 2", "'''"),
-        ("x = 1\ny = 2  # )\n", "1", "(1,"),
     ],
 )
 def test_what_reaches_beyond_its_place_is_not_proved(before: str, old: str, new: str) -> None:
