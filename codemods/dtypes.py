@@ -86,6 +86,21 @@ class DeviceDtype(Rule):
                 code="HPU119",
             )
 
+    def on_keyword(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
+        """``nn.EmbeddingBag(…, sparse=True)`` has sparse gradients."""
+        call = module.parent(node)
+        if node.arg != "sparse" or not isinstance(call, ast.Call) or claimed(module, node):
+            return
+        asks = not (isinstance(node.value, ast.Constant) and not node.value.value)
+        if asks and (dotted(module, call.func) or "").startswith("torch.nn.Embedding"):
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` makes sparse gradients, which Gaudi does not have; keep them dense",
+                row="torch.sparse_coo_tensor",
+                code="HPU118",
+            )
+
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         if (
             isinstance(node.func, ast.Attribute)
