@@ -71,6 +71,7 @@ class Imports:
         self._groups: dict[str, str] = {}
         self._statements: dict[ast.alias, Plan] = {}
         self._settled = False
+        self._line: tuple[int, bool] | None = None
 
     # -- phase 1 ----------------------------------------------------------------------------
 
@@ -202,13 +203,21 @@ class Imports:
 
     def _taken(self, name: str, dotted: str = "") -> bool:
         """Whether the file gives ``name`` another meaning than ``dotted`` anywhere."""
-        return any(_gives(node, name, dotted) for node in self._module.nodes)
+        return any(
+            not isinstance(binding.node, ast.alias) or not dotted.endswith(binding.node.name)
+            for binding in self._module.bindings_of(name)
+        )
 
     def place(self) -> tuple[int, bool]:
         """Where a line behind the imports goes; the second value says that the file ends there."""
         return self._place()
 
     def _place(self) -> tuple[int, bool]:
+        if self._line is None:
+            self._line = self._new_line()
+        return self._line
+
+    def _new_line(self) -> tuple[int, bool]:
         """Where an import goes: behind the run of imports that has torch, at the start of a line.
 
         The second value says that the file ends without a newline there.
@@ -316,19 +325,6 @@ class Imports:
 
     def _union(self, first: str, second: str) -> None:
         self._groups[self._find(first)] = self._find(second)
-
-
-def _gives(node: ast.AST, name: str, dotted: str) -> bool:
-    if isinstance(node, ast.Name):
-        return node.id == name and not isinstance(node.ctx, ast.Load)
-    if isinstance(node, ast.arg):
-        return node.arg == name
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return node.name == name
-    if isinstance(node, ast.alias):
-        bound = node.asname or node.name.partition(".")[0]
-        return bound == name and not dotted.endswith(node.name)
-    return False
 
 
 def _is_import(statement: ast.stmt) -> bool:

@@ -358,11 +358,10 @@ def defines_method(module: Module, name: str) -> bool:
     if name in module.project.methods:
         return True
     return any(
-        isinstance(node, ast.FunctionDef)
-        and node.name == name
-        and isinstance(module.parent(node), ast.ClassDef)
-        and not _is_property(node)
-        for node in module.nodes
+        isinstance(binding.node, ast.FunctionDef)
+        and isinstance(module.parent(binding.node), ast.ClassDef)
+        and not _is_property(binding.node)
+        for binding in module.bindings_of(name)
     )
 
 

@@ -43,9 +43,11 @@ def _unwatched() -> Iterator[None]:
     """Without the collector of circles: a tree has none, and looking through it again and again is slow."""
     was = gc.isenabled()
     gc.disable()
+    gc.freeze()  # the matrix and the rules stay anyway: no need to look at them
     try:
         yield
     finally:
+        gc.unfreeze()
         if was:
             gc.enable()
 

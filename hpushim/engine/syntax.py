@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hpushim.engine import scope as scopes
 from hpushim.engine.literals import literals, place
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from hpushim.matrix import Matrix
 
 __all__ = ["ALONE", "Module", "Project"]
+
+N = TypeVar("N", bound=ast.AST)
 
 _DEPTH = 12  # how many assignments a name is followed through
 
@@ -188,6 +191,29 @@ class Module(Text):
     def bindings(self, name: ast.Name) -> list[scopes.Binding]:
         """Every binding that ``name`` may refer to; empty for builtins."""
         return self.scope(name).lookup(name.id)
+
+    def bindings_of(self, name: str) -> list[scopes.Binding]:
+        """Every binding of ``name`` in any scope of the file; for "is this name taken?"."""
+        return self._by_name.get(name, [])
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[scopes.Binding]]:
+        found: dict[str, list[scopes.Binding]] = {}
+        for scope in self._table.scopes.values():
+            for name, bindings in scope.bindings.items():
+                found.setdefault(name, []).extend(bindings)
+        return found
+
+    def of_type(self, kind: type[N]) -> list[N]:
+        """Every node of exactly this class, in source order."""
+        return cast("list[N]", self._by_type.get(kind, []))
+
+    @cached_property
+    def _by_type(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in self._table.order:
+            found.setdefault(node.__class__, []).append(node)
+        return found
 
     def qualified(self, node: ast.AST | None) -> str | None:
         """The dotted name that an expression certainly means, or None.
