@@ -16,6 +16,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -228,11 +229,21 @@ def _restore(
     left = [entry for entry in entries if entry.number not in done]
     if not left:
         shutil.rmtree(run, ignore_errors=True)
+        _sweep(root / FOLDER)
     elif done:
         lines = b"\n".join(msgspec.json.encode(entry) for entry in left) + b"\n"
         _synced(run / "journal.part", lines)
         (run / "journal.part").replace(run / "journal")
     return Restored(run.name, tuple(restored), tuple(refused))
+
+
+def _sweep(home: Path) -> None:
+    """Takes the journal's folder away when nothing is left in it but what it came with."""
+    if {path.name for path in home.iterdir()} <= {".gitignore", "runs"}:
+        with suppress(OSError):
+            (home / "runs").rmdir()  # fails while there are other runs
+            (home / ".gitignore").unlink()
+            home.rmdir()
 
 
 def _put_back(run: Path, entry: Entry, path: Path, force: bool) -> str | None:

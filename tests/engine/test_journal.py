@@ -40,6 +40,7 @@ def test_undo_restores_bytes_mode_and_time(tmp_path: Path) -> None:
     done = journal.undo(tmp_path)
     assert len(done.restored) == 2 and not done.refused
     assert [state(file) for file in files] == before
+    assert sorted(tmp_path.iterdir()) == sorted(files)
     assert not journal.undo(tmp_path).run
 
 
