@@ -27,7 +27,7 @@ import msgspec
 from hpushim.engine import journal, pool
 from hpushim.engine.diagnostics import diagnostic
 from hpushim.engine.discover import File, Found, Passed, discover, left_out, project_root
-from hpushim.engine.run import Context, Unparsable, examine, interesting, wanted_kinds
+from hpushim.engine.run import Context, Unparsable, examine, interesting, own_markers, wanted_kinds
 from hpushim.engine.source import Source, Unreadable, decode, rewritten
 from hpushim.engine.text import Project
 from hpushim.errors import HpushimError
@@ -121,12 +121,13 @@ class _Run:
         #: The bytes of the files that a rule may want, why a file has none, None for the others.
         self._data: list[bytes | str | None] = []
         methods: Counter[bytes] = Counter()
+        own = own_markers(matrix)
         for file in self.found.files:
             data = _read(file.path)
             if isinstance(data, bytes) and file.kind == "python":
                 methods.update(_METHOD.findall(data))
                 methods.subtract(_PROPERTY.findall(data))
-            wanted = isinstance(data, str) or interesting(data, file.kind, file.shown)
+            wanted = isinstance(data, str) or interesting(data, file.kind, file.shown, own)
             self._data.append(data if wanted else None)
         self.context = Context(
             target=target,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -75,13 +75,20 @@ def reading(kind: Kind, path: str) -> tuple[AnyRule, ...]:
     return tuple(mine)
 
 
-def interesting(data: bytes, kind: Kind, path: str) -> bool:
-    """Does the file hold a marker of a rule that reads it? If not, it is not even decoded."""
-    if kind == "python":
-        return any(marker in data for marker in _markers()) or _text_marker(data, kind, path)
-    if kind == "notebook" and any(marker in data for marker in _markers()):
+def interesting(data: bytes, kind: Kind, path: str, own: Sequence[bytes] = ()) -> bool:
+    """Does the file hold a marker of a rule that reads it? If not, it is not even decoded.
+
+    ``own`` are the markers of the project's own rows, see :func:`own_markers`.
+    """
+    if kind in ("python", "notebook") and any(marker in data for marker in (*_markers(), *own)):
         return True
     return _text_marker(data, kind, path)
+
+
+def own_markers(matrix: Matrix) -> tuple[bytes, ...]:
+    """The last words of the names that only the project's own rows know."""
+    names = (name for row in matrix.rows if row.origin for name in row.names)
+    return tuple(sorted({name.rpartition(".")[2].encode() for name in names}))
 
 
 def _text_marker(data: bytes, kind: Kind, path: str) -> bool:
