@@ -1,0 +1,3 @@
+"""Parts of the media pipeline."""
+
+from __future__ import annotations
