@@ -1062,6 +1062,19 @@ assert {"HPU208", "HPU117"} <= said and m.weight.dtype == torch.half
         group="packages",
     ),
     _(
+        "device tensor to another process",
+        """
+from multiprocessing.reduction import ForkingPickler
+import torch.multiprocessing
+m = nn.Linear(1, 1).share_memory()
+m.cuda().share_memory()
+ForkingPickler.dumps(torch.ones(1))
+ForkingPickler.dumps(m.weight.data)
+""",
+        expect="HPU418",
+        group="packages",
+    ),
+    _(
         "NCCL variables are named",
         """
 import os, hpushim
