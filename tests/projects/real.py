@@ -35,7 +35,6 @@ OFFLINE = {
     "HF_EVALUATE_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",  # the scripts' own checkpoints, older than weights_only
-    "CUDA_VISIBLE_DEVICES": "",
     "MPLBACKEND": "Agg",
     "WANDB_MODE": "disabled",
 }

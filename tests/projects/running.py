@@ -70,7 +70,11 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         env["HPUSHIM_CACHE_DIR"] = os.environ["HPUSHIM_CACHE_DIR"]
     env.update(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0")
     env["TOKENIZERS_PARALLELISM"] = "false"
-    env.pop("PYTEST_CURRENT_TEST", None)
+    for name in (
+        "PYTEST_CURRENT_TEST",
+        "CUDA_VISIBLE_DEVICES",
+    ):  # hidden cards are no cards, also to the shim
+        env.pop(name, None)
     paths = [(extra or {}).get("PYTHONPATH"), env.get("PYTHONPATH")]
     env.update(extra or {})
     if any(paths):
