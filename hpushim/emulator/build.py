@@ -123,7 +123,7 @@ def _flags(torch: Any) -> list[str]:
     """Compiler flags that do not depend on where torch and Python are installed."""
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
     flags = [
-        "-std=c++17",
+        "-std=c++17" if (major, minor) < (2, 14) else "-std=c++20",  # what torch's headers ask for
         "-O1",
         "-fPIC",
         "-fvisibility=hidden",

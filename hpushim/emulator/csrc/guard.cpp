@@ -35,7 +35,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (d.has_index()) check_index(d.index());
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {}
-  c10::Stream getStream(c10::Device) const override {
+  c10::Stream getStream(c10::Device) const noexcept override {
     keep_backward_on_this_thread();
     return stream_of(stream_now);
   }
@@ -47,7 +47,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (d.has_index()) check_index(d.index());
     return stream_of(++last_stream);
   }
-  c10::Stream exchangeStream(c10::Stream s) const override {
+  c10::Stream exchangeStream(c10::Stream s) const noexcept override {
     auto before = stream_of(stream_now);
     stream_now = s.id();
     return before;
@@ -68,11 +68,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   bool queryStream(const c10::Stream&) const override { return true; }
   void synchronizeStream(const c10::Stream&) const override { count(kSynchronizes); }
   void synchronizeEvent(void*) const override { count(kSynchronizes); }
-  void synchronizeDevice(const c10::DeviceIndex) const
-#if HPU_TORCH_VERSION >= 206
-      override
-#endif
-  {
+  void synchronizeDevice(const c10::DeviceIndex) const override {
     count(kSynchronizes);
     note("synchronize", "device");
   }
@@ -96,8 +92,9 @@ struct HPUHooks final : at::HPUHooksInterface {
   explicit HPUHooks(at::HPUHooksArgs) {}
   void init() const override {}
   bool hasHPU() const override { return true; }
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return true; }
+  // Without `override`: torch 2.6 asks neither.
+  bool isBuilt() const { return true; }
+  bool isAvailable() const { return true; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
   c10::DeviceIndex deviceCount() const override { return 1; }
   void setCurrentDevice(c10::DeviceIndex i) const override { check_index(i); }

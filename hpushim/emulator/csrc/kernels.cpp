@@ -145,10 +145,13 @@ auto choice_like(int64_t (*)(Args...)) -> int64_t (*)(Args...) {
   return &attention_choice<Args...>;
 }
 
-void answer_attention_choice() {
-  at::native::_fused_sdp_choice_stub.set_hpu_dispatch_ptr(
-      choice_like(static_cast<at::native::fused_sdp_choice_fn>(nullptr)));
+// torch 2.6 has no place for hpu here: attention is then composed of plain operators.
+template <class Stub>
+auto answer_attention_choice(Stub& stub, int) -> decltype(stub.set_hpu_dispatch_ptr(nullptr)) {
+  stub.set_hpu_dispatch_ptr(choice_like(static_cast<at::native::fused_sdp_choice_fn>(nullptr)));
 }
+template <class Stub>
+void answer_attention_choice(Stub&, long) {}
 
 void register_own(torch::Library& m) {
   m.impl("empty.memory_format", empty);
@@ -224,7 +227,7 @@ void register_operators() {
   register_rest(aten);
   keep("_", DispatchKey::HPU).fallback(torch::CppFunction::makeFromBoxedFunction<&run_any_on_host>());
   keep("_", DispatchKey::SparseHPU).fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
-  answer_attention_choice();
+  answer_attention_choice(at::native::_fused_sdp_choice_stub, 0);
 }
 
 }  // namespace hpu

@@ -2,6 +2,9 @@
 #include "device.h"
 
 #include <c10/util/Exception.h>
+#if HPU_TORCH_VERSION >= 209
+#include <c10/core/CachingDeviceAllocator.h>
+#endif
 
 #include <mutex>
 #include <unordered_set>
@@ -30,7 +33,14 @@ void charge(size_t nbytes) {
   allocated_total.fetch_add(amount, std::memory_order_relaxed);
 }
 
-struct DeviceAllocator final : c10::Allocator {
+// torch.accelerator's memory functions ask the allocator, from torch 2.9 on.
+#if HPU_TORCH_VERSION >= 209
+using AllocatorBase = c10::DeviceAllocator;
+#else
+using AllocatorBase = c10::Allocator;
+#endif
+
+struct DeviceAllocator final : AllocatorBase {
   c10::DataPtr allocate(size_t n) override {
     keep_backward_on_this_thread();
     if (n == 0) return {nullptr, nullptr, &release_block, here()};
@@ -40,7 +50,39 @@ struct DeviceAllocator final : c10::Allocator {
   void copy_data(void* dest, const void* src, std::size_t n) const override {
     default_copy_data(dest, src, n);
   }
+#if HPU_TORCH_VERSION >= 209
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override {}  // nothing is cached
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override;
+  void resetAccumulatedStats(c10::DeviceIndex) override { reset_accumulated_memory(); }
+  void resetPeakStats(c10::DeviceIndex) override { reset_peak_memory(); }
+  // (free, total); not virtual before torch 2.11.
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) {
+    return {static_cast<size_t>(std::max<int64_t>(0, limit - in_use)), static_cast<size_t>(limit)};
+  }
+#endif
 };
+
+#if HPU_TORCH_VERSION >= 209
+c10::CachingDeviceAllocator::DeviceStats DeviceAllocator::getDeviceStats(c10::DeviceIndex) {
+  c10::CachingDeviceAllocator::DeviceStats stats;
+  auto& bytes = stats.allocated_bytes[0];
+  bytes.current = in_use;
+  bytes.peak = peak;
+  bytes.allocated = allocated_total;
+  bytes.freed = freed_total;
+  auto& counts = stats.allocation[0];
+  counts.allocated = allocations;
+  counts.freed = frees;
+  counts.current = allocations - frees;
+  counts.peak = counts.current;
+  stats.active = stats.allocation;
+  stats.active_bytes = stats.requested_bytes = stats.reserved_bytes = stats.allocated_bytes;
+  if (limit > 0) stats.reserved_bytes[0].current = stats.reserved_bytes[0].peak = limit;  // the whole pool, as on Gaudi
+  return stats;
+}
+#endif
 
 // Pinned memory: ordinary host memory that torch can recognise by its address.
 std::mutex pinned_mutex;

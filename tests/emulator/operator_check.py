@@ -1,0 +1,153 @@
+"""Every operator that torch's own test suite describes, on hpu and on the CPU, element by element.
+
+``python tests/emulator/operator_check.py [STEP [SAMPLES]]`` checks every STEP-th operator (default 1) with up to SAMPLES
+inputs each (default 4) and prints what passed, failed and was skipped, with reasons.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map
+
+SEED = 7
+# What torch itself, or Gaudi, does not have on this device.
+REASONS = {
+    "sparse": "sparse tensors: hpu has none",
+    "SparseHPU": "sparse tensors: hpu has none",
+    "SparseCsr": "sparse tensors: hpu has none",
+    "mkldnn": "a CPU-only layout",
+    "NestedTensor": "nested tensors",
+    "jiterator": "CUDA only",
+}
+# Results that hold whatever memory held, or that are right in more than one way.
+UNDEFINED = (
+    "empty",
+    "new_empty",
+    "empty_like",
+    "new_empty_strided",
+    "empty_strided",
+    "empty_permuted",
+)
+
+
+class Skip(Exception):
+    """This operator is left out, for the reason given."""
+
+
+def operators() -> list[Any]:
+    """torch's own list of operators with sample inputs."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return list(op_db)
+
+
+def full_name(op: Any) -> str:
+    """The operator's name with its variant."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def on_hpu(value: Any) -> Any:
+    """The same arguments on the device."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            raise Skip(REASONS["sparse"])
+        moved = value.detach().to("hpu")
+        if not value.is_contiguous() and value.numel():
+            moved = torch.empty_strided(
+                value.shape, value.stride(), dtype=value.dtype, device="hpu"
+            ).copy_(value)
+        return moved
+    if isinstance(value, torch.device) or (isinstance(value, str) and value == "cpu"):
+        return torch.device("hpu")
+    return value
+
+
+def call(op: Any, sample: Any) -> Any:
+    torch.manual_seed(SEED)
+    return op(sample.input, *sample.args, **sample.kwargs)
+
+
+def check(op: Any, samples: int) -> int:
+    """Compare up to ``samples`` calls; returns how many. Raises Skip, AssertionError, or what the operator raises."""
+    if op.name in UNDEFINED:
+        raise Skip("its result is undefined memory")
+    if "jiterator" in op.name:
+        raise Skip(REASONS["jiterator"])
+    if not op.dtypes:
+        raise Skip("torch lists no dtype for it on the CPU")
+    dtype = torch.float32 if torch.float32 in op.dtypes else sorted(op.dtypes, key=str)[0]
+    torch.manual_seed(SEED)
+    made = list(zip(range(samples), op.sample_inputs("cpu", dtype), strict=False))
+    if not made:
+        raise Skip("no sample inputs")
+    for _, sample in made:
+        there = tree_map(on_hpu, (sample.input, sample.args, sample.kwargs))
+        here = tree_map(
+            lambda v: v.clone() if isinstance(v, torch.Tensor) and v.numel() else v,
+            (sample.input, sample.args, sample.kwargs),
+        )
+        sample.input, sample.args, sample.kwargs = here
+        try:
+            expected = call(op, sample)
+        except (RuntimeError, NotImplementedError) as error:
+            raise Skip(f"fails on the CPU too: {str(error)[:60]}") from error
+        sample.input, sample.args, sample.kwargs = there
+        compare(call(op, sample), expected)
+    return len(made)
+
+
+def compare(got: Any, expected: Any) -> None:
+    """Same structure; every tensor on hpu; every element the same."""
+    flat_got, flat_expected = tree_flatten(got)[0], tree_flatten(expected)[0]
+    assert len(flat_got) == len(flat_expected)
+    for a, b in zip(flat_got, flat_expected, strict=True):
+        if not isinstance(b, torch.Tensor):
+            assert a == b or repr(a) == repr(b) == "nan", (a, b)
+            continue
+        if b.layout is not torch.strided:
+            raise Skip(REASONS["sparse"])
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+def run(step: int, samples: int) -> Iterator[tuple[str, str, str]]:
+    """(operator, passed | failed | skipped, reason) for every ``step``-th operator."""
+    warnings.simplefilter("ignore")
+    for op in operators()[::step]:
+        name = full_name(op)
+        try:
+            count = check(op, samples)
+            yield name, "passed", f"{count} inputs"
+        except Skip as skip:
+            yield name, "skipped", str(skip)
+        except Exception as error:
+            text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[
+                :160
+            ]
+            known = next((reason for part, reason in REASONS.items() if part in str(error)), "")
+            yield name, "skipped" if known else "failed", known or text
+
+
+def main() -> int:
+    """Print the outcome of each failed and skipped operator, and the totals."""
+    import hpushim.emulator
+
+    hpushim.emulator.enable()
+    step, samples = ([int(a) for a in sys.argv[1:]] + [1, 4][len(sys.argv) - 1 :])[:2]
+    totals: Counter[str] = Counter()
+    for name, outcome, reason in run(step, samples):
+        totals[outcome] += 1
+        if outcome != "passed":
+            sys.stdout.write(f"{outcome}\t{name}\t{reason}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"emulated hpu against cpu, torch {torch.__version__}: {dict(totals)}\n")
+    return int(totals["failed"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
