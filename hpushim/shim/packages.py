@@ -1,7 +1,8 @@
 """Imports of packages that are made for NVIDIA: refused with the alternative, or answered by a stand-in.
 
-A package that the matrix blocks fails to import, as if it were not installed, so that the program's own fallback is
-taken; the message names the alternative. ``apex`` and ``pynvml``, when they are not installed, are answered by small
+A package that the matrix blocks fails to import, and ``importlib.util.find_spec`` does not find it, as if it were not
+installed, so that the program's own fallback is taken; the message names the alternative. ``HPUSHIM_ALLOW_IMPORT=a,b``
+lets packages through. ``apex`` and ``pynvml``, when they are not installed, are answered by small
 modules over torch. Both concern the user's own code: torch, and libraries that look after themselves, see the truth.
 """
 
@@ -10,11 +11,12 @@ from __future__ import annotations
 import functools
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
-from hpushim.shim import availability, log
+from hpushim.shim import availability, in_place, log
 from hpushim.shim.in_place import Undo
 
 _STAND_INS = {"apex": "hpushim.shim.stand_in_apex", "pynvml": "hpushim.shim.stand_in_pynvml"}
@@ -27,8 +29,11 @@ def install() -> Undo:
     """Watches imports of top-level packages; the undo also forgets the stand-ins that were imported."""
     finder = _Finder()
     sys.meta_path.insert(0, finder)
+    question: Any = importlib.util.find_spec
+    undo_question = _answering(question)
 
     def undo() -> bool:
+        undo_question()
         sys.meta_path[:] = [one for one in sys.meta_path if one is not finder]
         for name in _standing:
             sys.modules.pop(name, None)
@@ -38,30 +43,68 @@ def install() -> Undo:
     return undo
 
 
+def _answering(question: Any) -> Undo:
+    """``importlib.util.find_spec`` of a blocked package is None: whoever asks first imports next."""
+    function = in_place.plain_function(question)
+    if function is None:
+        return lambda: True
+    original = in_place.clone(function)
+
+    def find_spec(name: str, *args: Any, **kwargs: Any) -> Any:
+        if _refused(name) is not None:
+            return None
+        return original(name, *args, **kwargs)
+
+    return in_place.exchange_code(function, find_spec)
+
+
+@functools.cache
+def _text_of_blocked() -> bytes:
+    """The rows of the matrix that block, as text: to read the whole matrix takes longer than most imports."""
+    from hpushim.matrix import default_path
+
+    rows = default_path().read_bytes().split(b"[[row]]")
+    return b"".join(row for row in rows if b'"block"' in row)
+
+
 @functools.cache
 def _blocked() -> dict[str, Any]:
-    """Top-level import names that the matrix blocks, with their rows; read at the first foreign import."""
+    """Import names that the matrix blocks, with their rows."""
     from hpushim import matrix
 
-    rows = matrix.load().by_runtime("block")
-    return {name: row for row in rows for name in row.names if "." not in name}
+    return {name: row for row in matrix.load().by_runtime("block") for name in row.names}
+
+
+def _refused(name: str) -> Any:
+    """The row that blocks this import by the user's code; None to let it pass."""
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names or top in ("torch", "hpushim", "_hpushim"):
+        return None
+    if name in sys.modules or f'"{name}"'.encode() not in _text_of_blocked():
+        return None
+    allowed = os.environ.get("HPUSHIM_ALLOW_IMPORT", "").replace(" ", "").split(",")
+    row = _blocked().get(name)
+    return row if row is not None and top not in allowed and _is_users(_importer()) else None
 
 
 class _Finder:
-    """Finds the blocked packages that are installed, to refuse them, and the stand-ins of those that are not."""
+    """Refuses the packages that are blocked, and finds the stand-ins of those that are not installed."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         top = name.partition(".")[0]
-        if path is not None and top not in _STAND_INS:
-            return None
-        if top in sys.stdlib_module_names or top in ("torch", "hpushim", "_hpushim"):
-            return None
         if top in _STAND_INS:
             return _stand_in(name, top)
-        row = _blocked().get(name)
-        if row is None or not _is_users(_importer()) or _real(name) is None:
-            return None
-        return importlib.machinery.ModuleSpec(name, _loader(_Refusing(row)), origin="hpushim")
+        row = _refused(name)
+        if row is not None:
+            _refuse(name, row)
+        return None
+
+
+def _refuse(name: str, row: Any) -> NoReturn:
+    code = row.rule or "HPU709"
+    log.note(code, f"{name} is not imported on HPU: {row.note}")
+    instead = f" (on Gaudi: {row.target})" if row.target else ""
+    raise ModuleNotFoundError(f"{code} {name} cannot run on Gaudi: {row.note}{instead}", name=name)
 
 
 def _importer() -> str:
@@ -101,24 +144,6 @@ def _loader(loader: Any) -> Any:
     return loader
 
 
-class _Refusing:
-    """The loader of a blocked package."""
-
-    def __init__(self, row: Any) -> None:
-        self._row = row
-
-    def create_module(self, spec: Any) -> None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        row = self._row
-        log.note(row.rule or "HPU709", f"{row.name} is not imported on HPU: {row.note}")
-        raise ModuleNotFoundError(
-            f"{row.rule or 'HPU709'} {row.name} is installed but cannot run on Gaudi: {row.note}",
-            name=row.name,
-        )
-
-
 class _Standing:
     """The loader of a stand-in: fills the module from the names that its source lists."""
 
@@ -132,16 +157,20 @@ class _Standing:
         _standing.append(module.__name__)
         names = self._source.MODULES[module.__name__]
         module.__dict__.update({name: getattr(self._source, name) for name in names})
-        module.__getattr__ = functools.partial(_missing, module.__name__)  # type: ignore[method-assign]
+        module.__getattr__ = functools.partial(_missing, self._source, module.__name__)  # type: ignore[method-assign]
         log.warn(self._source.CODE, self._source.NOTE)
 
 
-def _missing(module: str, name: str) -> Any:
+def _missing(source: Any, module: str, name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
+    answer = getattr(source, "unknown", lambda name: None)(name)
+    if answer is not None:
+        return answer
     try:
         return importlib.import_module(f"{module}.{name}")
     except ImportError:
         raise AttributeError(
-            f"HPU904 {module}.{name}: hpushim's stand-in for {module.partition('.')[0]} has no such name"
+            f"{source.CODE} {module}.{name}: hpushim's stand-in for {module.partition('.')[0]} has no such name; "
+            f"{source.ADVICE}"
         ) from None

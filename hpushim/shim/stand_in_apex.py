@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from hpushim.shim import log
 CODE = "HPU212"
 NOTE = "apex is not installed; hpushim answers with torch: bf16 autocast, torch's optimizers, norms and DDP"
 
+ADVICE = "write it with torch, or with habana_frameworks.torch.hpex"
 _LEVELS = ("O0", "O1", "O2", "O3")
 
 
@@ -75,8 +77,40 @@ def init(*args: Any, **kwargs: Any) -> None:
     """The oldest entry point; autocast is per model here."""
 
 
+def half_function(function: Any) -> Any:
+    """The function itself: autocast knows the operators that run in 16 bits."""
+    return function
+
+
+float_function = promote_function = half_function
+
+
+def register_half_function(module: Any, name: str) -> None:
+    """Nothing to register."""
+
+
+register_float_function = register_promote_function = register_half_function
+
+
+@contextlib.contextmanager
+def disable_casts() -> Iterator[None]:
+    """A block without autocast."""
+    with torch.autocast("hpu", enabled=False):
+        yield
+
+
 class FusedAdam(torch.optim.AdamW):  # type: ignore[misc]
-    """torch's AdamW, or Adam with ``adam_w_mode=False``."""
+    """torch's AdamW; with ``adam_w_mode=False`` the constructor makes torch's Adam."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(cls.__init__).bind(None, *args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        if given["adam_w_mode"]:
+            return super().__new__(cls)
+        _refuse_variants(given["bias_correction"], given["amsgrad"])
+        names = ("lr", "betas", "eps", "weight_decay")
+        return torch.optim.Adam(given["params"], **{name: given[name] for name in names})
 
     def __init__(
         self,
@@ -90,16 +124,28 @@ class FusedAdam(torch.optim.AdamW):  # type: ignore[misc]
         amsgrad: bool = False,
         **ignored: Any,
     ) -> None:
-        if not bias_correction or amsgrad:
-            log.refuse(
-                "HPU602",
-                "apex FusedAdam with bias_correction=False or amsgrad=True",
-                "use torch.optim directly",
-            )
+        _refuse_variants(bias_correction, amsgrad)
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
-        if not adam_w_mode:
-            for group in self.param_groups:
-                group["decoupled_weight_decay"] = False
+
+
+def _refuse_variants(bias_correction: bool, amsgrad: bool) -> None:
+    if not bias_correction or amsgrad:
+        log.refuse(
+            "HPU602",
+            "apex FusedAdam with bias_correction=False or amsgrad=True",
+            "use torch.optim directly",
+        )
+
+
+def FusedLAMB(params: Any, lr: float = 1e-3, **options: Any) -> Any:
+    """The vendor's FusedLamb; options that it lacks are dropped, and named."""
+    from habana_frameworks.torch.hpex.optimizers import FusedLamb
+
+    known = inspect.signature(FusedLamb.__init__).parameters
+    dropped = sorted(name for name, value in options.items() if name not in known and value)
+    if dropped:
+        log.warn("HPU602", f"apex FusedLAMB: {', '.join(dropped)} of apex has no counterpart")
+    return FusedLamb(params, lr=lr, **{k: v for k, v in options.items() if k in known})
 
 
 class FusedSGD(torch.optim.SGD):  # type: ignore[misc]
@@ -142,9 +188,11 @@ _NORMS = ("FusedLayerNorm", "FusedRMSNorm", "MixedFusedLayerNorm", "MixedFusedRM
 MODULES: dict[str, tuple[str, ...]] = {
     "apex": (),
     "apex.amp": (
-        "initialize", "scale_loss", "master_params", "state_dict", "load_state_dict", "init",
+        "initialize", "scale_loss", "master_params", "state_dict", "load_state_dict", "init", "disable_casts",
+        "half_function", "float_function", "promote_function",
+        "register_half_function", "register_float_function", "register_promote_function",
     ),
-    "apex.optimizers": ("FusedAdam", "FusedSGD"),
+    "apex.optimizers": ("FusedAdam", "FusedLAMB", "FusedSGD"),
     "apex.normalization": _NORMS,
     "apex.normalization.fused_layer_norm": _NORMS,
     "apex.parallel": ("DistributedDataParallel", "SyncBatchNorm", "convert_syncbn_model"),

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import csv
+import functools
+import shutil
+import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from hpushim.shim import log
+from hpushim.errors import UnsupportedOnHpu
 
 CODE = "HPU620"
 NOTE = "pynvml is not installed; hpushim answers names, counts and memory from torch.hpu (pyhlml is Gaudi's library)"
+ADVICE = "ask hl-smi or pyhlml"
+NVML_TEMPERATURE_GPU = 0
+_SECONDS = 10
 
 
-class NVMLError(Exception):
+class NVMLError(UnsupportedOnHpu):
     """The base of pynvml's errors."""
 
 
@@ -26,6 +34,12 @@ class _Memory:
     total: int
     free: int
     used: int
+
+
+@dataclass(frozen=True)
+class _Utilization:
+    gpu: int
+    memory: int
 
 
 def nvmlInit() -> None:
@@ -63,17 +77,51 @@ def nvmlDeviceGetMemoryInfo(handle: Any, version: Any = None) -> _Memory:
     return _Memory(int(total), int(free), int(total) - int(free))
 
 
-def nvmlDeviceGetUtilizationRates(handle: Any) -> Any:
-    """Refused: torch does not know it."""
-    log.note(CODE, "the utilization of a Gaudi is asked of hl-smi or pyhlml")
-    raise NVMLError_NotSupported("not supported; ask hl-smi or pyhlml")
+def nvmlDeviceGetUtilizationRates(handle: Any) -> _Utilization:
+    """Percent of the card's compute that is busy, and of its memory that is used, both from hl-smi."""
+    busy = _asked(handle, "utilization.aip")
+    memory = nvmlDeviceGetMemoryInfo(handle)
+    return _Utilization(round(busy), round(100 * memory.used / memory.total))
 
 
-nvmlDeviceGetTemperature = nvmlDeviceGetPowerUsage = nvmlDeviceGetUtilizationRates
+def nvmlDeviceGetTemperature(handle: Any, sensor: int = NVML_TEMPERATURE_GPU) -> int:
+    """Degrees Celsius, from hl-smi."""
+    return round(_asked(handle, "temperature.aip"))
+
+
+def nvmlDeviceGetPowerUsage(handle: Any) -> int:
+    """Milliwatts, from hl-smi."""
+    return round(1000 * _asked(handle, "power.draw"))
+
+
+def _asked(index: int, field: str) -> float:
+    """One number from hl-smi; raises NVMLError_NotSupported where it does not give one."""
+    tool = shutil.which("hl-smi")
+    if tool is None:
+        raise NVMLError_NotSupported(f"{CODE} {field}: hl-smi is not on the path; {ADVICE}")
+    command = [tool, "-Q", f"index,{field}", "-f", "csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_SECONDS)
+        answers = {row[0].strip(): row[1].strip() for row in csv.reader(done.stdout.splitlines())}
+        return float(answers[str(index)].split()[0])
+    except (OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
+        raise NVMLError_NotSupported(
+            f"{CODE} {field}: hl-smi gave no number ({error}); {ADVICE}"
+        ) from None
+
+
+def _not_supported(name: str, *args: Any, **kwargs: Any) -> Any:
+    raise NVMLError_NotSupported(f"{CODE} pynvml.{name} has no counterpart here; {ADVICE}")
+
+
+def unknown(name: str) -> Callable[..., Any] | None:
+    """A function of NVML that raises as NVML does where a card lacks it; None for any other name."""
+    return functools.partial(_not_supported, name) if name.startswith("nvml") else None
+
 
 MODULES: dict[str, tuple[str, ...]] = {
     "pynvml": (
-        "NVMLError", "NVMLError_NotSupported", "nvmlInit", "nvmlInitWithFlags", "nvmlShutdown", "nvmlDeviceGetCount",
+        "NVMLError", "NVMLError_NotSupported", "NVML_TEMPERATURE_GPU", "nvmlInit", "nvmlInitWithFlags", "nvmlShutdown", "nvmlDeviceGetCount",
         "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo",
         "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature", "nvmlDeviceGetPowerUsage",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hpushim.shim import log
@@ -13,6 +13,10 @@ from hpushim.shim.patch import ERROR, WARN, patch
 Original = Callable[..., Any]
 
 _MODULES = "HABANA_VISIBLE_MODULES"
+_WORDS = ("CUDA", "CUDNN", "CUBLAS", "TF32")
+_TOLD = "HPUSHIM_TOLD"
+# Taken up above, or by availability.
+_HANDLED = {"CUDA_VISIBLE_DEVICES"}
 
 
 @patch("torch", how="hook", row="CUDA_VISIBLE_DEVICES", level=WARN)
@@ -35,12 +39,34 @@ def visible_devices() -> Undo | None:
 
 
 def warn_of_nccl() -> None:
-    """Names the ``NCCL_…`` variables that are set: only NCCL reads them."""
-    found = sorted(name for name in os.environ if name.startswith("NCCL_"))
-    if found:
-        log.warn(
-            "HPU311", f"{', '.join(found)}: only NCCL reads these; HCCL has variables of its own"
-        )
+    """Names the NCCL variables that are set, with what HCCL has in their place."""
+    _report(name for name in os.environ if "NCCL" in name)
+
+
+@patch("torch", how="hook", row="CUDA_VISIBLE_DEVICES", level=WARN)
+def without_effect() -> None:
+    """Names the variables of CUDA that are set and mean nothing here; those of NCCL when a process group is made."""
+    # Only a word that NVIDIA's names have: the matrix, which takes longer to read than the shim to start, decides.
+    _report(name for name in os.environ if any(word in name for word in _WORDS))
+
+
+def _report(names: Iterable[str]) -> None:
+    found = sorted(set(names) - _HANDLED)
+    if not found or os.environ.get(_TOLD, "").split(",") == found:
+        return
+    from hpushim import matrix
+
+    table = matrix.load()
+    texts: dict[str, list[str]] = {}
+    for name in found:
+        row = table.covering(name)
+        if row is not None and row.kind == "env" and row.status != "native" and row.rule:
+            instead = f" ({row.target} comes nearest)" if row.target else ""
+            texts.setdefault(row.rule, []).append(f"{name}{instead}")
+    for code, lines in texts.items():
+        log.warn(code, f"without effect on Gaudi: {', '.join(lines)}")
+    # Children say it no more.
+    os.environ[_TOLD] = ",".join(found)
 
 
 @patch(
