@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from hpushim import matrix
+
 torch = pytest.importorskip("torch", reason="the shim patches torch")
 if torch.backends.cuda.is_built():
     pytest.skip("a CUDA build of torch cannot host an hpu device", allow_module_level=True)
@@ -119,11 +121,14 @@ def test_bad_environment_is_one_clear_error(variable: str, value: str) -> None:
 
 
 def test_asking_module_decides(tmp_path: Path) -> None:
-    for name in ("flash_attn", "accelerate", "my_library"):
+    rows = matrix.load()
+    blocked = {name for row in rows.by_runtime("block") for name in row.names}
+    nvidia = next(name for name in rows.policy.nvidia_only if name not in blocked | {"apex"})
+    for name in (nvidia, "accelerate", "my_library"):
         (tmp_path / f"{name}.py").write_text("import torch\nanswer = torch.cuda.is_available()\n")
     code = (
-        "import hpushim, torch, flash_attn, accelerate, my_library\n"
-        "print(flash_attn.answer, accelerate.answer, my_library.answer, torch.cuda.is_available())"
+        f"import hpushim, torch, {nvidia}, accelerate, my_library\n"
+        f"print({nvidia}.answer, accelerate.answer, my_library.answer, torch.cuda.is_available())"
     )
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     answers = {
