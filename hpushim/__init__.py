@@ -7,6 +7,7 @@ this package imports neither torch nor anything else that is heavy.
 
 from __future__ import annotations
 
+import gc as _gc
 import os as _os
 import sys as _sys
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,17 @@ def activate() -> bool:
     device that cannot be had.
     """
     if "torch" in _sys.modules:
-        from hpushim.shim.session import session
+        # A full collection walks all of torch's objects, which takes as long as the patching itself.
+        collecting = _gc.isenabled()
+        _gc.disable()
+        try:
+            from hpushim.shim.session import session
 
-        spec = getattr(_sys.modules["torch"], "__spec__", None)
-        return session.activate(late=not getattr(spec, "_initializing", False))
+            spec = getattr(_sys.modules["torch"], "__spec__", None)
+            return session.activate(late=not getattr(spec, "_initializing", False))
+        finally:
+            if collecting:
+                _gc.enable()
     from hpushim.shim.arm import waiter
 
     waiter.forget("torch")
