@@ -203,6 +203,8 @@ class Policy(Strict, frozen=True, kw_only=True):
     nvidia_only: tuple[str, ...] = ()  #: would pick kernels that only NVIDIA hardware runs
     #: looks for Gaudi itself, and finds it; with the versions that do, where not all do (``lightning<2.5.6``)
     knows_hpu: tuple[str, ...] = ()
+    #: is told that CUDA is there and compares device types itself; `hpushim run` rewrites the comparisons
+    compares_devices: tuple[str, ...] = ()
 
 
 class Autocast(Strict, frozen=True, kw_only=True):

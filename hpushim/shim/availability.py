@@ -78,6 +78,14 @@ def is_users(package: str) -> bool:
     return not any(_names(entry, package) for entry in policy.knows_hpu)
 
 
+@functools.cache
+def compares_devices(package: str) -> bool:
+    """Whether the policy has a library's device comparisons rewritten, as those of the user's own files are."""
+    from hpushim import matrix
+
+    return any(_names(entry, package) for entry in matrix.load().policy.compares_devices)
+
+
 def _names(entry: str, package: str) -> bool:
     """Whether an entry, a package with an optional range of versions, means the package that is here."""
     if not entry.startswith(package):

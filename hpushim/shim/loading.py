@@ -1,4 +1,5 @@
-"""The import hook of ``hpushim run``: modules under the script's directory are rewritten as they are loaded.
+"""The import hook of ``hpushim run``: modules under the script's directory are rewritten as they are loaded,
+and those of the few libraries that the matrix's policy names.
 
 Rewritten code is never written to ``__pycache__``; every other module loads as ever.
 """
@@ -23,6 +24,7 @@ ROOT_VARIABLE = "HPUSHIM_REWRITE"
 
 SHOW_VARIABLE = "HPUSHIM_SHOW_REWRITES"
 
+_OURS = ("hpushim", "_hpushim", "habana_frameworks")
 _NOT_OWN = ("site-packages", "dist-packages", "node_modules")
 
 
@@ -81,16 +83,25 @@ class _Finder:
         self.root = root
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name.partition(".")[0] in _OURS:
+            return None  # a checkout below the script's folder; reading it needs it loaded
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
             return None
-        file = Path(spec.loader.path).resolve()
-        if not file.is_relative_to(self.root) or not _is_own(
-            file.relative_to(self.root), self.root
-        ):
+        if not self._is_users(Path(spec.loader.path).resolve()) and not _follows(name):
             return None
         spec.loader = _Loader(spec.loader.name, spec.loader.path)
         return spec
+
+    def _is_users(self, file: Path) -> bool:
+        return file.is_relative_to(self.root) and _is_own(file.relative_to(self.root), self.root)
+
+
+def _follows(name: str) -> bool:
+    """Whether the module's library is one that meets CUDA under the shim and compares devices by their type."""
+    from hpushim.shim import availability
+
+    return availability.compares_devices(name.partition(".")[0])
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
