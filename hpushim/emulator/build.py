@@ -24,7 +24,7 @@ from hpushim.errors import EmulatorError
 
 MODULE = "_hpushim_device"
 SOURCES = Path(__file__).parent / "csrc"
-PREBUILT = Path(__file__).parent / "prebuilt"  # filled only in a wheel made for one torch
+PREBUILT = "_hpushim_prebuilt"  # the package of a wheel made by hpushim.emulator.prebuild
 JOBS = 2  # the compiler wants up to a gigabyte each
 
 
@@ -112,7 +112,9 @@ def _library_name() -> str:
 
 
 def _find(name: str) -> Path | None:
-    for root in (PREBUILT, cache_dir() / "device"):
+    packed = importlib.util.find_spec(PREBUILT)
+    roots = [Path(place) for place in (packed and packed.submodule_search_locations) or []]
+    for root in (*roots, cache_dir() / "device"):
         library = root / name / _library_name()
         if library.is_file():
             return library

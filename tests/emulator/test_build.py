@@ -173,3 +173,24 @@ def test_a_library_that_does_not_load_is_named(run, tmp_path, compiler):
     code = "from hpushim.emulator import device; device.load()"
     line = said(run, code, HPUSHIM_CACHE_DIR=str(tmp_path / "cache"), CXX=compiler())
     assert "does not load" in line and "delete" in line and str(tmp_path) in line
+
+
+def test_a_prebuilt_wheel_needs_no_compiler(run, tmp_path):
+    import zipfile
+
+    from hpushim.emulator.prebuild import make_wheel
+
+    wheel = make_wheel(tmp_path / "wheels")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = """
+    import hpushim.emulator, torch
+    hpushim.emulator.enable()
+    assert torch.ones(2, device="hpu").sum().item() == 2
+    """
+    env = {
+        "HPUSHIM_CACHE_DIR": str(tmp_path / "cache"),
+        "CXX": "no-such-compiler",
+        "PYTHONPATH": str(tmp_path / "site"),
+    }
+    run(code, **env)
+    assert built(tmp_path / "cache") == [], "nothing was compiled"
