@@ -116,6 +116,22 @@ def test_tracing_and_emulation_itself_are_not_counted(run, tmp_path):
     assert found["compute_operators"] == {"hpu": 2, "cpu": 0}
 
 
+def test_a_recomputation_that_stops_early_is_no_work_on_the_cpu(run, tmp_path):
+    code = """
+    import hpushim.emulator
+    hpushim.emulator.enable()
+    import torch
+    from torch.utils.checkpoint import checkpoint
+    block = torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 4))
+    block.to("hpu")
+    x = torch.ones(2, 4).to("hpu")
+    for _ in range(3):
+        checkpoint(block, x, use_reentrant=False).sum().backward()
+    """
+    found, _ = books(run, tmp_path, code)
+    assert found["compute_operators"]["hpu"] > 0 and found["compute_operators"]["cpu"] == 0
+
+
 def test_a_launcher_and_helpers_leave_the_books_alone(run, tmp_path):
     code = """
     import os, subprocess, sys

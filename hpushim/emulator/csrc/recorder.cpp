@@ -6,6 +6,7 @@
 
 #include <ATen/record_function.h>
 
+#include <exception>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -288,6 +289,9 @@ bool is_compute_name(const char* name) {
 // Autocast casts the arguments and calls the same operator again: one call of the user's, not two.
 struct Call final : at::ObserverContext {
   const char* outer;
+  bool counted = false;
+  int unwinding = std::uncaught_exceptions();
+  int64_t on_hpu = counters[kComputeHpu].load();
   explicit Call(const char* name) : outer(name) {}
 };
 thread_local const char* running = nullptr;
@@ -296,15 +300,24 @@ std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
   if (inside != 0 || !is_compute_name(call.name())) return nullptr;
   // Tracing with fake tensors computes nothing.
   const auto keys = c10::impl::tls_local_dispatch_key_set().included_;
-  if (running != call.name() && !keys.has(c10::DispatchKey::Meta) && !keys.has(c10::DispatchKey::Python))
-    compute_calls.fetch_add(1, std::memory_order_relaxed);
   auto context = std::make_unique<Call>(running);
+  if (running != call.name() && !keys.has(c10::DispatchKey::Meta) && !keys.has(c10::DispatchKey::Python)) {
+    compute_calls.fetch_add(1, std::memory_order_relaxed);
+    context->counted = true;
+  }
   running = call.name();
   return context;
 }
 
+// A call that ended in an exception before any kernel ran computed nothing: a checkpoint's
+// recomputation is stopped so, from the hook that saves the last tensor that it needs.
 void on_return(const at::RecordFunction&, at::ObserverContext* context) {
-  if (context != nullptr) running = static_cast<Call*>(context)->outer;
+  if (context == nullptr) return;
+  const auto* call = static_cast<Call*>(context);
+  running = call->outer;
+  const bool thrown = std::uncaught_exceptions() > call->unwinding;
+  if (call->counted && thrown && counters[kComputeHpu].load() == call->on_hpu)
+    compute_calls.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace
