@@ -147,6 +147,37 @@ class CudaCall(Rule):
                 return False
         return True
 
+    def _storage(self, module: Module, receiver: ast.expr) -> bool:
+        """Is ``receiver`` what ``torch.load`` gives its ``map_location`` function? ``.to`` of a storage
+        takes its device by name only."""
+        if not isinstance(receiver, ast.Name):
+            return False
+        for function in module.ancestors(receiver):
+            if isinstance(function, ast.Lambda | ast.FunctionDef):
+                first = (*function.args.posonlyargs, *function.args.args)[:1]
+                if first and first[0].arg == receiver.id:
+                    return self._maps(module, function)
+        return False
+
+    def _maps(self, module: Module, function: ast.Lambda | ast.FunctionDef) -> bool:
+        """Is ``function`` given as a ``map_location``, here or by its name?"""
+        if isinstance(function, ast.Lambda):
+            parent = module.parent(function)
+            if isinstance(parent, ast.keyword):
+                return parent.arg == "map_location"
+            if isinstance(parent, ast.Call):
+                return (dotted(module, parent.func) or "") in ("torch.load", "torch.jit.load")
+            return isinstance(parent, ast.Assign) and any(
+                getattr(target, "id", "") == "map_location" for target in parent.targets
+            )
+        return any(
+            isinstance(node, ast.keyword)
+            and node.arg == "map_location"
+            and isinstance(node.value, ast.Name)
+            and node.value.id == function.name
+            for node in ast.walk(module.tree)
+        )
+
     def _edits(self, module: Module, call: ast.Call) -> list[Edit] | None:
         """``cuda(…)`` to ``to("hpu", …)``; None when the arguments cannot be told."""
         if any(isinstance(a, ast.Starred) for a in call.args) or len(call.args) > len(_POSITIONAL):
@@ -154,6 +185,8 @@ class CudaCall(Rule):
         if any(k.arg not in _POSITIONAL for k in call.keywords):
             return None
         word = quoted(module, "hpu", call)
+        assert isinstance(call.func, ast.Attribute)
+        by_name = "device=" if self._storage(module, call.func.value) else ""
         name_end = module.span(call.func).end
         edits = [module.replace(Span(name_end - len("cuda"), name_end), "to")]
         device = next((k for k in call.keywords if k.arg == "device"), None)
@@ -161,7 +194,9 @@ class CudaCall(Rule):
             number = dual(module) and rank_like(module, call.args[0])
             given = module.source(call.args[0])
             edits.append(
-                module.replace(call.args[0], either(word, given)[1:-1] if number else word)
+                module.replace(
+                    call.args[0], by_name + (either(word, given)[1:-1] if number else word)
+                )
             )
             edits += [
                 module.insert(module.span(argument).start, f"{name}=")
@@ -171,7 +206,7 @@ class CudaCall(Rule):
             edits.append(module.replace(device.value, word))
         else:
             opening = module.data.index(b"(", name_end) + 1
-            edits.append(module.insert(opening, f"{word}, " if call.keywords else word))
+            edits.append(module.insert(opening, by_name + (f"{word}, " if call.keywords else word)))
         return edits
 
 
