@@ -33,6 +33,8 @@ _TORCH = frozenset(
 )
 _OTHERS = frozenset({"tensorflow", "horovod", "mxnet", "paddle", "jax", "cupy"})
 _NAMED = re.compile(r"backend|process_group|dist", re.I)
+#: Names that say torch.distributed wherever they stand, such as an entry in another library's table of settings.
+_OF_TORCH = re.compile(r"(^|_)(dist|distributed|ddp|pg|process_group)_?backend$", re.I)
 _AVAILABLE = "torch.distributed.is_nccl_available"
 _BACKENDS = frozenset(
     {"torch.distributed.Backend.NCCL", "torch.distributed.distributed_c10d.Backend.NCCL"}
@@ -72,8 +74,11 @@ class Nccl(Rule):
             return
         if not isinstance(node.value, str) or not _WHOLE.fullmatch(node.value):
             return
-        code = self._code(module, node)
-        if code is None or not _concerns_torch(module, node):
+        if _OF_TORCH.search(_named(module, node)):
+            code: str | None = "HPU302"
+        else:
+            code = self._code(module, node) if _concerns_torch(module, node) else None
+        if code is None:
             return
         answer = ask(module, "torch.distributed.init_process_group(backend='nccl')")
         new = _PAIR.sub(_on_gaudi, node.value)
@@ -224,6 +229,21 @@ def _sets_backend(module: Module, statement: ast.Assign) -> bool:
     if isinstance(target, ast.Subscript) and module.qualified(target.value) == "os.environ":
         return _NAMED.search(str(module.constant(target.slice))) is not None
     return True
+
+
+def _named(module: Module, node: ast.Constant) -> str:
+    """The keyword, key, attribute or name that the word is given to, "" where it is given to none."""
+    above = module.parent(node)
+    if isinstance(above, ast.keyword):
+        return above.arg or ""
+    if isinstance(above, ast.Dict) and node in above.values:
+        return str(module.constant(above.keys[above.values.index(node)] or node))
+    if not isinstance(above, (ast.Assign, ast.AnnAssign)) or above.value is not node:
+        return ""
+    target = above.targets[0] if isinstance(above, ast.Assign) else above.target
+    if isinstance(target, ast.Subscript):
+        return str(module.constant(target.slice))
+    return target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
 
 
 def _concerns_torch(module: Module, node: ast.AST) -> bool:
