@@ -41,6 +41,8 @@ _LIGHTNING = re.compile(
 _COMPILED = re.compile(r"(^|\.)(compile|script|graph)$")
 _HOOKS = re.compile(r"register_\w*hook$")
 
+#: What wrappers of optimizers call the method that steps and does something else besides.
+_STEPS = re.compile(r"step|step_and_\w+|\w+_and_step")
 _LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
 _TESTS = re.compile(r"[Tt]est(_|[A-Z]|$)")
 _DEVICES = re.compile(r"(cuda|hpu|gpu)(:\d+)?")
@@ -138,7 +140,7 @@ def _kind(module: Module, call: ast.Call) -> Kind | None:
         return None
     if func.attr == "backward":
         return "backward" if _is_backward(module, call, func) else None
-    if func.attr == "step":
+    if _STEPS.fullmatch(func.attr):
         return "step" if _is_step(module, call, func) else None
     return None
 
