@@ -14,11 +14,19 @@ _mapped = devices.mapped
 @patch("torch:Tensor.to", "torch.nn:Module.to", how="method", level=EXACT, factory=True)
 def to(original: Callable[..., Any]) -> Callable[..., Any]:
     """``x.to("cuda")``, ``x.to(0)``, ``x.to(device=…)``."""
+    import torch
+
+    # Devices made once: torch takes them faster than the text that they were written as.
+    known = {"cuda": torch.device(devices.DEVICE), "cuda:0": devices.target()}
 
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         if args:
             first = args[0]
-            if type(first) is str or type(first) is int or getattr(first, "type", None) == "cuda":
+            if type(first) is str:
+                if len(args) == 1 and not kwargs and first in known:
+                    return original(self, known[first])
+                args = (_mapped(first), *args[1:])
+            elif type(first) is int or getattr(first, "type", None) == "cuda":
                 args = (_mapped(first), *args[1:])
         if kwargs and "device" in kwargs:
             kwargs["device"] = _mapped(kwargs["device"])
