@@ -117,6 +117,7 @@ def _reach(
     span = module.span(statement)
     if alone(module, statement):
         end = statement.end_lineno or statement.lineno
+        end += _doubled(module, statement, end)
         return Span(module.line_span(statement.lineno).start, module.line_span(end).end)
     place = next(i for i, other in enumerate(block) if other is statement)
     following = block[place + 1] if place + 1 < len(block) else None
@@ -126,6 +127,31 @@ def _reach(
     while place and any(block[place - 1] is g for g in gone):
         place -= 1
     return Span(module.span(block[place - 1]).end, span.end) if place else span
+
+
+def _doubled(module: Module, statement: ast.stmt, end: int) -> int:
+    """How many of the blank lines behind ``statement`` there would be twice once it is gone."""
+    gone = {
+        line
+        for other in module.notes.get("deleted statements", [])
+        for line in range(other.lineno, (other.end_lineno or other.lineno) + 1)
+    }
+    start = statement.lineno - 1
+    while start in gone:
+        start -= 1
+    above = below = 0
+    while _blank(module, start - above):
+        above += 1
+    while below < above and _blank(module, end + below + 1):
+        below += 1
+    return below
+
+
+def _blank(module: Module, line: int) -> bool:
+    if not 0 < line <= len(module.line_starts):
+        return False
+    span = module.line_span(line)
+    return span.start < span.end and not module.source(span).strip()
 
 
 def after(module: Module, statement: ast.stmt, line: str) -> Edit:
