@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -160,3 +161,23 @@ def test_no_compiler_is_one_clear_line(tmp_path: Path) -> None:
 )
 def test_workers_go_through_run(given: list[str], expected: list[str]) -> None:
     assert through_run(given) == expected
+
+
+def test_lazy_mode_marks_each_backward_and_each_step(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(2, 2).cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for _ in range(3):\n"
+        "    for _ in range(2):\n"
+        "        model(torch.ones(1, 2, device='cuda')).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    marks = {}
+    for mode in ("lazy", "eager"):
+        books = tmp_path / f"{mode}.json"
+        done = run(tmp_path, "--mode", mode, "--ledger", str(books), str(script))
+        assert done.returncode == 0, done.stderr
+        marks[mode] = json.loads(books.read_text())["mark_steps"]
+    assert marks == {"lazy": 9, "eager": 0}
