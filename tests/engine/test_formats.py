@@ -232,7 +232,7 @@ def test_dockerfile() -> None:
 
 REQUIREMENTS = r"""# c
 torch==2.3.0+cu121  # pin
---extra-index-url https://download.pytorch.org/whl/cu121
+--extra-index-url https://wheels.example.org/whl/cu121
 -r base.txt
 Flash_Attn>=2.0,<3 ; python_version > "3.8"
 nvidia-cublas-cu12
@@ -256,7 +256,7 @@ def test_requirements() -> None:
         ("bitsandbytes", ""), ("flash-attn", ""), ("xformers", "== 0.0.2"), ("foo", ""), ("numpy", ""),
     ]  # fmt: skip
     assert [(r.option, r.value) for r in items if r.option] == [
-        ("--extra-index-url", "https://download.pytorch.org/whl/cu121"), ("-r", "base.txt"),
+        ("--extra-index-url", "https://wheels.example.org/whl/cu121"), ("-r", "base.txt"),
         ("-e", "git+https://x#egg=foo"), ("--find-links", "https://y"),
     ]  # fmt: skip
     for item in items:
