@@ -80,7 +80,10 @@ class _Finder:
     """Finds the modules below one directory, with a loader that rewrites."""
 
     def __init__(self, root: Path) -> None:
+        from hpushim import matrix
+
         self.root = root
+        matrix.load()  # before it finds modules, for it asks the matrix about each, also about the matrix's own
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name.partition(".")[0] in _OURS:
