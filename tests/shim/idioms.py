@@ -1079,9 +1079,11 @@ ForkingPickler.dumps(m.weight.data)
         """
 import os, hpushim
 os.environ["NCCL_DEBUG"] = "INFO"
+os.environ["TORCHELASTIC_RUN_ID"], os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "none", "1"  # by torchrun
 dist.init_process_group("nccl", init_method=f"file://{tmp}/store", rank=0, world_size=1)
 dist.destroy_process_group()
 assert any("NCCL_DEBUG" in row["text"] for row in hpushim.status()["notes"])
+assert not any("ASYNC_ERROR" in row["text"] for row in hpushim.status()["notes"])
 """,
         group="packages",
     ),

@@ -17,6 +17,8 @@ _WORDS = ("CUDA", "CUDNN", "CUBLAS", "TF32")
 _TOLD = "HPUSHIM_TOLD"
 # Taken up above, or by availability.
 _HANDLED = {"CUDA_VISIBLE_DEVICES"}
+# torchrun gives it to every worker, whatever the backend: not a wish of the user's.
+_BY_TORCHRUN = {"TORCH_NCCL_ASYNC_ERROR_HANDLING"}
 
 
 @patch("torch", how="hook", row="CUDA_VISIBLE_DEVICES", level=WARN)
@@ -40,7 +42,8 @@ def visible_devices() -> Undo | None:
 
 def warn_of_nccl() -> None:
     """Names the NCCL variables that are set, with what HCCL has in their place."""
-    _report(name for name in os.environ if "NCCL" in name)
+    launched = _BY_TORCHRUN if "TORCHELASTIC_RUN_ID" in os.environ else set()
+    _report(name for name in os.environ if "NCCL" in name and name not in launched)
 
 
 @patch("torch", how="hook", row="CUDA_VISIBLE_DEVICES", level=WARN)
