@@ -129,13 +129,15 @@ class AutocastHalf(Rule):
         called = (module.qualified(call.func) or "").rpartition(".")[2]
         if (
             node.arg == "fp16"
-            and module.constant(node.value) is True
+            and not (isinstance(node.value, ast.Constant) and node.value.value is not True)
             and called.endswith("Arguments")
         ):
             name_end = module.span(node).start + len("fp16")
             where = type(module.span(node))(module.span(node).start, name_end)
-            fix = Fix("use bfloat16", "unsafe", (module.replace(where, "bf16"),))
-            text = "`fp16=True` trains in float16; bfloat16 is the half precision of Gaudi"
+            taken = any(keyword.arg == "bf16" for keyword in call.keywords)
+            edit = module.replace(where, "bf16")
+            fix = None if taken else Fix("use bfloat16", "unsafe", (edit,))
+            text = f"`{module.source(node)}` trains in float16; bfloat16 is the half precision of Gaudi"
             yield self.finding(module, node, text, fix=fix, code="HPU209")
         elif node.arg == "mixed_precision" and module.constant(node.value) == "fp16":
             fix = Fix("use bfloat16", "unsafe", (retext(module, node.value, "bf16"),))
