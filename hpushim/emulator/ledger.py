@@ -23,6 +23,9 @@ _OWNER = "HPUSHIM_LEDGER_OWNER"  # the first process of a run; its children writ
 unhandled_cuda: list[dict[str, Any]] = []
 """CUDA calls that met no patch: the shim appends {"name", "file", "line"}."""
 
+# What an hccl group answers to: the name that a CUDA program asked for, and that of a group with several backends.
+_OTHER_NAMES = ("nccl", "undefined")
+
 _autocast: dict[tuple[str, str], int] = {}
 _process_groups: list[dict[str, Any]] = []
 _parameters: dict[str, int] = {}
@@ -218,5 +221,8 @@ def _note_present_groups() -> None:
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return
     backend = str(distributed.get_backend())
-    if backend != "hccl" and not any(group["backend"] == backend for group in _process_groups):
+    known = {group["backend"] for group in _process_groups}
+    if backend in _OTHER_NAMES and "hccl" in known:
+        return
+    if backend != "hccl" and backend not in known:
         add_process_group(backend, "cpu", int(distributed.get_world_size()))

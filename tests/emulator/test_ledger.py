@@ -157,3 +157,18 @@ def test_books_of_an_earlier_run_do_not_survive(run, tmp_path):
 def test_an_unwritable_path_is_said_and_does_not_break_the_run(run):
     result = run("import hpushim.emulator as e; e.enable()", HPUSHIM_LEDGER="/dev/null/ledger.json")
     assert "could not be written" in result.stderr and "HPUSHIM_LEDGER" in result.stderr
+
+
+def test_an_open_hccl_group_is_noted_once_by_its_own_name(run, tmp_path):
+    code = """
+    import hpushim.emulator
+    hpushim.emulator.enable()
+    import torch.distributed as dist
+    dist.init_process_group("hccl", init_method="file://{0}/store", rank=0, world_size=1)
+    dist.get_backend = lambda: "{1}"  # as a CUDA program is told, or as a group of several backends says
+    """
+    for name in ("nccl", "undefined"):
+        place = tmp_path / name
+        place.mkdir()
+        found, _ = books(run, place, code.format(place, name))
+        assert [group["backend"] for group in found["process_groups"]] == ["hccl"]
