@@ -166,37 +166,13 @@ def _dress_torch() -> None:
 
     _seed_with_torch(torch)
     _set_autocast()
-    module = _hpu_module()
+    module = importlib.import_module("habana_frameworks.torch.hpu")
     if getattr(torch, "hpu", None) is not module:
         torch._register_device_module("hpu", module)
     # torch's checkpointing keeps the device's random state only if its module says that it is in use.
     vars(module).setdefault("_initialized", True)
     hccl.register()
     ledger.start()
-
-
-def _hpu_module() -> ModuleType:
-    try:
-        return importlib.import_module("habana_frameworks.torch.hpu")
-    except ImportError:
-        return _minimal_module()
-
-
-def _minimal_module() -> ModuleType:
-    module = ModuleType("torch.hpu")
-    module.__dict__.update(
-        is_available=lambda: True,
-        device_count=device.device_count,
-        current_device=device.current_device,
-        set_device=device.set_device,
-        synchronize=device.synchronize,
-        _lazy_init=lambda: None,
-        manual_seed=device.manual_seed,
-        manual_seed_all=device.manual_seed,
-        get_rng_state=lambda *_: device.get_rng_state(),
-        set_rng_state=lambda state, *_: device.set_rng_state(state),
-    )
-    return module
 
 
 def _seed_with_torch(torch: ModuleType) -> None:
