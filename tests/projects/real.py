@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import tomli
-
 import running
+import tomli
 from running import NUMBER, Run, Way
 
 HERE = Path(__file__).resolve().parent

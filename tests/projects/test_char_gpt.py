@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import golden
+import pytest
 import running
 
 HERE = Path(__file__).resolve().parent

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 import real
 
 PLACE = real.Place.from_environment()
