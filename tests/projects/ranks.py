@@ -2,6 +2,7 @@
 
 torchrun … ranks.py OUT [options of train.py]    # writes OUT.rank0.pt, OUT.rank1.pt …
 """
+
 from __future__ import annotations
 
 import os
