@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -130,3 +132,24 @@ def test_two_first_uses_at_once_build_the_environment_once(tmp_path, run):
     run(code, HPUSHIM_CACHE_DIR=str(tmp_path))
     made = list((tmp_path / "environment").iterdir())
     assert len(made) == 1 and os.access(made[0] / "bin" / "hl-smi", os.X_OK)
+
+
+def test_a_program_that_lets_autograd_use_its_threads_ends_well() -> None:
+    """A thread that asks for Python while it shuts down waits for the end; it used to abort nine runs of ten."""
+    code = (
+        "import hpushim.emulator; hpushim.emulator.enable()\n"
+        "import torch\n"
+        "torch.autograd.set_multithreading_enabled(True)\n"
+        "x = torch.ones(3, device='hpu', requires_grad=True)\n"
+        "(x * 2).sum().backward()\n"
+    )
+    for _ in range(4):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=dict(os.environ, HPUSHIM="off"),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr

@@ -1,6 +1,11 @@
 // The extension's Python face.
 #include "recorder.h"
 
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
 #include <torch/csrc/utils/pybind.h>
 #ifdef HPU_DISTRIBUTED
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -104,7 +109,33 @@ void bind_ledger(py::module_& m) {
 }  // namespace
 }  // namespace hpu
 
+namespace {
+
+std::terminate_handler terminate_before = nullptr;
+const std::thread::id main_thread = std::this_thread::get_id();
+
+bool python_is_ending() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return !Py_IsInitialized() || Py_IsFinalizing();
+#else
+  return !Py_IsInitialized() || _Py_IsFinalizing();
+#endif
+}
+
+// A thread of torch's (autograd, collectives) that asks for the interpreter while it shuts down is unwound by Python
+// before 3.14, which no frame of C++ survives: the process would abort after its work is done. It waits instead, as
+// Python 3.14 lets it, until the main thread has ended the process.
+[[noreturn]] void wait_for_the_end() {
+  if (!std::current_exception() && std::this_thread::get_id() != main_thread && python_is_ending())
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  if (terminate_before != nullptr) terminate_before();
+  std::abort();
+}
+
+}  // namespace
+
 PYBIND11_MODULE(_hpushim_device, m) {
+  terminate_before = std::set_terminate(&wait_for_the_end);
   using namespace hpu;
   take_over_hooks();
   keep_backward_on_this_thread();
