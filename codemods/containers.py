@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 _IMAGE = re.compile(
     r"^(docker\.io/)?(nvidia/cuda|nvcr\.io/|pytorch/pytorch\b.*cuda|.*[:\-]cu(da)?\d)", re.I
 )
-_GAUDI_IMAGE = (
-    "vault.habana.ai/gaudi-docker/<release>/<os>/habanalabs/pytorch-installer-<torch>:latest"
-)
-_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "HABANA_VISIBLE_DEVICES"}
+# Names that the matrix answers for; what Gaudi has instead stands there.
+_NVIDIA_IMAGE = "nvcr.io/nvidia/pytorch"
+_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _CARDS = re.compile(r"nvidia\.com/(gpu|mig-[\w.]+)")
-_RESOURCE = "habana.ai/gaudi"
+_NVIDIA_RESOURCE = "nvidia.com/gpu"
 
 
 class Containers(TextRule):
@@ -55,13 +54,18 @@ class Containers(TextRule):
                 if words and _IMAGE.search(words[0].text):
                     yield self._image(document, words[0].span, words[0].text)
             for assignment in instruction.assignments:
-                if assignment.name in _VARIABLES:
-                    new = _VARIABLES[assignment.name]
+                visible = ask(document, _VISIBLE)
+                if assignment.name == _VISIBLE and visible.target:
+                    new = visible.target
                     fix = Fix(f"use {new}", "safe", (document.replace(assignment.name_span, new),))
                     text = f"`{assignment.name}` is read by NVIDIA's container runtime; Gaudi's reads `{new}`"
-                    row = ask(document, assignment.name).row
                     yield self.finding(
-                        document, assignment.name_span, text, fix=fix, row=row, code="HPU811"
+                        document,
+                        assignment.name_span,
+                        text,
+                        fix=fix,
+                        row=visible.row,
+                        code="HPU811",
                     )
                 elif assignment.name == "NVIDIA_DRIVER_CAPABILITIES":
                     text = "`NVIDIA_DRIVER_CAPABILITIES` has no reader on Gaudi"
@@ -76,11 +80,11 @@ class Containers(TextRule):
                     yield self._image(document, assignment.value.span, assignment.value.text)
 
     def _image(self, document: Document, where: Span, image: str) -> Finding:
-        answer = ask(document, "nvidia/cuda")
+        answer = ask(document, _NVIDIA_IMAGE)
         return self.finding(
             document,
             where,
-            f"`{image}` has no driver for Gaudi; start from {answer.target or _GAUDI_IMAGE}",
+            f"`{image}` has no driver for Gaudi; start from {answer.target}",
             row=answer.row,
             severity="error",
         )
@@ -90,13 +94,14 @@ class Containers(TextRule):
     def _entry(self, document: Document, entry: Entry) -> Iterator[Finding]:
         name = str(entry.path[-1]) if entry.path else ""
         if entry.key is not None and _CARDS.fullmatch(name):
-            key = document.source(entry.key).replace(name, _RESOURCE)
+            answer = ask(document, _NVIDIA_RESOURCE)
+            key = document.source(entry.key).replace(name, answer.target)
             yield self.finding(
                 document,
                 entry.key,
-                f"`{name}` is NVIDIA's resource; Gaudi's device plugin offers `{_RESOURCE}`",
-                fix=Fix(f"ask for {_RESOURCE}", "unsafe", (document.replace(entry.key, key),)),
-                row=ask(document, "nvidia.com/gpu").row,
+                f"`{name}` is NVIDIA's resource; Gaudi's device plugin offers `{answer.target}`",
+                fix=Fix(f"ask for {answer.target}", "unsafe", (document.replace(entry.key, key),)),
+                row=answer.row,
                 code="HPU812",
             )
         elif entry.value == "nvidia" and name in ("runtime", "runtimeClassName"):

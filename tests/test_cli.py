@@ -51,6 +51,7 @@ def test_check_reports_and_changes_nothing(project: Path) -> None:
     done = hpushim("check", ".", cwd=project)
     assert done.returncode == 1
     assert "train.py:4:" in done.stdout
+    assert "    model = nn.Linear(4, 2).cuda()\n" in done.stdout
     assert (project / "train.py").read_text() == TRAIN
     assert sorted(p.name for p in project.iterdir()) == ["train.py"]
 

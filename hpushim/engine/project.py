@@ -9,8 +9,8 @@
 
 Reading the report: ``FileResult.status`` is ``changed`` (written, or would be), ``unchanged``, ``skipped``
 (left on purpose: generated, vendored, too large … ``reason`` says which) or ``failed`` (could not be
-read or parsed, or a rewrite was taken back). ``before`` and ``after`` are the file's bytes and are set
-only for changed files. ``Finding.applied`` says that its fix is in ``after``.
+read or parsed, or a rewrite was taken back). ``before`` and ``after`` are the file's bytes: both for
+changed files, ``before`` alone where a file has findings and stays as it is. ``Finding.applied`` says that its fix is in ``after``.
 """
 
 from __future__ import annotations
@@ -229,7 +229,13 @@ def _one(
 
 def _analysed(file: File, source: Source, context: Context) -> FileResult:
     found = examine(source.text, file.kind, file.shown, context)
-    return FileResult(file.shown, "unchanged", findings=found.findings)
+    return _unchanged(file, source, found.findings)
+
+
+def _unchanged(file: File, source: Source, findings: tuple[Finding, ...]) -> FileResult:
+    """A file left as it is; with its bytes where there is something to point at."""
+    before = source.data if findings else None
+    return FileResult(file.shown, "unchanged", findings=findings, before=before)
 
 
 def _migrated(file: File, source: Source, context: Context) -> FileResult:
@@ -240,7 +246,7 @@ def _migrated(file: File, source: Source, context: Context) -> FileResult:
     for edits in settled.steps:
         current = _stepped(current, edits, python=file.kind == "python")
     if current.data == source.data:
-        return FileResult(file.shown, "unchanged", findings=settled.findings)
+        return _unchanged(file, source, settled.findings)
     return FileResult(
         file.shown,
         "changed",
