@@ -13,6 +13,7 @@ from hpushim.model import Finding, Fix, Severity
 from ._arguments import drop
 from ._strings import retext
 from ._torch import dotted
+from ._versions import judge
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -46,13 +47,13 @@ class RowRule(Rule):
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         for row, keyword in given(module, node):
-            verdict = module.matrix.judge(row, module.target)
+            verdict = judge(module, row)
             if row.rule in (self.code, *self.also) and verdict.status != "native":
                 yield self.finding(
                     module,
                     keyword,
                     f"`{module.source(keyword).splitlines()[0]}`: {verdict.note.rstrip('.')}",
-                    fix=fix(module, node, keyword, row),
+                    fix=fix(module, node, keyword, row, verdict.status),
                     row=row.name,
                     code=row.rule,
                     severity=SEVERITY[verdict.status],
@@ -85,10 +86,13 @@ def _is_about(module: Module, wanted: str, keyword: ast.keyword) -> bool:
     return values is None or module.constant(keyword.value) in values
 
 
-def fix(module: Module, call: ast.Call, keyword: ast.keyword, row: Row) -> Fix | None:
-    """The fix that the row's columns describe; None when they describe none."""
+def fix(module: Module, call: ast.Call, keyword: ast.keyword, row: Row, status: str) -> Fix | None:
+    """The fix that the row's columns describe; None when they describe none.
+
+    What is not supported can be left out; another value for it would not be taken either.
+    """
     for change in row.args:
-        if change.name != keyword.arg:
+        if change.name != keyword.arg or (status == "unsupported" and change.change != "drop"):
             continue
         edits: list[Edit] = []
         if change.change == "drop":

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
+from ._names import said
 from ._text import device_name
 from ._verdict import ask
+from ._versions import judge
 
 if TYPE_CHECKING:
     from hpushim.engine.document import Document
@@ -28,6 +30,7 @@ _HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "torch.float
          "16-mixed": "bf16-mixed", "16-true": "bf16-true", "fp16-mixed": "bf16-mixed"}  # fmt: skip
 _HALF_KEY = re.compile(r"dtype|precision|^amp|_amp$", re.I)
 _ACCELERATORS = ("gpu", "cuda")
+_TRAINER = "lightning.Trainer(accelerator=)"
 
 
 class ConfigValues(TextRule):
@@ -66,9 +69,7 @@ class ConfigValues(TextRule):
             elif value in _HALF and _HALF_KEY.search(key):
                 yield self._half(document, entry, _HALF[value])
             elif key == "accelerator" and value in _ACCELERATORS:
-                fix = Fix("use hpu", "unsafe", (document.rewrite(entry, "hpu"),))
-                text = f"`accelerator: {value}` asks for an NVIDIA GPU; on Gaudi it is `hpu`"
-                yield self.finding(document, entry.span, text, fix=fix, code="HPU803")
+                yield self._accelerator(document, entry)
         elif value is True and key in ("fp16", "use_fp16"):
             yield self._fp16(document, entry)
         elif value is True and entry.path[-2:] == ("fp16", "enabled"):
@@ -101,6 +102,24 @@ class ConfigValues(TextRule):
             f"`{entry.dotted}` is NVIDIA's backend; on Gaudi it is `{new}`",
             fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
             row=answer.row,
+        )
+
+    def _accelerator(self, document: Document, entry: Entry) -> Finding:
+        """Lightning's setting: ``hpu`` is written only where the project's Lightning knows it."""
+        row = document.matrix.row(_TRAINER, "argument")
+        verdict = judge(document, row) if row is not None else None
+        fix, text = None, "on Gaudi it is `hpu`"
+        if verdict is None or verdict.status != "unsupported":
+            fix = Fix("use hpu", "unsafe", (document.rewrite(entry, "hpu"),))
+        else:
+            text = said(verdict.note)
+        return self.finding(
+            document,
+            entry.span,
+            f"`accelerator: {entry.value}` asks for an NVIDIA GPU; {text}",
+            fix=fix,
+            row=row.name if row is not None else None,
+            code="HPU803",
         )
 
     def _half(self, document: Document, entry: Entry, new: str) -> Finding:

@@ -11,6 +11,7 @@ from hpushim.model import Finding, Fix
 from ._row_arguments import SEVERITY, RowRule
 from ._row_markers import of_arguments, of_packages
 from ._strings import retext
+from ._versions import judge
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -70,7 +71,7 @@ class Library(RowRule):
             or dotted.split(".", maxsplit=1)[0] in module.project.modules
         ):
             return
-        verdict = module.matrix.judge(row, module.target)
+        verdict = judge(module, row)
         codes = (self.code, *self.also)
         if row.rule not in codes or verdict.status == "native":
             return

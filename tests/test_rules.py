@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import PurePath
 from typing import Any
 
@@ -15,6 +16,7 @@ from hpushim.engine.page import Block, Page
 from hpushim.engine.rule import AnyRule, every_rule
 from hpushim.engine.run import Context, examine, interesting
 from hpushim.engine.settle import Settled, settle
+from hpushim.engine.text import ALONE, Project
 from hpushim.matrix import load
 from hpushim.model import Finding, Target
 
@@ -65,7 +67,9 @@ def _codes(page: Page) -> set[str]:
 
 def _context(block: Block) -> Context:
     options: dict[str, Any] = {k: v for k, v in block.options.items() if k in TARGET_OPTIONS}
-    return Context(Target(**options), load(), unsafe="unsafe" in block.options)
+    asked = re.fullmatch(r"([\w-]+)(\W.*)", block.options.get("asks", ""))
+    project = Project(pins=((asked[1], asked[2]),)) if asked else ALONE
+    return Context(Target(**options), load(), project, unsafe="unsafe" in block.options)
 
 
 def _kind(block: Block) -> tuple[Kind, str]:

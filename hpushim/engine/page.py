@@ -5,7 +5,8 @@
 
 Fenced blocks are labelled ``LANGUAGE ROLE option=value …``: ``python before``, ``python after``,
 ``python same``, ``yaml before``, ``text findings`` and so on. Options: ``mode``, ``style``, ``gaudi``, ``stack`` of the
-target, ``unsafe=yes``, ``path=`` for rules that look at the file's name.
+target, ``unsafe=yes``, ``path=`` for rules that look at the file's name, ``asks=lightning<2.5`` for a version of a package that
+the project asks for.
 """
 
 from __future__ import annotations

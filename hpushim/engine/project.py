@@ -27,6 +27,7 @@ import msgspec
 from hpushim.engine import journal, pool
 from hpushim.engine.diagnostics import diagnostic
 from hpushim.engine.discover import File, Found, Passed, discover, left_out, project_root
+from hpushim.engine.pins import pins, says_versions
 from hpushim.engine.run import Context, Unparsable, examine, interesting, own_markers, wanted_kinds
 from hpushim.engine.source import Source, Unreadable, decode, rewritten
 from hpushim.engine.text import Project
@@ -121,12 +122,15 @@ class _Run:
         #: The bytes of the files that a rule may want, why a file has none, None for the others.
         self._data: list[bytes | str | None] = []
         methods: Counter[bytes] = Counter()
+        asked: dict[tuple[str, str], None] = {}
         own = own_markers(matrix)
         for file in self.found.files:
             data = _read(file.path)
             if isinstance(data, bytes) and file.kind == "python":
                 methods.update(_METHOD.findall(data))
                 methods.subtract(_PROPERTY.findall(data))
+            if isinstance(data, bytes) and says_versions(file.path, file.kind):
+                asked.update(dict.fromkeys(pins(data, file.kind).items()))
             wanted = isinstance(data, str) or interesting(data, file.kind, file.shown, own)
             self._data.append(data if wanted else None)
         self.context = Context(
@@ -135,6 +139,7 @@ class _Run:
             project=Project(
                 frozenset(name.decode("utf-8", "replace") for name in +methods),
                 modules(self.root, self.found.files),
+                tuple(asked),
             ),
             select=tuple(select),
             ignore=tuple(ignore),

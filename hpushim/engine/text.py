@@ -45,6 +45,8 @@ class Project(msgspec.Struct, frozen=True):
     methods: frozenset[str] = frozenset()
     #: Top-level names of the project's own modules and packages (``utils``, ``model``).
     modules: frozenset[str] = frozenset()
+    #: The versions of packages that the project asks for: ``("lightning", "<2.5")``, once for each file.
+    pins: tuple[tuple[str, str], ...] = ()
 
 
 ALONE = Project()

@@ -1,0 +1,42 @@
+"""Which versions of other packages a project asks for, as far as its files say.
+
+Read once for the whole project: requirements files, ``pyproject.toml``, ``setup.py``, ``setup.cfg`` and conda environments.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+#: Files beside requirements that say what a project needs.
+_OTHERS = re.compile(r"^(pyproject\.toml|setup\.(py|cfg)|(environment|conda|env)[\w.-]*\.ya?ml)$")
+_NAME = r"(?P<name>[A-Za-z][\w.-]*)(?:\[[\w, -]*\])?[ \t]*"
+_CLAUSE = r"(?:===|[~=!<>]=|[<>=])[ \t]*[\w.*+!-]+"
+_SPECIFIER = rf"(?P<specifier>{_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*)"
+_ON_A_LINE = re.compile(rf"^[ \t]*(?:-[ \t]+)?[\"']?{_NAME}{_SPECIFIER}", re.MULTILINE)
+_IN_QUOTES = re.compile(rf"[\"']{_NAME}{_SPECIFIER}")
+_LARGEST = 200_000
+
+
+def says_versions(path: PurePath, kind: str) -> bool:
+    """May the file say which versions the project needs?"""
+    return kind == "requirements" or _OTHERS.match(path.name) is not None
+
+
+def pins(data: bytes, kind: str) -> dict[str, str]:
+    """The packages that one file asks for in some versions: name (lower case, with ``-``) and specifier."""
+    if len(data) > _LARGEST:
+        return {}
+    pattern = _IN_QUOTES if kind in ("python", "toml") else _ON_A_LINE
+    return {
+        re.sub(r"[-_.]+", "-", found["name"]).lower(): _plain(found["specifier"])
+        for found in pattern.finditer(data.decode("utf-8", "replace"))
+    }
+
+
+def _plain(specifier: str) -> str:
+    """Conda's ``=1.4`` and ``=1.4.2=build`` in the words of pip."""
+    if not specifier.startswith("=") or specifier.startswith("=="):
+        return specifier
+    version = specifier[1:].partition("=")[0].strip()
+    return f"=={version.removesuffix('*').removesuffix('.')}.*"
