@@ -22,6 +22,7 @@ _OTHER = frozenset(
         "torch.complex64", "torch.complex128", "torch.complex32", "torch.cfloat", "torch.cdouble",
         "torch.view_as_complex", "torch.polar", "torch.complex",
         "torch.sparse_coo_tensor", "torch.sparse_csr_tensor", "torch.sparse.FloatTensor", "torch.sparse.mm",
+        "torch.sparse_csc_tensor", "torch.sparse_bsr_tensor", "torch.sparse_bsc_tensor",
         "torch.qint8", "torch.quint8", "torch.qint32",
     }
 )  # fmt: skip
@@ -54,6 +55,9 @@ class DeviceDtype(Rule):
             )
             return
         name = dotted(module, node) or ""
+        if node.attr in _SPARSE and not name.startswith("torch."):
+            yield self.sparse(module, node, f"`.{node.attr}` makes a sparse tensor")
+            return
         if not name.startswith("torch."):
             return
         shown = module.source(node)
@@ -74,6 +78,9 @@ class DeviceDtype(Rule):
                 "emulated",
             ):
                 note = said(verdict.note) if verdict else "it is not in the matrix"
+                if name.startswith("torch.sparse"):
+                    yield self.sparse(module, node, f"`{shown}` makes a sparse tensor")
+                    return
                 yield self.finding(
                     module, node, f"`{shown}` is limited on Gaudi: {note}",
                     row=part if verdict else None, code="HPU118",
@@ -93,13 +100,18 @@ class DeviceDtype(Rule):
             return
         asks = not (isinstance(node.value, ast.Constant) and not node.value.value)
         if asks and (dotted(module, call.func) or "").startswith("torch.nn.Embedding"):
-            yield self.finding(
-                module,
-                node,
-                f"`{module.source(node)}` makes sparse gradients, which Gaudi does not have; keep them dense",
-                row="torch.sparse_coo_tensor",
-                code="HPU118",
-            )
+            yield self.sparse(module, node, f"`{module.source(node)}` makes sparse gradients")
+
+    def sparse(self, module: Module, node: ast.AST, what: str) -> Finding:
+        """Sparse tensors stop a run on the card; whether this one gets there is not for the text to say."""
+        return self.finding(
+            module,
+            node,
+            f"{what}, which Gaudi does not have; keep it dense",
+            row="torch.sparse_coo_tensor",
+            code="HPU118",
+            severity="error",
+        )
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         if (

@@ -1,29 +1,32 @@
 """Proves shim and codemod on real repositories: original under the shim, migrated copy natively, both against CPU.
 
-    python tests/projects/real.py [NAME …] [--out DIR] [--jobs 1] [--only shim|native] [--list]
+    python tests/projects/real.py [NAME …] [--out DIR] [--jobs 1] [--limit S] [--resume] [--only shim|native] [--list]
 
 Looks outside this tree, at HPUSHIM_CORPORA (folders owner+name[@commit]), HPUSHIM_CORPORA_DATA (data sets) and
-HPUSHIM_CORPORA_PYTHON (an interpreter that has the workloads' packages and hpushim; default: this one). Prints a
-table, keeps logs and ledgers in DIR, exits with 1 when a check failed and with 2 when nothing could be checked.
+HPUSHIM_CORPORA_PYTHON (an interpreter that has the workloads' packages and hpushim; default: this one). Without
+names it runs every recipe. Prints a table, keeps it with logs and ledgers in DIR; --resume takes up a proof that was
+cut off: what came out well at the same commit with the same recipe stands. A workload may take --limit seconds.
+Exits with 1 when a check failed and with 2 when nothing could be checked.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import re
 import shutil
+import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import running
-import tomli
-from running import NUMBER, Run, Way
+from recipes import HERE, Place, Workload, absent, workloads
+from running import LIMIT, NUMBER, Run, Way
+from verdict import CODE, Verdict, coverage, sums, table
 
-HERE = Path(__file__).resolve().parent
 SEED_LINE = (
     "import random, numpy, torch; random.seed(1); numpy.random.seed(1); torch.manual_seed(1)\n"
 )
@@ -39,77 +42,6 @@ OFFLINE = {
 }
 
 
-@dataclass(frozen=True)
-class Workload:
-    """One recipe of real.toml; the fields are explained there."""
-
-    name: str
-    repo: str
-    words: str
-    loss: str
-    folder: str = "."
-    cwd: str = "."
-    path: str = ""
-    cpu: str = ""
-    hpu: str = ""
-    native: str | None = None
-    links: dict[str, str] = field(default_factory=dict)
-    prepare: tuple[str, ...] = ()
-    seed: tuple[str, ...] = ()
-    within: float = 1e-4
-    why: str = ""
-    device: bool = True
-    as_on_cuda: tuple[str, ...] = ()
-    switchable: bool = True
-    marks: int | None = None
-    refused: str = ""
-    warned: str = ""
-
-    @property
-    def has_cpu_switch(self) -> bool:
-        """Whether an option decides between CPU and CUDA; without one only the machine decides."""
-        return self.switchable and bool(self.cpu or self.hpu)
-
-    def switch(self, way: Way) -> str:
-        """The device option for this way."""
-        if way == "native":
-            # a device named as a value becomes hpu; an option called --cuda keeps its name
-            return (
-                self.native
-                if self.native is not None
-                else re.sub(r"(?<=[ =])cuda\b", "hpu", self.hpu)
-            )
-        return self.hpu if way == "shim" else self.cpu
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where repositories, data and interpreter are."""
-
-    corpora: Path
-    data: Path
-    python: str
-
-    @classmethod
-    def from_environment(cls) -> Place | None:
-        """The place that the environment names, or None when it names none."""
-        corpora, data = os.environ.get("HPUSHIM_CORPORA"), os.environ.get("HPUSHIM_CORPORA_DATA")
-        if not corpora or not data:
-            return None
-        return cls(
-            Path(corpora), Path(data), os.environ.get("HPUSHIM_CORPORA_PYTHON", sys.executable)
-        )
-
-
-def workloads() -> list[Workload]:
-    """All recipes, in the order of the file."""
-    rows: list[dict[str, Any]] = tomli.loads((HERE / "real.toml").read_text())["workload"]
-    return [
-        Workload(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
-        for row in rows
-    ]
-
-
 def seeded(text: str) -> str:
     """The script with a seed set at its top, below the imports from ``__future__``."""
     last = [
@@ -119,25 +51,12 @@ def seeded(text: str) -> str:
     return text[:cut] + SEED_LINE + text[cut:]
 
 
-@dataclass
-class Verdict:
-    """What the checks of one workload gave: cells of its table line, and what is wrong."""
-
-    name: str
-    cells: dict[str, str] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
-
-    def check(self, fine: bool, text: str) -> None:
-        """Notes a failure unless ``fine``."""
-        if not fine:
-            self.wrong.append(text)
-
-
 class Trial:
     """One workload, its copies and its runs, in a folder of its own."""
 
-    def __init__(self, work: Workload, place: Place, out: Path) -> None:
+    def __init__(self, work: Workload, place: Place, out: Path, limit: float = LIMIT) -> None:
         self.work, self.place = work, place
+        self.until = time.monotonic() + limit
         self.home = out / work.name
         self.verdict = Verdict(work.name)
         shutil.rmtree(self.home, ignore_errors=True)
@@ -177,6 +96,8 @@ class Trial:
             "HF_HOME": str(self.place.data / "hf"),
             "WORKLOAD_DATA": str(self.place.data),
         }
+        if self.work.devices > 1:
+            env["HPUSHIM_DEVICES"] = str(self.work.devices)
         if self.work.path:
             env["PYTHONPATH"] = self.work.path.format(data=self.place.data)
         return env
@@ -194,6 +115,7 @@ class Trial:
             books,
             self.environment(),
             self.place.python,
+            max(1, int(self.until - time.monotonic())),
         )
         (self.home / f"{tag}.log").write_text(f"$ {result.command}\n{result.output}")
         if not (self.work.refused and way != "plain" and not on_cpu):
@@ -210,6 +132,9 @@ class Trial:
         if self.work.refused:
             said = not result.ok and re.search(self.work.refused, result.tail(3))
             verdict.cells[label] = "refused" if said else "not refused"
+            verdict.refused = " ".join(
+                sorted({*verdict.refused.split(), *CODE.findall(result.tail(3))})
+            )
             verdict.check(
                 bool(said), f"{label}: no message {self.work.refused!r}: {result.tail(3)}"
             )
@@ -240,17 +165,47 @@ class Trial:
             "cpu" not in result.parameters(),
             f"{label}: parameters trained on {result.parameters()}",
         )
+        verdict.cells["unhandled"] = str(
+            int(verdict.cells.get("unhandled", 0)) + len(result.unhandled())
+        )
         for call in sorted(set(result.unhandled())):
             verdict.check(False, f"{label}: unhandled {call}")
 
     def prove(self, only: str = "") -> Verdict:
-        """All checks of this workload."""
+        """All checks of this workload, or what it lacks here."""
+        begin = time.monotonic()
+        self.verdict.skipped = self.lacking()
+        if not self.verdict.skipped:
+            self.prove_all(only)
+        self.verdict.seconds = time.monotonic() - begin
+        return self.verdict
+
+    def lacking(self) -> str:
+        """What this machine lacks for the workload, "" when it has all."""
+        if not (self.place.corpora / self.work.repo).is_dir():
+            return f"{self.work.repo} is not in HPUSHIM_CORPORA"
+        for name in self.work.links:
+            if not (self.place.data / name).exists():
+                return f"{name} is not in HPUSHIM_CORPORA_DATA"
+        for name in self.work.needs:
+            found = f"import importlib.util as u, sys; sys.exit(u.find_spec({name!r}) is None)"
+            if not running.execute([self.place.python, "-c", found], self.home).ok:
+                return f"needs {name}"
+        return ""
+
+    def prove_all(self, only: str) -> None:
+        """The CPU's run, the shim's, the migrated copy's."""
         self.sources("original")
         self.add_data(self.home / "original")
-        on_cpu = self.run("plain", "original", self.work.cpu)
-        reference = self.run_as_on_cuda() if self.work.as_on_cuda else on_cpu
+        reference = self.run_as_on_cuda() if self.work.as_on_cuda else None
+        if self.work.cuda_only and reference:
+            on_cpu = reference
+        else:
+            on_cpu = self.run("plain", "original", self.work.cpu)
+        reference = reference or on_cpu
         if on_cpu.ok and reference.ok:
-            how = "data as on CUDA" if self.work.as_on_cuda else self.work.cpu or "as it is"
+            edited = "edited for CPU" if self.work.cuda_only else "data as on CUDA"
+            how = edited if self.work.as_on_cuda else self.work.cpu or "as it is"
             self.verdict.cells["reference"] = how
             self.verdict.cells["loss"] = (self.losses(reference) or ["none"])[-1]
             if only != "native":
@@ -258,15 +213,15 @@ class Trial:
                 self.compare("shim", result, reference)
             if only != "shim":
                 self.prove_migration(on_cpu, reference)
-        return self.verdict
 
     def run_as_on_cuda(self) -> Run:
-        """The CPU run of a copy that treats its data as the script does on CUDA only (shuffles, say)."""
-        file, old, new = self.work.as_on_cuda
-        path = self.sources("reference") / file
-        text, count = re.subn(old, new, path.read_text())
-        self.verdict.check(count == 1, f"as_on_cuda: {old!r} stands {count} times in {file}")
-        path.write_text(text)
+        """The CPU run of a copy that does what the script does on CUDA only (shuffles, say)."""
+        root, words = self.sources("reference"), self.work.as_on_cuda
+        for file, old, new in zip(words[::3], words[1::3], words[2::3], strict=True):
+            path = root / file
+            text, count = re.subn(old, new, path.read_text())
+            self.verdict.check(count > 0, f"as_on_cuda: {old!r} is not in {file}")
+            path.write_text(text)
         self.add_data(self.home / "reference")
         return self.run("plain", "reference", self.work.cpu)
 
@@ -303,7 +258,7 @@ class Trial:
         self.compare(
             "native", self.run("native", "migrated", self.work.switch("native")), reference
         )
-        if self.work.has_cpu_switch:
+        if self.work.has_cpu_switch and not self.work.cuda_only:
             cpu = self.run("native", "migrated", self.work.cpu)
             same = cpu.ok and self.losses(cpu) == self.losses(on_cpu)
             verdict.cells["cpu"] = "equal" if same else "differs"
@@ -337,32 +292,48 @@ class Trial:
         shutil.rmtree(other)
 
 
-COLUMNS = (
-    "reference",
-    "loss",
-    "shim",
-    "shim on hpu",
-    "shim marks",
-    "files",
-    "native",
-    "native on hpu",
-    "native marks",
-    "cpu",
-)
+def commit() -> str:
+    """The commit of this tree, with a plus when something in it differs; "unknown" without git."""
+    words = ["git", "-C", str(HERE), "describe", "--always", "--abbrev=12", "--dirty=+"]
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    return result.stdout.strip() or "unknown"
 
 
-def table(verdicts: list[Verdict]) -> str:
-    """The verdicts as a Markdown table."""
-    head = ("workload", *COLUMNS, "verdict")
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for verdict in verdicts:
-        cells = [verdict.cells.get(column, "–") for column in COLUMNS]
-        lines.append(
-            "| "
-            + " | ".join([verdict.name, *cells, "ok" if not verdict.wrong else "FAILED"])
-            + " |"
-        )
-    return "\n".join(lines)
+@dataclass(frozen=True)
+class Proof:
+    """One run over many workloads at one commit; its verdicts lie in ``out`` and can be taken up again."""
+
+    place: Place
+    out: Path
+    limit: float
+    resume: bool
+    only: str
+    commit: str = field(default_factory=commit)
+
+    def path(self, work: Workload) -> Path:
+        """Where the workload's verdict lies."""
+        return self.out / f"{work.name}.json"
+
+    def earlier_seconds(self, work: Workload) -> float:
+        """How long the workload took when it last ran with this ``out``, 0 when it never did."""
+        path = self.path(work)
+        return float(json.loads(path.read_text())["seconds"]) if path.is_file() else 0.0
+
+    def of(self, work: Workload) -> Verdict:
+        """Proves one workload, or gives what an interrupted run found at this commit."""
+        key = f"{self.commit} {self.only} {work}"
+        kept = Verdict.kept(self.path(work), key) if self.resume else None
+        if kept:
+            return kept
+        try:
+            verdict = Trial(work, self.place, self.out, self.limit).prove(self.only)
+        except Exception as error:  # one workload's trouble must not hide the others
+            verdict = Verdict(work.name, wrong=[f"{type(error).__name__}: {error}"])
+        verdict.keep(self.path(work), key)
+        print(f"{work.name}: {verdict.outcome} {verdict.cells} {verdict.seconds:.0f} s", flush=True)
+        for text in verdict.wrong:
+            print(f"    {text}", flush=True)
+        return verdict
 
 
 def main() -> int:
@@ -373,6 +344,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="workloads, as regular expressions; default: all")
     parser.add_argument("--out", type=Path, default=Path(".demo/real"))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for a workload")
+    parser.add_argument("--resume", action="store_true")
     parser.add_argument("--only", choices=["shim", "native"], default="")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
@@ -390,25 +363,24 @@ def main() -> int:
             "nothing to check: set HPUSHIM_CORPORA and HPUSHIM_CORPORA_DATA, and name workloads that exist (--list)"
         )
         return 2
-    out = options.out.resolve()
-
-    def prove(work: Workload) -> Verdict:
-        try:
-            verdict = Trial(work, place, out).prove(options.only)
-        except Exception as error:  # one workload's trouble must not hide the others
-            verdict = Verdict(work.name, wrong=[f"{type(error).__name__}: {error}"])
-        print(f"{work.name}: {'ok' if not verdict.wrong else 'FAILED'} {verdict.cells}", flush=True)
-        for text in verdict.wrong:
-            print(f"    {text}", flush=True)
-        return verdict
-
+    begin = time.monotonic()
+    proof = Proof(place, options.out.resolve(), options.limit, options.resume, options.only)
+    # the long ones first, so that none is left running alone at the end
+    order = sorted(chosen, key=lambda work: -proof.earlier_seconds(work))
     with ThreadPoolExecutor(options.jobs) as pool:
-        verdicts = list(pool.map(prove, chosen))
-    text = table(verdicts)
-    (out / "table.md").write_text(text + "\n")
-    print(
-        f"\n{text}\n\nThe HPU of every figure is emulated. Columns shim, native: relative difference to the CPU's loss."
+        done = dict(zip((work.name for work in order), pool.map(proof.of, order), strict=True))
+    verdicts = [done[work.name] for work in chosen]
+    text = "\n\n".join(
+        (
+            f"hpushim {proof.commit}; `{' '.join(sys.argv)}`; {time.monotonic() - begin:.0f} s",
+            table(verdicts),
+            sums(verdicts),
+            "The HPU of every figure is emulated. Columns shim, native: relative difference to the CPU's loss.",
+            coverage(place.repositories(), ((w.repo, w.name) for w in workloads()), absent()),
+        )
     )
+    (proof.out / "table.md").write_text(text + "\n")
+    print(f"\n{text}")
     return 1 if any(verdict.wrong for verdict in verdicts) else 0
 
 

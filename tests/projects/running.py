@@ -113,12 +113,13 @@ def run(
     books: Path | None = None,
     env: Mapping[str, str] | None = None,
     python: str = sys.executable,
+    limit: int = LIMIT,
 ) -> Run:
-    """Runs ``python script.py args…`` in this way, in ``cwd``; the ledger goes to ``books``."""
+    """Runs ``python script.py args…`` in this way, in ``cwd``, ``limit`` seconds at most; the ledger goes to ``books``."""
     if books is not None:
         forget(books)
     both = {**variables(way, books), **(env or {})}
-    return execute([*prefix(way, python), *words], cwd, books, both)
+    return execute([*prefix(way, python), *words], cwd, books, both, limit)
 
 
 def execute(
