@@ -21,12 +21,9 @@ _OTHER = frozenset(
     {
         "torch.complex64", "torch.complex128", "torch.complex32", "torch.cfloat", "torch.cdouble",
         "torch.view_as_complex", "torch.polar", "torch.complex",
-        "torch.sparse_coo_tensor", "torch.sparse_csr_tensor", "torch.sparse.FloatTensor", "torch.sparse.mm",
-        "torch.sparse_csc_tensor", "torch.sparse_bsr_tensor", "torch.sparse_bsc_tensor",
         "torch.qint8", "torch.quint8", "torch.qint32",
     }
 )  # fmt: skip
-_SPARSE = frozenset({"to_sparse", "to_sparse_csr", "to_sparse_coo", "to_sparse_csc"})
 _POINTERS = frozenset({"data_ptr", "__cuda_array_interface__"})
 _EXCHANGE = ("torch.utils.dlpack.", "torch.to_dlpack", "torch.from_dlpack")
 
@@ -55,9 +52,6 @@ class DeviceDtype(Rule):
             )
             return
         name = dotted(module, node) or ""
-        if node.attr in _SPARSE and not name.startswith("torch."):
-            yield self.sparse(module, node, f"`.{node.attr}` makes a sparse tensor")
-            return
         if not name.startswith("torch."):
             return
         shown = module.source(node)
@@ -78,9 +72,6 @@ class DeviceDtype(Rule):
                 "emulated",
             ):
                 note = said(verdict.note) if verdict else "it is not in the matrix"
-                if name.startswith("torch.sparse"):
-                    yield self.sparse(module, node, f"`{shown}` makes a sparse tensor")
-                    return
                 yield self.finding(
                     module, node, f"`{shown}` is limited on Gaudi: {note}",
                     row=part if verdict else None, code="HPU118",
@@ -92,26 +83,6 @@ class DeviceDtype(Rule):
                 f"`{shown}` shares memory with a library for CUDA; go through the CPU",
                 code="HPU119",
             )
-
-    def on_keyword(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
-        """``nn.EmbeddingBag(…, sparse=True)`` has sparse gradients."""
-        call = module.parent(node)
-        if node.arg != "sparse" or not isinstance(call, ast.Call) or claimed(module, node):
-            return
-        asks = not (isinstance(node.value, ast.Constant) and not node.value.value)
-        if asks and (dotted(module, call.func) or "").startswith("torch.nn.Embedding"):
-            yield self.sparse(module, node, f"`{module.source(node)}` makes sparse gradients")
-
-    def sparse(self, module: Module, node: ast.AST, what: str) -> Finding:
-        """Sparse tensors stop a run on the card; whether this one gets there is not for the text to say."""
-        return self.finding(
-            module,
-            node,
-            f"{what}, which Gaudi does not have; keep it dense",
-            row="torch.sparse_coo_tensor",
-            code="HPU118",
-            severity="error",
-        )
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         if (
