@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from hpushim.errors import HpushimError
 
@@ -22,8 +21,8 @@ _SPELLINGS: dict[str, Mode] = {
 _HOW_TO_EMULATE = "to try the script on an emulated HPU set HPUSHIM=emulate, or use `hpushim run`"
 
 
-@dataclass(frozen=True)
-class Decision:
+# No dataclass: making one costs as much as patching forty functions.
+class Decision(NamedTuple):
     """Whether to patch torch, and why. ``device`` is ``gaudi``, ``emulated`` or None when off."""
 
     on: bool

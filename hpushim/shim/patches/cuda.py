@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import availability, devices, log, properties
+from hpushim.shim import availability, devices, log
 from hpushim.shim.patch import APPROXIMATE, EXACT, WARN, patch
 
 Original = Callable[..., Any]
@@ -95,6 +95,8 @@ def get_device_name(original: Original, device: Any = None) -> str:
 @patch("torch.cuda:get_device_capability", level=WARN)
 def get_device_capability(original: Original, device: Any = None) -> tuple[int, int]:
     """A capability for code that compares: ``(8, 0)`` turns bf16 on; ``HPUSHIM_CAPABILITY`` sets another."""
+    from hpushim.shim import properties
+
     text = ".".join(map(str, properties.capability()))
     log.warn("HPU112", f"Gaudi has no CUDA compute capability; code that asks is told {text}")
     return properties.capability()
@@ -188,5 +190,7 @@ def _as_device(device: Any) -> Any:
 def get_device_properties(original: Original, device: Any = None) -> Any:
     """The fields that CUDA code reads, answered for a Gaudi."""
     import torch
+
+    from hpushim.shim import properties
 
     return properties.of(torch.hpu)
