@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
+from . import _data_parallel
 from ._arguments import argument, drop
 from ._claims import claim, kept_whole
 from ._strings import retext
@@ -23,7 +24,6 @@ _DDP = frozenset(
         "torch.nn.parallel.distributed.DistributedDataParallel",
     }
 )
-_DP = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel.DataParallel"})  # fmt: skip
 _FSDP = frozenset(
     {
         "torch.distributed.fsdp.FullyShardedDataParallel",
@@ -81,7 +81,7 @@ class DeviceIds(Rule):
             return
         if names <= _DDP:
             yield from self._ddp(module, node)
-        elif names <= _DP:
+        elif names <= _data_parallel.NAMES:
             yield self._data_parallel(module, node)
         elif names <= _FSDP:
             yield from self._fsdp(module, node)
@@ -111,15 +111,22 @@ class DeviceIds(Rule):
         )
 
     def _data_parallel(self, module: Module, call: ast.Call) -> Finding:
-        answer = ask(module, "torch.nn.DataParallel")
+        """On one card the wrapper passes everything through, also what is on the CPU."""
+        answer = ask(module, _data_parallel.ROW)
+        _, seen = _data_parallel.left_behind(module)
+        moved = (
+            ""
+            if seen
+            else ", and move each batch with `.to(device)`, for nothing spreads it any more"
+        )
         return self.finding(
             module,
             call.func,
             f"`{module.source(call.func)}` spreads one process over many devices; a process has one "
-            "Gaudi card: use DistributedDataParallel with one process for each card, and move "
-            "each batch with `.to(device)`, for nothing spreads it any more",
+            f"Gaudi card, which it leaves alone: use DistributedDataParallel for more{moved}",
             row=answer.row,
             code="HPU308",
+            severity="warning" if seen else "error",
         )
 
     def _fsdp(self, module: Module, call: ast.Call) -> Iterator[Finding]:

@@ -1,0 +1,60 @@
+"""Batches that only DataParallel moves: it scatters what a model is called with, and does nothing on one card."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rule import Rule
+from hpushim.model import Finding, Fix
+
+from . import _data_parallel
+from ._claims import kept_whole
+from ._torch import used_as_torch
+from ._verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+    from ._batches import Loop
+
+
+class ScatteredBatch(Rule):
+    """``output = model(input)`` where only ``target`` was moved."""
+
+    code = "HPU321"
+    name = "batch-moved-by-data-parallel"
+    severity = "error"
+    markers = (b"DataParallel", b".cuda(")
+
+    def on_module(self, module: Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
+        answer = ask(module, _data_parallel.ROW)
+        for loop, call, left in _data_parallel.left_behind(module)[0]:
+            where = _device(module, loop, call)
+            names = ", ".join(f"`{module.source(part)}`" for part in left)
+            fix = None
+            if all(_is_tensor(module, loop, part) for part in left):
+                edits = [module.insert(module.span(part).end, f".to({where})") for part in left]
+                fix = Fix("move it here", "safe", tuple(edits))
+            yield self.finding(
+                module,
+                call,
+                f"nothing but DataParallel moves {names} to where the model is, and on Gaudi it has one card "
+                f"and moves nothing: call `{module.source(call.func)}` with `.to({where})`",
+                fix=fix,
+                row=answer.row,
+            )
+
+
+def _device(module: Module, loop: Loop, call: ast.Call) -> str:
+    """What the rest of the batch is moved to, or else where the model is: right on every machine."""
+    if loop.device is not None:
+        return module.source(loop.device)
+    return f"next({module.source(call.func)}.parameters()).device"
+
+
+def _is_tensor(module: Module, loop: Loop, part: ast.expr) -> bool:
+    return isinstance(part, ast.Name) and (part.id in loop.sometimes or used_as_torch(module, part))
