@@ -31,7 +31,7 @@ class ScatteredBatch(Rule):
     def on_module(self, module: Module) -> Iterator[Finding]:
         if kept_whole(module):
             return
-        answer = ask(module, _data_parallel.ROW)
+        answer = ask(module, "inputs that DataParallel scatters")
         for loop, call, left in _data_parallel.left_behind(module)[0]:
             where = _device(module, loop, call)
             names = ", ".join(f"`{module.source(part)}`" for part in left)
