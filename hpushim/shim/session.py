@@ -27,16 +27,22 @@ class Session:
         self.missing: list[str] = []
         self.sticky: list[str] = []
         self.holds = 0
+        self.native_blocks = 0
+        self.resume = False
 
     def activate(self, *, late: bool = False) -> bool:
         """Decides and patches; True when torch is patched now. A second call changes nothing.
 
+        Inside a block of native() it takes effect when the block ends, as deactivate() does.
         ``late``: torch was imported before, so other modules may hold names of it by value; they are named.
         Raises HpushimError when the environment asks for a device that cannot be had.
         """
         with _lock:
             if self.active or self.holds:
                 return self.active
+            if self.native_blocks:
+                self.resume = True
+                return False
             said, self.decision = self.decision, detect.decide()
             decision = self.decision
             if decision.on:
@@ -44,7 +50,7 @@ class Session:
                 log.start(self._start_line(decision))
                 loading.install_inherited()
                 if late:
-                    by_value.report()
+                    by_value.rebind()
                 _warn_of_comparisons()
             elif not decision.quiet and decision != said:
                 log.start(f"off: {decision.reason}")
@@ -54,6 +60,9 @@ class Session:
         """Puts back everything, last change first. What others have changed since is left and listed as sticky."""
         with _lock:
             waiter.forget()
+            self.resume = False
+            if self.active:
+                by_value.restore()
             while self.applied:
                 patch, undo = self.applied.pop()
                 if not undo():
@@ -74,14 +83,26 @@ class Session:
     def native(self) -> Iterator[None]:
         """Torch as it is without the shim, for the whole process, until the block ends."""
         with _lock:
-            was_active = self.active
-            self.deactivate()
+            if not self.native_blocks:
+                active = self.active
+                self.deactivate()
+                self.resume = active
+            self.native_blocks += 1
         try:
             yield
         finally:
             with _lock:
-                if was_active and not self.active:
-                    self._patch()
+                self.native_blocks -= 1
+                if self.resume and not self.native_blocks:
+                    self.resume = False
+                    self._go_on()
+
+    def _go_on(self) -> None:
+        if self.decision is None or not self.decision.on:
+            self.activate()
+            return
+        self._patch()
+        by_value.rebind(again=True)
 
     def status(self) -> dict[str, Any]:
         """The decision and the state of every patch, as plain data."""

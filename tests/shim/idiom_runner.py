@@ -1,7 +1,4 @@
-"""Runs the idioms of one group in this process and prints the outcome of each as JSON: ``ok``, or what was raised.
-
-The second argument names the table: ``idioms`` (default) or another module beside this one.
-"""
+"""Runs the idioms of one process and prints, as JSON, what became of each: ``ok`` or what was raised, and the codes that were said."""
 
 from __future__ import annotations
 
@@ -15,57 +12,69 @@ from pathlib import Path
 from typing import Any
 
 
-def main(group: str, table: str = "idioms") -> None:
-    """Prints ``{name: outcome}`` on the last line."""
-    here = Path(__file__).parent
-    sys.path.insert(0, str(here))
-    from idioms import Idiom
+def main(process: str) -> None:
+    """Prints ``{"results": {key: [outcome, codes]}, "status": …}`` on the last line."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    import idiom_files
 
-    every = getattr(importlib.import_module(table), table.upper())
-    chosen = [idiom for idiom in every if idiom.group == group]
+    chosen = [one for one in idiom_files.idioms() if one.process == process]
     early: dict[str, dict[str, Any]] = {}
-    if group == "early":
-        os.environ["HPUSHIM"] = "off"  # torch first, without the shim
-        for idiom in chosen:
-            early[idiom.name] = {}
-            exec(idiom.early, early[idiom.name])
+    os.environ["HPUSHIM"] = "off"  # torch first, without the shim
+    for one in chosen:
+        if one.early:
+            early[one.key] = module = _module(one.name)
+            exec(one.early, module)
     os.environ["HPUSHIM"] = "emulate"
     import hpushim
 
     hpushim.activate()
-    import numpy as np
-    import torch
-    import torch.distributed as dist
-    import torch.distributed.device_mesh
-    from torch import nn
-    from torch.nn import functional
+    importlib.import_module("torch.distributed.device_mesh")
 
-    def outcome(idiom: Idiom) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            scope = {
-                "torch": torch, "nn": nn, "F": functional, "np": np, "dist": dist, "tmp": Path(folder),
-                **early.get(idiom.name, {}),
-            }  # fmt: skip
-            file = Path(folder) / "snippet.py"
-            file.write_text(idiom.code, encoding="utf-8")
-            try:
-                exec(_compiled(idiom, str(file)), scope)
-            except BaseException as error:
-                if os.environ.get("IDIOM_TRACE"):
-                    traceback.print_exc()
-                return f"{type(error).__name__}: {error}".splitlines()[0]
-        return "ok"
-
-    results = {idiom.name: outcome(idiom) for idiom in chosen}
+    results = {one.key: _run(one, early.get(one.key, {})) for one in chosen}
     print(json.dumps({"results": results, "status": hpushim.status()}))
 
 
-def _compiled(idiom: Any, file: str) -> Any:
-    if idiom.group != "rewritten":
-        return compile(idiom.code, file, "exec")
+def _module(name: str) -> dict[str, Any]:
+    """The names of a module of the user's, as if it had been imported by now."""
+    import types
+
+    module = types.ModuleType("early_" + "".join(ch if ch.isalnum() else "_" for ch in name))
+    sys.modules[module.__name__] = module
+    return module.__dict__
+
+
+def _run(one: Any, scope: dict[str, Any]) -> tuple[str, list[str]]:
+    import numpy as np
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.nn import functional
+
+    from hpushim.shim import log
+
+    log.forget()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "snippet.py"
+        file.write_text(one.code, encoding="utf-8")
+        scope |= {
+            "torch": torch, "nn": nn, "F": functional, "np": np, "dist": dist, "tmp": Path(folder),
+        }  # fmt: skip
+        outcome = "ok"
+        try:
+            exec(_compiled(one, str(file)), scope)
+        except BaseException as error:
+            if os.environ.get("IDIOM_TRACE"):
+                traceback.print_exc()
+            outcome = f"{type(error).__name__}: {error}".splitlines()[0]
+    return outcome, sorted({row["code"] for row in log.fired()})
+
+
+def _compiled(one: Any, file: str) -> Any:
+    if not one.rewritten:
+        return compile(one.code, file, "exec")
     from hpushim.shim import loading
 
-    return loading.compiled(file, idiom.code.encode())
+    return loading.compiled(file, one.code.encode())
 
 
 if __name__ == "__main__":

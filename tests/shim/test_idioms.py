@@ -2,63 +2,54 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from idioms import IDIOMS, Idiom
+import idiom_table
+from idiom_files import Idiom, Reference, idioms, reference
 
 torch = pytest.importorskip("torch", reason="the shim's idioms need torch")
 if torch.backends.cuda.is_built():
     pytest.skip("a CUDA build of torch cannot host an hpu device", allow_module_level=True)
 
-HERE = Path(__file__).parent
-_outcomes: dict[str, dict[str, Any]] = {}
+PROCESSES = sorted({one.process for one in idioms()})
 
 
-def run_group(group: str) -> dict[str, Any]:
-    """What the runner printed for one group; each group is one process, run once."""
-    if group not in _outcomes:
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "HPUSHIM_LOG": "quiet",
-            "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]),
-        }
-        done = subprocess.run(
-            [sys.executable, str(HERE / "idiom_runner.py"), group],
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=False,
-            timeout=900,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        _outcomes[group] = json.loads(done.stdout.splitlines()[-1])
-    return _outcomes[group]
-
-
-@pytest.mark.parametrize("idiom", IDIOMS, ids=[f"{i.group}-{i.name}" for i in IDIOMS])
+@pytest.mark.parametrize("idiom", idioms(), ids=[one.key for one in idioms()])
 def test_idiom(idiom: Idiom) -> None:
-    outcome = run_group(idiom.group)["results"][idiom.name]
+    outcome, codes = idiom_table.outcome(idiom)
     accepted = idiom.expect.split("|")
     if outcome == "ok":
         assert "ok" in accepted, f"expected {idiom.expect}"
     else:
         assert any(code in outcome for code in accepted if code != "ok"), outcome
+    assert not idiom.says or idiom.says in codes, codes
 
 
 def test_names_are_unique() -> None:
-    names = [idiom.name for idiom in IDIOMS]
-    assert len(set(names)) == len(names) >= 131
+    keys = [one.key for one in idioms()]
+    assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("group", ["plain", "distributed", "compile", "early"])
-def test_every_target_exists(group: str) -> None:
-    assert run_group(group)["status"]["missing"] == []
+def test_the_list_of_reference_is_whole() -> None:
+    assert [row.number for row in reference()] == list(range(1, 132))
+    shown = {one.key for one in idioms()}
+    assert [key for row in reference() for key in row.keys if key not in shown] == []
+
+
+@pytest.mark.parametrize("row", reference(), ids=[str(row.number) for row in reference()])
+def test_reference(row: Reference) -> None:
+    assert not idiom_table.verdict_of(row).startswith("wrong"), idiom_table.verdict_of(row)
+
+
+def test_nearly_all_of_the_list_runs() -> None:
+    ran = [r for r in reference() if idiom_table.verdict_of(r).startswith(("right", "warned"))]
+    assert len(ran) >= 129
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_every_target_exists(process: str) -> None:
+    assert idiom_table.run_process(process)["status"]["missing"] == []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices, dispatcher
+from hpushim.shim import devices, dispatcher, log
 from hpushim.shim.in_place import Undo
-from hpushim.shim.patch import APPROXIMATE, EXACT, patch
+from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 _KEPT = 256
 
@@ -87,17 +87,40 @@ patch(
     "torch:tensor",
     "torch:as_tensor",
     "torch:asarray",
+    "torch.nested:nested_tensor",
+    "torch.nested:as_nested_tensor",
+    level=EXACT,
+    factory=True,
+)(_from_data)
+
+
+@patch(
     "torch:sparse_coo_tensor",
     "torch:sparse_csr_tensor",
     "torch:sparse_csc_tensor",
     "torch:sparse_bsr_tensor",
     "torch:sparse_bsc_tensor",
     "torch:sparse_compressed_tensor",
-    "torch.nested:nested_tensor",
-    "torch.nested:as_nested_tensor",
-    level=EXACT,
+    level=ERROR,
     factory=True,
-)(_from_data)
+)
+def sparse(original: Callable[..., Any]) -> Callable[..., Any]:
+    """As those above; where HPU has no such tensor the refusal says what to do."""
+    make = _from_data(original)
+
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return make(*args, **kwargs)
+        except NotImplementedError as error:
+            if devices.DEVICE not in str(error).lower():
+                raise
+            log.refuse(
+                "HPU124", "Gaudi has no sparse tensors", "use a dense tensor, or device='cpu'"
+            )
+
+    return factory
+
+
 # The net catches these as well, from whatever name they are held by; by name it costs a tenth, and ``device=rank`` works.
 patch(
     "torch:arange",

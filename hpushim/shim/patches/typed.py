@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices, log
+from hpushim.shim import devices, in_place, log
 from hpushim.shim.patch import APPROXIMATE, EXACT, patch
 
 Original = Callable[..., Any]
@@ -56,6 +56,8 @@ def _stand_in(name: str) -> Callable[[Any], Any]:
     def replacement(current: Any) -> Any:
         import torch
 
+        # Who imported the class by name holds it by value.
+        in_place.replaced[id(current)] = (current, f"{_PREFIX}{name}")
         return _TypedTensor(
             name, (), {"dtype": getattr(torch, _NAMES[name]), "__module__": "torch.cuda"}
         )
