@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix, Severity
+from hpushim.model import Finding, Fix, Safety, Severity
 
 from ._arguments import drop
 from ._strings import retext
@@ -89,10 +89,13 @@ def _is_about(module: Module, wanted: str, keyword: ast.keyword) -> bool:
 def fix(module: Module, call: ast.Call, keyword: ast.keyword, row: Row, status: str) -> Fix | None:
     """The fix that the row's columns describe; None when they describe none.
 
-    What is not supported can be left out; another value for it would not be taken either.
+    What is not supported anywhere can be left out; another value for it would not be taken either. A fix is
+    safe where the code cannot run without it.
     """
     for change in row.args:
-        if change.name != keyword.arg or (status == "unsupported" and change.change != "drop"):
+        if change.name != keyword.arg:
+            continue
+        if status == row.status == "unsupported" and change.change != "drop":
             continue
         edits: list[Edit] = []
         if change.change == "drop":
@@ -107,5 +110,6 @@ def fix(module: Module, call: ast.Call, keyword: ast.keyword, row: Row, status: 
             where = type(span)(span.start, span.start + len(keyword.arg.encode()))
             edits = [module.replace(where, change.value)]
         if edits:
-            return Fix(f"write it as {row.target or 'on Gaudi'}", "unsafe", tuple(edits))
+            safety: Safety = "safe" if status == "unsupported" else "unsafe"
+            return Fix(f"write it as {row.target or 'on Gaudi'}", safety, tuple(edits))
     return None

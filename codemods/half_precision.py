@@ -136,10 +136,21 @@ class AutocastHalf(Rule):
             where = type(module.span(node))(module.span(node).start, name_end)
             taken = any(keyword.arg == "bf16" for keyword in call.keywords)
             edit = module.replace(where, "bf16")
-            fix = None if taken else Fix("use bfloat16", "unsafe", (edit,))
+            answer = ask(module, "transformers.TrainingArguments(fp16=)")
+            stops = (
+                answer.status == "unsupported"
+            )  # on Gaudi 1; the others run it, in other numbers
+            fix = None if taken else Fix("use bfloat16", "safe" if stops else "unsafe", (edit,))
             text = f"`{module.source(node)}` trains in float16; bfloat16 is the half precision of Gaudi"
-            yield self.finding(module, node, text, fix=fix, code="HPU209")
-        elif node.arg == "mixed_precision" and module.constant(node.value) == "fp16":
+            yield self.finding(
+                module, node, text, fix=fix, code="HPU209", row=answer.row,
+                severity="error" if stops else None,
+            )  # fmt: skip
+        elif (
+            node.arg == "mixed_precision"
+            and module.constant(node.value) == "fp16"
+            and called != "Accelerator"  # which has a row, and HPU704
+        ):
             fix = Fix("use bfloat16", "unsafe", (retext(module, node.value, "bf16"),))
             text = '`mixed_precision="fp16"` trains in float16; bfloat16 is the half precision of Gaudi'
             yield self.finding(module, node, text, fix=fix, code="HPU209")
