@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import click
@@ -42,19 +41,19 @@ def command(
     show_rewrites: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Run SCRIPT, or a module with -m, with its CUDA calls landing on HPU.
+    """Run SCRIPT, a module with -m, or a launcher such as torchrun, with its CUDA calls landing on HPU.
 
     Without a Gaudi the HPU is emulated on host memory. Options of hpushim stand before SCRIPT; everything
     after it is the script's. Ends with the script's own exit code.
     """
-    from hpushim.shim.run import run
+    from hpushim.shim.run import run, script_of
 
     if module is None and not words:
         raise click.UsageError(
             "name a script, such as `hpushim run train.py`, or a module with -m; expected what python itself takes"
         )
     target, args = (module, words) if module is not None else (words[0], words[1:])
-    if module is None and not Path(target).exists():
+    if module is None and script_of(target) is None:
         raise click.UsageError(f"{target}: no such script; expected a Python file, check the path")
     run(
         target,

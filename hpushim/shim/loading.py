@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hpushim.shim import log
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hpushim.shim.rewrite import Rewrite
 
 ROOT_VARIABLE = "HPUSHIM_REWRITE"
-"""The directory whose files are the user's own; set by ``hpushim run``, inherited by child processes."""
+"""The directories whose files are the user's own, as in PATH; set by ``hpushim run``, inherited by child processes."""
 
 SHOW_VARIABLE = "HPUSHIM_SHOW_REWRITES"
 
@@ -42,9 +42,21 @@ def uninstall() -> None:
 
 def install_inherited() -> None:
     """In a child process: the hook that the parent's ``hpushim run`` asked for."""
-    root = os.environ.get(ROOT_VARIABLE)
-    if root:
+    for root in filter(None, os.environ.get(ROOT_VARIABLE, "").split(os.pathsep)):
         install(Path(root))
+
+
+def add(root: Path) -> None:
+    """Rewrites modules below ``root``, here and in child processes."""
+    roots = [one for one in os.environ.get(ROOT_VARIABLE, "").split(os.pathsep) if one]
+    if str(root) not in roots:
+        os.environ[ROOT_VARIABLE] = os.pathsep.join([*roots, str(root)])
+    install_inherited()
+
+
+def rewrites(module: ModuleType) -> bool:
+    """Whether a module was loaded by this hook."""
+    return isinstance(getattr(module, "__loader__", None), _Loader)
 
 
 def compiled(path: str, data: bytes) -> CodeType:
@@ -61,7 +73,7 @@ def compiled(path: str, data: bytes) -> CodeType:
     show = os.environ.get(SHOW_VARIABLE) == "1"
     for one in done:
         if show:
-            log.start(f"HPU107 {path}:{one.line}: {one.before}  →  {one.after}")
+            log.line(f"HPU107 {path}:{one.line}: {one.before}  →  {one.after}")
     code: CodeType = compile(tree, path, "exec", dont_inherit=True)
     return code
 
@@ -118,11 +130,22 @@ class _Loader(importlib.machinery.SourceFileLoader):
         return compiled(path, data)
 
 
+def is_own(folder: Path) -> bool:
+    """Whether a folder is somebody's own and not one that libraries are installed to."""
+    return not any(part in _NOT_OWN for part in folder.parts)
+
+
+def is_own_script(script: Path) -> bool:
+    """Whether a script is somebody's own: not an installed command, nor part of an installed library."""
+    interpreter = Path(sys.executable)
+    commands = {interpreter.parent.resolve(), interpreter.resolve().parent}
+    folder = script.resolve().parent
+    return folder not in commands and is_own(folder)
+
+
 def _is_own(relative: Path, root: Path) -> bool:
     """Not an environment or a vendored installation that happens to lie below the script."""
     folders = relative.parts[:-1]
-    if any(part in _NOT_OWN for part in folders):
-        return False
-    return not any(
+    return is_own(relative.parent) and not any(
         (root.joinpath(*folders[:n]) / "pyvenv.cfg").is_file() for n in range(1, len(folders) + 1)
     )

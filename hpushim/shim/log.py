@@ -1,4 +1,4 @@
-"""What the shim says: one line at start, each approximation once per process, on rank 0, with file and line.
+"""What the shim says: one line at the start of a run, each approximation once per process, on rank 0, with file and line.
 
 ``HPUSHIM_LOG``: ``quiet`` says only what goes wrong, ``summary`` adds a summary at exit, ``sites`` says a
 note once for each calling line, ``trace`` on every call. Unset: the start line and each note once.
@@ -24,6 +24,11 @@ _NOT_USER = (
     "runpy", "threading", "unittest", "concurrent", "typing_extensions", "warnings",
 )  # fmt: skip
 
+LEADER_VARIABLE = "HPUSHIM_LEADER"
+"""The process id of the first process of a run, for its children."""
+
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
 _lock = threading.Lock()
 _said: set[tuple[str, ...]] = set()
 _counts: dict[tuple[str, str, str], int] = {}
@@ -42,7 +47,19 @@ def user_site() -> tuple[str, int]:
 
 
 def start(text: str) -> None:
-    """Says the one line of the start."""
+    """Says the one line of the start: by the first process of a run, not by its children."""
+    if leads():
+        line(text)
+
+
+def leads() -> bool:
+    """Whether this process is the first of its run. The first to ask is, and its children find it in their environment."""
+    own = str(os.getpid())
+    return os.environ.setdefault(LEADER_VARIABLE, own) == own
+
+
+def line(text: str) -> None:
+    """Says a line unless quiet was asked for."""
     if _verbosity() != "quiet" and _speaks():
         _emit(logging.INFO, text)
 
@@ -87,21 +104,18 @@ def unhandled_calls() -> list[dict[str, Any]]:
         return [dict(entry) for entry in _unhandled.values()]
 
 
+def forget_counts() -> None:
+    """In a forked process: the counts so far are its parent's."""
+    with _lock:
+        _counts.clear()
+
+
 def forget() -> None:
     """Starts the books anew; for tests and for a new activation in the same process."""
     with _lock:
         _said.clear()
         _counts.clear()
         _unhandled.clear()
-
-
-def summary() -> None:
-    """Says what was approximated in this run, most frequent first."""
-    rows = sorted(fired(), key=lambda row: -row["count"])
-    if not rows or not _speaks():
-        return
-    lines = [f"{r['count']:6d}  {r['code']} {r['text']} (first at {r['site']})" for r in rows]
-    _emit(logging.INFO, "summary of this run:\n" + "\n".join(lines))
 
 
 def wants_summary() -> bool:
@@ -141,5 +155,11 @@ def _verbosity() -> str:
 
 def _speaks() -> bool:
     """Only rank 0 speaks; a process outside a distributed run is rank 0."""
-    rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or "0"
-    return rank == "0"
+    for variable in _RANKS:
+        if os.environ.get(variable):
+            return os.environ[variable] == "0"
+    distributed = sys.modules.get(
+        "torch.distributed"
+    )  # mp.spawn hands its rank over as an argument
+    started = getattr(distributed, "is_initialized", None)
+    return started is None or not started() or distributed.get_rank() == 0  # type: ignore[union-attr]

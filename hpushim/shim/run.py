@@ -12,6 +12,7 @@ import importlib.machinery
 import importlib.util
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from types import CodeType, ModuleType
 from typing import NoReturn
 
 from hpushim.errors import HpushimError
-from hpushim.shim import detect, loading
+from hpushim.shim import children, detect, loading
 
 MAIN_VARIABLE = "HPUSHIM_MAIN"
 """The script of a run, for spawned children that load it again."""
@@ -49,6 +50,8 @@ def run(
     prepare(gaudi=gaudi, mode=mode, ledger=ledger, devices=devices, show_rewrites=show_rewrites)
     if native:
         _without_shim()
+    if not module:
+        target = str(script_of(target) or target)
     try:
         main, code = _module(target) if module else _script(target)
     except SyntaxError as error:
@@ -91,6 +94,7 @@ def prepare(
     environment["HPUSHIM"] = _where()
     if environment["HPUSHIM"] == "emulate":
         environment.update(detect.emulated_environment())
+    environment.update(children.environment())
 
 
 def _where() -> str:
@@ -138,8 +142,22 @@ def _start_shim() -> None:
         detect.require_cuda()
 
 
-def _script(target: str) -> tuple[ModuleType, CodeType]:
+def script_of(target: str) -> Path | None:
+    """The file that a name on the command line means: itself, or an installed Python command such as torchrun."""
     path = Path(target)
+    if path.exists() or os.sep in target:
+        return path if path.exists() else None
+    beside = Path(sys.executable).parent / target
+    found = str(beside) if beside.is_file() else shutil.which(target)
+    if found is None:
+        return None
+    with Path(found).open("rb") as file:
+        first = file.readline()
+    return Path(found) if first.startswith(b"#!") and b"python" in first else None
+
+
+def _script(target: str) -> tuple[ModuleType, CodeType]:
+    path = script_of(target) or Path(target)
     if path.is_dir():
         path = path / "__main__.py"
     if not path.is_file():
@@ -147,7 +165,7 @@ def _script(target: str) -> tuple[ModuleType, CodeType]:
     real = path.resolve()
     root = str(real.parent)
     sys.path.insert(0, root)
-    _rewrite_below(real.parent)
+    _rewrite_below(real.parent if loading.is_own_script(real) else Path.cwd())
     os.environ[MAIN_VARIABLE] = str(real)
     main = main_module(str(path), spawned=True)
     return main, code_of(str(path))
@@ -203,8 +221,7 @@ def _module(name: str) -> tuple[ModuleType, CodeType]:
 def _rewrite_below(root: Path) -> None:
     if detect.mode() == "off":
         return
-    os.environ[loading.ROOT_VARIABLE] = str(root)
-    loading.install(root)
+    loading.add(root)
 
 
 def _execute(code: CodeType, main: ModuleType) -> NoReturn:

@@ -8,7 +8,17 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hpushim.shim import by_value, catch_all, constructors, detect, in_place, loading, log, packages
+from hpushim.shim import (
+    by_value,
+    catch_all,
+    children,
+    constructors,
+    detect,
+    in_place,
+    loading,
+    log,
+    packages,
+)
 from hpushim.shim.arm import waiter
 from hpushim.shim.detect import Decision
 from hpushim.shim.patch import Patch, declared
@@ -48,6 +58,10 @@ class Session:
             if decision.on:
                 self._patch()
                 log.start(self._start_line(decision))
+                if log.wants_summary():
+                    from hpushim.shim import summary
+
+                    summary.at_exit()
                 loading.install_inherited()
                 if late:
                     by_value.rebind()
@@ -144,6 +158,9 @@ class Session:
             waiter.wait_for(name, self._on_import(patches))
         self.applied.append((_CATCH_ALL, catch_all.install()))
         self.applied.append((_PACKAGES, packages.install()))
+        undo = children.install()
+        if undo is not None:
+            self.applied.append((_CHILDREN, undo))
 
     def _on_import(self, patches: list[Patch]) -> Callable[[Any], None]:
         def apply_now(module: Any) -> None:
@@ -176,6 +193,7 @@ class Session:
 session = Session()
 
 _PACKAGES = Patch("import", "*", "hook", "packages", "approximate", packages.install)
+_CHILDREN = Patch("os", "environ", "hook", "PYTHONPATH", "exact", children.install)
 _CATCH_ALL = Patch("torch.cuda", "*", "hook", "torch.cuda", "approximate", catch_all.install)
 
 
@@ -184,7 +202,9 @@ def _warn_of_comparisons() -> None:
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
     spec = getattr(main, "__spec__", None)
-    if not file or (spec is not None and spec.name.startswith("hpushim")):
+    if main is None or not file or loading.rewrites(main):
+        return
+    if spec is not None and spec.name.startswith("hpushim"):
         return
     with contextlib.suppress(OSError):
         found = loading.comparisons(file)

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.shim.patches.launch import through_run
-
 torch = pytest.importorskip("torch", reason="hpushim run runs torch programs")
 if torch.backends.cuda.is_built():
     pytest.skip("a CUDA build of torch cannot host an hpu device", allow_module_level=True)
@@ -149,18 +147,6 @@ def test_no_compiler_is_one_clear_line(tmp_path: Path) -> None:
     done = run(tmp_path, "train.py", CXX="no-such-compiler", HPUSHIM_CACHE_DIR=str(tmp_path / "c"))
     assert done.returncode == 2 and "no-such-compiler" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (["-u", "train.py", "a"], ["-u", "-m", "hpushim", "run", "train.py", "a"]),
-        (["-u", "-m", "pack", "a"], ["-u", "-m", "hpushim", "run", "-m", "pack", "a"]),
-        (["-c", "print()"], ["-c", "print()"]),
-    ],
-)
-def test_workers_go_through_run(given: list[str], expected: list[str]) -> None:
-    assert through_run(given) == expected
 
 
 def test_lazy_mode_marks_each_backward_and_each_step(tmp_path: Path) -> None:
