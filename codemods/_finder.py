@@ -11,6 +11,7 @@ from hpushim.model import Edit, Span
 from . import _text
 from ._claims import claim
 from ._dual import NAME, dual, either
+from ._kernels import chooses_kernels
 from ._strings import retext
 from ._tables import by_device, table_of
 from ._text import Text
@@ -110,7 +111,7 @@ class Finder:
             claim(self.module, part)
         edits = self._edits(text, owner)
         self.sites.append(Site(node, kind, text, edits, owner))
-        if kind not in ("unproven", "cut", "elsewhere"):
+        if kind not in ("unproven", "cut", "elsewhere", "kernels"):
             self.groups.join(node, self._anchors(node, owner, kind))
 
     # -- what a text is ---------------------------------------------------------------------
@@ -122,8 +123,9 @@ class Finder:
         if compared is not None:
             owner, others = compared
             if any(self.flow.device_like(other) for other in others):
-                return "compare", owner
-            return ("unproven" if text.surely else ""), owner
+                chosen = chooses_kernels(module, owner, self.flow.device_like)
+                return ("kernels" if chosen else "compare"), owner
+            return ("unproven" if text.surely or self._asked_of_a_name(owner, node) else ""), owner
         if isinstance(parent, ast.MatchValue):
             return self._matched(parent)
         if isinstance(parent, ast.Subscript) and node is parent.slice:
@@ -155,6 +157,16 @@ class Finder:
         if isinstance(func, ast.Attribute) and func.attr == "startswith":
             return ast.Compare(func.value, [], []), [func.value]
         return None
+
+    def _asked_of_a_name(self, compare: ast.Compare, node: ast.expr) -> bool:
+        """``impl == "cuda"``: a word that chooses something, in a file that uses torch."""
+        sides = (compare.left, *compare.comparators)
+        return (
+            len(compare.comparators) == 1
+            and any(isinstance(side, (ast.Name, ast.Attribute)) for side in sides)
+            and node in sides
+            and b"torch" in self.module.data
+        )
 
     def _matched(self, value: ast.MatchValue) -> tuple[str, ast.AST]:
         for above in self.module.ancestors(value):

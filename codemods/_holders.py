@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import _text
-from ._torch import dotted
+from ._torch import attribute_values, dotted
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -25,9 +25,13 @@ def holds_device(
     if node is None or depth == 0:
         return False
     if isinstance(node, ast.Attribute):
-        if node.attr == "type":
+        if node.attr == "type" or _text.device_name(node.attr):
             return True
-        return _text.device_name(node.attr)
+        return any(
+            _told(v, evidence) or holds_device(module, v, depth - 1, evidence)
+            for v in attribute_values(module, node.attr)
+            if v is not node
+        )
     if isinstance(node, ast.Name):
         if _text.device_name(node.id):
             return True
@@ -44,7 +48,10 @@ def holds_device(
         return _device_call(module, node, depth - 1, evidence)
     if isinstance(node, (ast.BoolOp, ast.IfExp)):
         parts = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
-        return any(holds_device(module, part, depth - 1, evidence) for part in parts)
+        return any(
+            _told(part, evidence) or holds_device(module, part, depth - 1, evidence)
+            for part in parts
+        )
     return False
 
 

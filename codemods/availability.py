@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.model import Finding
 
 from . import _devices, _imports
+from ._kernels import nvidia_only
 from ._names import Name, NameRule, known
-from ._torch import dotted
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -71,16 +71,4 @@ class Availability(NameRule):
         guard = module.parent(call) if call is not None else None
         if not isinstance(guard, ast.If) or guard.test is not call or guard.orelse:
             return False
-        return all(self._nvidia_only(module, statement) for statement in guard.body)
-
-    def _nvidia_only(self, module: Module, statement: ast.stmt) -> bool:
-        packages = set(module.matrix.policy.nvidia_only)
-        if isinstance(statement, ast.Import):
-            return all(alias.name.split(".")[0] in packages for alias in statement.names)
-        if isinstance(statement, ast.ImportFrom):
-            return (statement.module or "").split(".")[0] in packages
-        for part in ast.walk(statement):
-            name = dotted(module, part) if isinstance(part, (ast.Name, ast.Attribute)) else None
-            if name and name.split(".")[0] in packages:
-                return True
-        return False
+        return all(nvidia_only(module, statement) for statement in guard.body)

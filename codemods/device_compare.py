@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
@@ -21,6 +21,7 @@ class DeviceCompare(Rule):
     code = "HPU107"
     name = "device-compared-with-cuda"
     severity = "error"
+    also: ClassVar[dict[str, str]] = {"HPU125": "comparison-chooses-kernels"}
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
         _devices.of(module)
@@ -35,4 +36,13 @@ class DeviceCompare(Rule):
                 f"a device on Gaudi is never `{module.source(site.node)}`; compare with `hpu`",
                 fix=Fix("compare with hpu", "safe", site.edits, devices.group(site.node)),
                 row="cuda",
+            )
+        for site in devices.of_kind("kernels"):
+            yield self.finding(
+                module,
+                site.node,
+                f"`{module.source(site.owner)}` chooses kernels for NVIDIA hardware; it stays and is False on Gaudi",
+                code="HPU125",
+                severity="info",
+                safety="manual",
             )
