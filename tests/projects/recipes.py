@@ -37,10 +37,13 @@ class Workload:
     device: bool = True
     as_on_cuda: tuple[str, ...] = ()
     switchable: bool = True
-    cuda_only: bool = False
+    cuda_only: tuple[str, ...] = ()
+    small: tuple[str, ...] = ()
+    make: dict[str, str] = field(default_factory=dict)
     devices: int = 1
     needs: tuple[str, ...] = ()
     marks: int | None = None
+    only: str = ""
     refused: str = ""
     warned: str = ""
 
@@ -84,14 +87,17 @@ class Place:
         return sorted(path.name for path in self.corpora.iterdir() if path.is_dir())
 
 
-def absent() -> dict[str, str]:
+RECIPES = HERE / "real.toml"
+
+
+def absent(file: Path = RECIPES) -> dict[str, str]:
     """Repositories that are not run here, or not wholly, each with what it would need."""
-    return dict(tomli.loads((HERE / "real.toml").read_text())["absent"])
+    return dict(tomli.loads(file.read_text()).get("absent", {}))
 
 
-def workloads() -> list[Workload]:
+def workloads(file: Path = RECIPES) -> list[Workload]:
     """All recipes, in the order of the file."""
-    rows: list[dict[str, Any]] = tomli.loads((HERE / "real.toml").read_text())["workload"]
+    rows: list[dict[str, Any]] = tomli.loads(file.read_text())["workload"]
     return [
         Workload(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
         for row in rows

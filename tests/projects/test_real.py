@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import real
 import recipes
+import trial
 
 PLACE = recipes.Place.from_environment()
 WORKLOADS = recipes.workloads()
@@ -20,7 +20,7 @@ WORKLOADS = recipes.workloads()
 @pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: work.name)
 def test_trains_as_on_cpu(work: recipes.Workload, tmp_path: Path) -> None:
     assert PLACE is not None
-    verdict = real.Trial(work, PLACE, tmp_path).prove()
+    verdict = trial.Trial(work, PLACE, tmp_path).prove()
     if verdict.skipped:
         pytest.skip(verdict.skipped)
     assert not verdict.wrong, "\n".join(verdict.wrong)

@@ -137,10 +137,16 @@ def ddp_init(
     original: Original, self: Any, module: Any, device_ids: Any = None, output_device: Any = None,
     *args: Any, **kwargs: Any,
 ) -> None:  # fmt: skip
-    """``device_ids=[rank]`` names the one device that the module is on already."""
-    if any(devices.is_hpu(parameter.device) for parameter in module.parameters()):
+    """``device_ids=[rank]`` names the one device that the module is on already, and has inputs moved to it."""
+    card = next((p.device for p in module.parameters() if devices.is_hpu(p.device)), None)
+    moves = card is not None and bool(device_ids)
+    if card is not None:
         device_ids = output_device = None
     original(self, module, device_ids, output_device, *args, **kwargs)
+    if (
+        moves and card is not None
+    ):  # read by forward alone; a copy on a stream of its own gains nothing here
+        self.device_ids, self.use_side_stream_for_tensor_copies = [card.index or 0], False
 
 
 @patch(
