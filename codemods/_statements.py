@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from hpushim.model import Edit, Span
 
+from ._comments import first_line
+
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
@@ -118,7 +120,8 @@ def _reach(
     if alone(module, statement):
         end = statement.end_lineno or statement.lineno
         end += _doubled(module, statement, end)
-        return Span(module.line_span(statement.lineno).start, module.line_span(end).end)
+        start = first_line(module, statement, end)
+        return Span(module.line_span(start).start, module.line_span(end).end)
     place = next(i for i, other in enumerate(block) if other is statement)
     following = block[place + 1] if place + 1 < len(block) else None
     if following is not None and following.lineno == statement.end_lineno:
@@ -142,9 +145,22 @@ def _doubled(module: Module, statement: ast.stmt, end: int) -> int:
     above = below = 0
     while _blank(module, start - above):
         above += 1
-    while below < above and _blank(module, end + below + 1):
+    opens = not above and _opens_block(module, statement, start)
+    while (below < above or opens) and _blank(module, end + below + 1):
         below += 1
     return below
+
+
+def _opens_block(module: Module, statement: ast.stmt, line: int) -> bool:
+    """Would a blank line behind ``statement`` come right under the ``def``, ``for`` or ``if`` around it?
+
+    ``line`` is the last line above that stays.
+    """
+    parent = module.parent(statement)
+    start = first_line(module, statement, statement.end_lineno or statement.lineno)
+    above = line - (statement.lineno - start)
+    text = module.source(module.line_span(above)) if above > 0 else ""
+    return not isinstance(parent, ast.Module) and text.split("#")[0].rstrip().endswith(":")
 
 
 def _blank(module: Module, line: int) -> bool:
