@@ -274,6 +274,30 @@ def unproven(before: bytes, after: bytes) -> str | None:
     return None
 
 
+def tidy(before: bytes, after: bytes) -> tuple[Edit, ...]:
+    """The edits that take away the empty string which a deleted last line of a cell leaves behind.
+
+    Empty strings that were there before stay.
+    """
+    edits: list[Edit] = []
+    for old, new in zip(_cells(_Plain(before)), _cells(_Plain(after)), strict=False):
+        if not _ends_empty(new) or _ends_empty(old):
+            continue
+        above, last = new.pieces[-2], new.pieces[-1]
+        ended = old.text.endswith(b"\n")
+        end = above.span.end - 1
+        # The cell ends as it did: a last line without a newline, or with one.
+        start = end - 2 if above.text.endswith(b"\n") and not ended else end
+        edits.append(
+            Edit(Span(start, last.span.end - 1), after[start : last.span.end - 1].decode(), "")
+        )
+    return tuple(edits)
+
+
+def _ends_empty(cell: _Cell) -> bool:
+    return cell.listed and len(cell.pieces) > 1 and not cell.pieces[-1].inner
+
+
 def _broken(data: bytes) -> list[str | None]:
     text = _Plain(data)
     return [cell.error for cell in _cells(text)]

@@ -84,11 +84,24 @@ def _attempt(
         ledger.enter(found, done, first=number == 0)
         if not done.edits:
             ledger.close(banned)
+            if kind == "notebook" and steps:
+                current, steps = _tidied(text, current, steps)
             return Settled(current, tuple(ledger.findings), tuple(steps))
         steps.append(done.edits)
         current = done.after
         ledger.step(done.edits)
     return ledger.codes[-1]
+
+
+def _tidied(
+    before: str, after: str, steps: list[tuple[Edit, ...]]
+) -> tuple[str, list[tuple[Edit, ...]]]:
+    """A notebook without the empty strings that deletions leave in its cells."""
+    from hpushim.engine import notebook
+
+    data = after.encode()
+    edits = notebook.tidy(before.encode(), data)
+    return (apply.splice(data, edits).decode(), [*steps, edits]) if edits else (after, steps)
 
 
 def _pass(found: Examined, permitted: list[bool], context: Context) -> _Pass:
