@@ -106,10 +106,14 @@ class CudaCall(Rule):
         )
 
     def _of_module(self, module: Module, receiver: ast.expr) -> bool:
-        """Is ``receiver`` an imported module, whose ``cuda`` is a function of its own?"""
-        return isinstance(receiver, ast.Name) and any(
+        """Is ``receiver`` an imported module, whose ``cuda`` is a function of its own?
+
+        ``import model`` … ``model = model.Net()`` gives the name to what is trained: no module then.
+        """
+        bindings = module.bindings(receiver) if isinstance(receiver, ast.Name) else ()
+        return bool(bindings) and all(
             binding.kind == "import" and isinstance(module.parent(binding.node), ast.Import)
-            for binding in module.bindings(receiver)
+            for binding in bindings
         )
 
     def _sure(self, module: Module, receiver: ast.expr) -> bool:
