@@ -87,10 +87,11 @@ class FileResult(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """One run over a project."""
+    """One run over a project. ``unknown`` are the rows named in it for which nobody knows what Gaudi does."""
 
     tool: str
     target: Target
     files: tuple[FileResult, ...]
     root: str = "."
     schema_version: int = SCHEMA_VERSION
+    unknown: frozenset[str] = frozenset()

@@ -192,11 +192,17 @@ class _Run:
         """The results in path order."""
         from hpushim import __version__
 
+        results = sorted(results, key=lambda result: result.path)
+        rows = {f.row for result in results for f in result.findings if f.row}
+        matrix = self.context.matrix
         return Report(
             tool=f"hpushim {__version__}",
             target=self.context.target,
-            files=tuple(sorted(results, key=lambda result: result.path)),
+            files=tuple(results),
             root=str(self.root),
+            unknown=frozenset(
+                name for name in rows if (row := matrix.row(name)) and row.status == "unknown"
+            ),
         )
 
 
