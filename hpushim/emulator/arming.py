@@ -162,7 +162,7 @@ def _dress_torch() -> None:
     """What torch's Python side must know of the device: its module, its seed, its collectives, its autocast."""
     import torch
 
-    from hpushim.emulator import hccl, ledger
+    from hpushim.emulator import hccl, ledger, sync_norm
 
     _seed_with_torch(torch)
     _set_autocast()
@@ -172,6 +172,7 @@ def _dress_torch() -> None:
     # torch's checkpointing keeps the device's random state only if its module says that it is in use.
     vars(module).setdefault("_initialized", True)
     hccl.register()
+    sync_norm.register()
     ledger.start()
 
 

@@ -92,6 +92,29 @@ def speech(path: Path) -> None:
         (path / name).write_text("".join(f"{n}|{WORDS[0]} {WORDS[1]}\n" for n in chosen))
 
 
+def librosa(path: Path) -> None:
+    """A stand-in package with the two functions of the library's old releases that vocoders call."""
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "__init__.py").write_text("")
+    (path / "util.py").write_text(
+        "import numpy as np\n\n\ndef normalize(x):\n    return x / max(np.abs(x).max(), 1e-9)\n"
+    )
+    (path / "filters.py").write_text(MEL)
+
+
+MEL = '''import numpy as np
+
+
+def mel(sr, n_fft, n_mels, fmin, fmax):
+    """Triangles of equal width in mel over the bins of an FFT."""
+    top = 2595 * np.log10(1 + np.array([fmin, fmax or sr / 2]) / 700)
+    edges = 700 * (10 ** (np.linspace(*top, n_mels + 2) / 2595) - 1)
+    bins = np.linspace(0, sr / 2, n_fft // 2 + 1)
+    rise = (bins - edges[:-2, None]) / np.diff(edges)[:-1, None]
+    fall = (edges[2:, None] - bins) / np.diff(edges)[1:, None]
+    return np.maximum(0, np.minimum(rise, fall)).astype(np.float32)
+'''
+
 MAKERS: dict[str, Callable[[Path], None]] = {
-    maker.__name__: maker for maker in (enwik8, text, wiki, alpaca, speech)
+    maker.__name__: maker for maker in (enwik8, text, wiki, alpaca, speech, librosa)
 }

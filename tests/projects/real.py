@@ -85,10 +85,9 @@ def main() -> int:
     parser.add_argument("--only", choices=["shim", "native"], default="")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
+    every = workloads(options.recipes)
     chosen = [
-        w
-        for w in workloads(options.recipes)
-        if not options.names or any(re.fullmatch(n, w.name) for n in options.names)
+        w for w in every if not options.names or any(re.fullmatch(n, w.name) for n in options.names)
     ]
     if options.list:
         print("\n".join(f"{w.name:32} {w.repo}" for w in chosen))
@@ -114,7 +113,7 @@ def main() -> int:
             "The HPU of every figure is emulated. Columns shim, native: relative difference to the CPU's loss.",
             coverage(
                 place.repositories(),
-                ((w.repo, w.name) for w in workloads(options.recipes)),
+                ((w.repo, w.name) for w in every),
                 absent(options.recipes),
             ),
         )
