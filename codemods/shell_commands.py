@@ -217,11 +217,21 @@ class ShellCommands(TextRule):
             elif (half := _new_precision(option, value)) is not None and word.constant:
                 yield self._precision(document, word, option, value, half)
             elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
-                fix = Fix("use bfloat16", "unsafe",
-                          (document.replace(word.inner, word.text.replace("fp16", "bf16")),))  # fmt: skip
-                text = f"`{word.text}` asks for float16; bfloat16 is the half precision of Gaudi"
-                yield self.finding(document, word.span, text, fix=fix, code="HPU806")
+                yield self._half_option(document, word, word.text.replace("fp16", "bf16"))
             previous = word.text if word.text.startswith("-") else ""
+
+    def _half_option(self, document: Document, word: Word, new: str) -> Finding:
+        """``--fp16`` is ``--bf16`` for scripts that have both; a project that has only the first keeps its own."""
+        options = document.project.options
+        text = f"`{word.text}` asks for float16; bfloat16 is the half precision of Gaudi"
+        if word.text in options and new not in options:
+            text = (
+                f"`{word.text}` is the project's own and keeps its name; it gives bfloat16 on Gaudi"
+            )
+            return self.finding(document, word.span, text, code="HPU806", severity="info")
+        assert word.inner is not None
+        fix = Fix("use bfloat16", "unsafe", (document.replace(word.inner, new),))
+        return self.finding(document, word.span, text, fix=fix, code="HPU806")
 
     def _precision(
         self, document: Document, word: Word, option: str, value: str, new: str

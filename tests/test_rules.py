@@ -68,7 +68,9 @@ def _codes(page: Page) -> set[str]:
 def _context(block: Block) -> Context:
     options: dict[str, Any] = {k: v for k, v in block.options.items() if k in TARGET_OPTIONS}
     asked = re.fullmatch(r"([\w-]+)(\W.*)", block.options.get("asks", ""))
-    project = Project(pins=((asked[1], asked[2]),)) if asked else ALONE
+    declared = frozenset(filter(None, [block.options.get("declares")]))
+    pins = ((asked[1], asked[2]),) if asked else ()
+    project = Project(pins=pins, options=declared) if pins or declared else ALONE
     return Context(Target(**options), load(), project, unsafe="unsafe" in block.options)
 
 

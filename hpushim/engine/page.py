@@ -6,7 +6,7 @@
 Fenced blocks are labelled ``LANGUAGE ROLE option=value …``: ``python before``, ``python after``,
 ``python same``, ``yaml before``, ``text findings`` and so on. Options: ``mode``, ``style``, ``gaudi``, ``stack`` of the
 target, ``unsafe=yes``, ``path=`` for rules that look at the file's name, ``asks=lightning<2.5`` for a version of a package that
-the project asks for.
+the project asks for, ``declares=--fp16`` for an option that its Python files declare.
 """
 
 from __future__ import annotations

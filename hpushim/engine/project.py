@@ -123,12 +123,15 @@ class _Run:
         self._data: list[bytes | str | None] = []
         methods: Counter[bytes] = Counter()
         asked: dict[tuple[str, str], None] = {}
+        options: set[bytes] = set()
         own = own_markers(matrix)
         for file in self.found.files:
             data = _read(file.path)
             if isinstance(data, bytes) and file.kind == "python":
                 methods.update(_METHOD.findall(data))
                 methods.subtract(_PROPERTY.findall(data))
+                if any(word in data for word in _DECLARES):
+                    options.update(_OPTION.findall(data))
             if isinstance(data, bytes) and says_versions(file.path, file.kind):
                 asked.update(dict.fromkeys(pins(data, file.kind).items()))
             wanted = isinstance(data, str) or interesting(data, file.kind, file.shown, own)
@@ -140,6 +143,7 @@ class _Run:
                 frozenset(name.decode("utf-8", "replace") for name in +methods),
                 modules(self.root, self.found.files),
                 tuple(asked),
+                frozenset(name.decode("ascii") for name in options),
             ),
             select=tuple(select),
             ignore=tuple(ignore),
@@ -315,6 +319,9 @@ _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _PROPERTY = re.compile(
     rb"^[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)", re.MULTILINE
 )
+#: What declares options of a command line, and the text of one.
+_DECLARES = (b"add_argument", b"add_option", b"click.option")
+_OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
 
 
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:

@@ -47,6 +47,8 @@ class Project(msgspec.Struct, frozen=True):
     modules: frozenset[str] = frozenset()
     #: The versions of packages that the project asks for: ``("lightning", "<2.5")``, once for each file.
     pins: tuple[tuple[str, str], ...] = ()
+    #: The options (``--lr``) that the project's Python files declare or mention beside such declarations.
+    options: frozenset[str] = frozenset()
 
 
 ALONE = Project()
