@@ -54,6 +54,11 @@ def add(root: Path) -> None:
     install_inherited()
 
 
+def loader(name: str, file: str) -> importlib.machinery.SourceFileLoader:
+    """The loader of a module whose source is rewritten."""
+    return _Loader(name, file)
+
+
 def rewrites(module: ModuleType) -> bool:
     """Whether a module was loaded by this hook."""
     return isinstance(getattr(module, "__loader__", None), _Loader)

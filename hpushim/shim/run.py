@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import importlib.machinery
 import importlib.util
 import os
 import re
@@ -17,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hpushim.errors import HpushimError
 from hpushim.shim import children, detect, loading
@@ -166,22 +165,31 @@ def _script(target: str) -> tuple[ModuleType, CodeType]:
     root = str(real.parent)
     sys.path.insert(0, root)
     _rewrite_below(real.parent if loading.is_own_script(real) else Path.cwd())
-    os.environ[MAIN_VARIABLE] = str(real)
-    main = main_module(str(path), spawned=True)
+    _have_children_load_it(real)
+    main = ModuleType("__main__")
+    main.__file__ = str(path)
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    main.__loader__ = loading.loader("__main__", str(path))
+    # As python has it for a script: by it, programs tell how to start themselves once more.
+    main.__spec__ = None
+    main.__package__ = None
     return main, code_of(str(path))
 
 
-def main_module(file: str, *, spawned: bool = False) -> ModuleType:
-    """An empty ``__main__`` for a script; with ``spawned`` it tells multiprocessing how children load it again."""
-    main = ModuleType("__main__")
-    main.__file__ = file
-    main.__builtins__ = builtins  # type: ignore[attr-defined]
-    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
-    if spawned:
-        # Children load __main__ by this name, so that they rewrite it as we did.
-        main.__spec__ = importlib.machinery.ModuleSpec("hpushim.shim.spawned", None)
-        main.__package__ = None
-    return main
+def _have_children_load_it(script: Path) -> None:
+    """Children that multiprocessing starts anew load the script again; they do so by us, rewritten as here."""
+    from multiprocessing import spawn
+
+    os.environ[MAIN_VARIABLE] = str(script)
+    original = spawn.get_preparation_data
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = original(name)
+        if data.pop("init_main_from_path", None) is not None:
+            data["init_main_from_name"] = "hpushim.shim.spawned"
+        return data
+
+    spawn.get_preparation_data = get_preparation_data
 
 
 def code_of(file: str) -> CodeType:

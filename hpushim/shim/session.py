@@ -205,7 +205,7 @@ def _warn_of_comparisons() -> None:
     if main is None or not file or loading.rewrites(main):
         return
     if spec is not None and spec.name.startswith("hpushim"):
-        return
+        return  # `python -m hpushim` itself, or a child that loads the script by us
     with contextlib.suppress(OSError):
         found = loading.comparisons(file)
         if found:

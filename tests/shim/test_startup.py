@@ -84,6 +84,11 @@ if __name__ == "__main__":
         elif kind == "code":
             code = "from mine import report; report('main', lambda x: x.device.type == 'cuda')"
             subprocess.run([sys.executable, "-c", code], check=True)
+        elif kind == "itself":
+            # as Lightning starts its other ranks
+            spec = sys.modules["__main__"].__spec__
+            again = [os.path.abspath(sys.argv[0])] if spec is None else ["-m", spec.name]
+            subprocess.run([sys.executable, *again], check=True)
         elif kind == "shell":
             subprocess.run(f"cd . && {sys.executable} train.py", shell=True, check=True)
 """
@@ -182,7 +187,7 @@ def test_every_way_to_start(project: Run, how: str) -> None:
 
 CHILDREN = {
     "spawn": 1, "fork": 1, "forkserver": 1, "mp.spawn": 2, "workers-fork": 1, "workers-spawn": 1,
-    "script": 1, "module": 1, "shell": 1,
+    "script": 1, "module": 1, "shell": 1, "itself": 1,
 }  # fmt: skip
 
 
