@@ -12,6 +12,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel as _TorchDDP
 
 from hpushim.shim import log
+from hpushim.shim.stand_in_larc import LARC as LARC
 
 CODE = "HPU212"
 NOTE = "apex is not installed; hpushim answers with torch: bf16 autocast, torch's optimizers, norms and DDP"
@@ -184,6 +185,24 @@ def convert_syncbn_model(module: Any, process_group: Any = None, **kwargs: Any) 
     return torch.nn.SyncBatchNorm.convert_sync_batchnorm(module, process_group)
 
 
+def create_syncbn_process_group(group_size: int) -> Any:
+    """A group of the ``group_size`` processes among which this one is; None for all of them."""
+    import torch.distributed as dist
+
+    size = dist.get_world_size()
+    if group_size in (0, size):
+        return None
+    if size < group_size or size % group_size:
+        raise ValueError(f"{size} processes do not divide into groups of {group_size}")
+    mine = None
+    for first in range(0, size, group_size):
+        ranks = list(range(first, first + group_size))
+        group = dist.new_group(ranks)
+        if dist.get_rank() in ranks:
+            mine = group
+    return mine
+
+
 _NORMS = ("FusedLayerNorm", "FusedRMSNorm", "MixedFusedLayerNorm", "MixedFusedRMSNorm")
 MODULES: dict[str, tuple[str, ...]] = {
     "apex": (),
@@ -195,5 +214,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "apex.optimizers": ("FusedAdam", "FusedLAMB", "FusedSGD"),
     "apex.normalization": _NORMS,
     "apex.normalization.fused_layer_norm": _NORMS,
-    "apex.parallel": ("DistributedDataParallel", "SyncBatchNorm", "convert_syncbn_model"),
+    "apex.parallel": (
+        "DistributedDataParallel", "SyncBatchNorm", "convert_syncbn_model", "create_syncbn_process_group",
+    ),
+    "apex.parallel.LARC": ("LARC",),
 }  # fmt: skip
