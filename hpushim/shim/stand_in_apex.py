@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel as _TorchDDP
 
-from hpushim.shim import log
-from hpushim.shim.stand_in_larc import LARC as LARC
+from hpushim.shim import log, stand_in_larc
 
 CODE = "HPU212"
 NOTE = "apex is not installed; hpushim answers with torch: bf16 autocast, torch's optimizers, norms and DDP"
@@ -178,6 +177,7 @@ class DistributedDataParallel(_TorchDDP):  # type: ignore[misc]
 
 
 SyncBatchNorm = torch.nn.SyncBatchNorm
+LARC = stand_in_larc.LARC
 
 
 def convert_syncbn_model(module: Any, process_group: Any = None, **kwargs: Any) -> Any:
