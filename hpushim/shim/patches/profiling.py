@@ -103,11 +103,15 @@ def autograd_profile_init(original: Original, self: Any, *args: Any, **kwargs: A
     level=APPROXIMATE,
 )
 def table(original: Original, self: Any, sort_by: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """``sort_by="cuda_time_total"`` sorts by the accelerator's time, or the host's where none was recorded."""
-    if isinstance(sort_by, str) and "cuda" in sort_by:
-        generic = sort_by.replace("cuda", "device")
+    """``sort_by="cuda_time_total"`` sorts by the accelerator's time, or the host's where none was recorded.
+
+    Scripts that build the name from ``device.type`` say ``hpu_time_total``, which only Gaudi's torch knows.
+    """
+    word = next((word for word in ("cuda", "hpu") if word in str(sort_by)), "")
+    if word and not (self and hasattr(self[0], sort_by)):
+        generic = sort_by.replace(word, "device")
         recorded = bool(self) and hasattr(self[0], generic)
-        sort_by = generic if recorded else sort_by.replace("cuda", "cpu")
+        sort_by = generic if recorded else sort_by.replace(word, "cpu")
     return original(self, sort_by, *args, **kwargs)
 
 
