@@ -1,4 +1,4 @@
-"""Every public name of ``torch.cuda`` that no patch answers: its matrix row decides, at the first call.
+"""Every public name of ``torch.cuda`` and ``torch.backends.cuda`` that no patch answers: its matrix row decides, at the first call.
 
 A row with an alias is called under its name on ``torch.hpu``, a no-op does nothing, a constant is answered, a refusal
 raises with code and advice. Without a row torch's own behaviour stands, with a clear error where it needs CUDA, and
@@ -13,6 +13,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -24,6 +25,9 @@ from hpushim.shim.arm import waiter
 from hpushim.shim.in_place import Undo
 
 _ROOT = "torch.cuda"
+_OTHERS = ("torch.backends.cuda",)
+# Not instances: some of torch's answer any question about them with work of their own.
+_CALLED = (type, types.FunctionType, functools._lru_cache_wrapper)
 # Thin wrappers over torch.amp, which is patched itself.
 _LEFT_ALONE = ("torch.cuda.amp",)
 
@@ -35,6 +39,7 @@ def install() -> Undo:
     undos: list[Undo] = []
     names = [_ROOT]
     names += [f"{_ROOT}.{m.name}" for m in pkgutil.iter_modules(torch.cuda.__path__)]
+    names += _OTHERS
     on = [True]
 
     def cover(module: types.ModuleType) -> None:
@@ -63,12 +68,9 @@ def _cover(module: types.ModuleType) -> list[Undo]:
     for name, value in list(vars(module).items()):
         if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
             continue
-        if isinstance(value, type):
-            if issubclass(value, BaseException):
-                continue
-            entry = vars(value).get("__init__") or vars(value).get("__new__")
-        else:
-            entry = value
+        if not isinstance(value, _CALLED):
+            continue
+        entry = _entry(value) if isinstance(value, type) else value
         function = in_place.plain_function(entry)
         if function is None or in_place.is_exchanged(function):
             continue
@@ -76,7 +78,20 @@ def _cover(module: types.ModuleType) -> list[Undo]:
             _public_name(module, name, value), module.__name__, in_place.clone(function)
         )
         undos.append(in_place.exchange_code(function, answer.callable(), cache=entry))
+        if isinstance(value, type) and _lacks_its_base(value):
+            undos.append(in_place.set_attribute(value, "__new__", staticmethod(answer.callable())))
     return undos
+
+
+def _entry(cls: type) -> Any:
+    """What runs first when the class is called, where Python code of its own does."""
+    return vars(cls).get("__init__") or vars(cls).get("__new__")
+
+
+def _lacks_its_base(cls: type) -> bool:
+    """Whether the class derives from a part of torch that only a CUDA build has: its stand-in refuses before ``__init__``."""
+    new = in_place.plain_function(cls.__new__)
+    return "__new__" not in vars(cls) and new is not None and "_dummy_type" in new.__qualname__
 
 
 def _public_name(module: types.ModuleType, name: str, value: Any) -> str:
@@ -134,7 +149,10 @@ class _Answer:
 
         def alias(*args: Any, **kwargs: Any) -> Any:
             args, kwargs = self._translated(row, args, kwargs)
-            return target(*args, **kwargs)
+            try:
+                return target(*args, **kwargs)
+            except NotImplementedError as error:
+                log.refuse(row.rule or "HPU904", f"{self.name}: {error}", row.note)
 
         return alias
 
@@ -195,15 +213,20 @@ class _Answer:
             return self.original(*args, **kwargs)
         except UnsupportedOnHpu:
             raise
-        except (AssertionError, AttributeError, RuntimeError) as error:
+        except (AssertionError, AttributeError, ImportError, RuntimeError, TypeError) as error:
             if not _wants_cuda(error):
                 raise
             log.refuse(code, f"{self.name} needs CUDA itself ({error})", advice)
 
 
+# Ways of torch to say that it was built without CUDA.
+_WITHOUT = re.compile(
+    r"cuda|nvml|nvidia-ml|dummy base class|torch\._C|not supported on this platform", re.IGNORECASE
+)
+
+
 def _wants_cuda(error: Exception) -> bool:
-    text = str(error)
-    return "CUDA" in text or "cudart" in text or "module 'torch._C'" in text
+    return _WITHOUT.search(str(error)) is not None
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """Prints the idioms with what became of each on the emulated HPU, and the counts: ``python tests/shim/idiom_table.py [--all]``.
 
 The list of reference by number; with ``--all`` every snippet. ``right``: the snippet's own assertions hold; ``warned``: they hold
-and the shim said a code; ``refused``: an error with a code; ``wrong``: anything else.
+and the shim said a code; ``refused``: an error with a code; ``same``: the error that CUDA gives, too; ``wrong``: anything else.
 """
 
 from __future__ import annotations
@@ -57,12 +57,14 @@ def verdict(idiom: Idiom) -> str:
     expected = [code for code in idiom.expect.split("|") if code != "ok"]
     if any(code in text for code in expected) and text.partition("HPU")[2][:3].isdigit():
         return f"refused {' '.join(word for word in text.split() if word.startswith('HPU'))}"
+    if any(code in text for code in expected):
+        return f"same {text}"
     return f"wrong: {text}"
 
 
 def verdict_of(row: Reference) -> str:
     """The worst of its snippets; without one ``not shown``."""
-    order = ("wrong", "refused", "warned", "right")
+    order = ("wrong", "same", "refused", "warned", "right")
     by_key = {one.key: one for one in idiom_files.idioms()}
     verdicts = [verdict(by_key[key]) if key in by_key else f"wrong: no {key}" for key in row.keys]
     return min(verdicts, key=lambda text: order.index(text.split()[0].rstrip(":")))

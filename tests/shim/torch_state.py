@@ -28,12 +28,16 @@ def snapshot() -> dict[str, int]:
     for module_name, module in list(sys.modules.items()):
         if module_name.partition(".")[0] != "torch" or not isinstance(module, types.ModuleType):
             continue
+        found[f"{module_name}.type"] = id(type(module))
         for name, value in list(vars(module).items()):
             if name not in _VOLATILE:
                 _add(found, f"{module_name}:{name}", value)
     for cls in (torch.device, torch.Generator):
         word = ctypes.c_void_p.from_address(id(cls) + constructors._slot_offset()).value
         found[f"slot:{cls.__name__}"] = word or 0
+    hpu = getattr(torch, "hpu", None)
+    for cls in (hpu.Stream, hpu.Event) if hasattr(hpu, "Stream") else ():
+        found[f"members:{cls.__name__}"] = hash(tuple(sorted(vars(cls))))
     registry = torch.serialization._package_registry
     found["registry"] = hash(tuple(map(id, registry)))
     return found

@@ -29,7 +29,10 @@ def autocast_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> N
     if not _means_hpu(first):
         original(self, first, *rest, **kwargs)
         return
-    dtype = _bf16(rest[0] if rest else kwargs.get("dtype"))
+    dtype = rest[0] if rest else kwargs.get("dtype")
+    enabled = rest[1] if len(rest) > 1 else kwargs.get("enabled", True)
+    # A region that is off computes nothing in 16 bits, so there is nothing to say of them.
+    dtype = _bf16(dtype) if enabled else None
     if not _is_low(dtype):
         # CUDA computes such a region in that dtype; HPU's autocast knows the 16-bit ones only, so it is off.
         dtype = None

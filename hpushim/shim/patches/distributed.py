@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpushim.shim import availability, devices, log
-from hpushim.shim.patch import APPROXIMATE, EXACT, WARN, patch
+from hpushim.shim.patch import APPROXIMATE, EXACT, MISSING, WARN, patch
 from hpushim.shim.patches import environment
 
 Original = Callable[..., Any]
@@ -94,6 +94,46 @@ def _drop_nccl_options(kwargs: dict[str, Any]) -> None:
     if options is not None and "NCCL" in type(options).__qualname__:
         log.warn("HPU304", "options of NCCL's process group have no counterpart and are dropped")
         kwargs["pg_options"] = None
+
+
+class ProcessGroupNCCL:
+    """Stands where a CUDA build has NCCL's process group: its options can be filled in, and are dropped."""
+
+    class Options:
+        """Takes any field; the shim drops it with a warning where a group is made."""
+
+        def __init__(self, *args: Any, **fields: Any) -> None:
+            self.config = type("Config", (), {})()
+            self.__dict__.update(fields)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        log.refuse(
+            "HPU304",
+            "ProcessGroupNCCL belongs to CUDA builds of torch",
+            "use torch.distributed.init_process_group('hccl')",
+        )
+
+
+@patch(
+    f"{_C10D}:ProcessGroupNCCL",
+    "torch.distributed:ProcessGroupNCCL",
+    how="value",
+    public="torch.distributed",
+    level=WARN,
+)
+def process_group_nccl(current: Any) -> Any:
+    """A stand-in whose Options can be made, so that ``pg_options`` reaches new_group, which drops it."""
+    return ProcessGroupNCCL if current is MISSING else current
+
+
+@patch(f"{_C10D}:new_subgroups", public="torch.distributed", level=EXACT)
+def new_subgroups(original: Original, group_size: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Without a size a subgroup is a machine: torch would count CUDA devices."""
+    if group_size is None:
+        import torch
+
+        group_size = min(torch.hpu.device_count(), torch.distributed.get_world_size())
+    return original(group_size, *args, **kwargs)
 
 
 @patch(f"{_C10D}:get_backend", public="torch.distributed", level=APPROXIMATE)

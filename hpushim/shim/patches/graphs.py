@@ -47,6 +47,23 @@ def is_current_stream_capturing(original: Original) -> bool:
     return False
 
 
+@patch("torch.cuda:_sleep", level=ERROR)
+@patch("torch.cuda:_compile_kernel", row="torch.cuda._sleep", level=ERROR, since="2.8")
+def no_kernel(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """Refused: both run CUDA code of their own."""
+    log.refuse(
+        "HPU417",
+        "CUDA code cannot run on HPU",
+        "drop the call, or write the function with torch operators",
+    )
+
+
+@patch("torch.cuda:_get_pynvml_handler", level=ERROR)
+def no_nvml(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """Refused: NVIDIA's library knows no Gaudi."""
+    log.refuse("HPU620", "NVIDIA's management library knows no Gaudi", "ask hl-smi or pyhlml")
+
+
 @patch(
     "torch.cuda.jiterator:_create_jit_fn",
     "torch.cuda.jiterator:_create_multi_output_jit_fn",

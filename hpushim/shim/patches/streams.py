@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices, log
+from hpushim.errors import UnsupportedOnHpu
+from hpushim.shim import constructors, devices, in_place, log
+from hpushim.shim.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 Original = Callable[..., Any]
+
+
+class NotOnHpu(UnsupportedOnHpu, AttributeError):
+    """An attribute that CUDA's object has and HPU's has not; ``hasattr`` says False, as it should."""
 
 
 @patch("torch.cuda.streams:Stream.__new__", row="torch.cuda.Stream", level=APPROXIMATE)
 def new_stream(
     original: Original, cls: type, device: Any = None, priority: int = 0, **kwargs: Any
 ) -> Any:
-    """A stream of the HPU; it is a ``torch.hpu.Stream``, not an instance of ``torch.cuda.Stream``."""
+    """A stream of the HPU, which counts as an instance of ``torch.cuda.Stream``; one of a subclass keeps what that adds."""
     import torch
 
-    return torch.hpu.Stream(priority=priority)
+    made = _kept_class(cls, torch.cuda.Stream, torch.hpu.Stream)
+    if made is torch.hpu.Stream:
+        return made(priority=priority)
+    return torch.hpu.Stream.__new__(made, priority=priority)
 
 
 @patch(
@@ -52,7 +63,71 @@ def new_event(
             "HPU events cannot be shared between processes",
             "synchronise with torch.distributed.barrier()",
         )
-    return torch.hpu.Event(enable_timing=enable_timing)
+    made = _kept_class(cls, torch.cuda.Event, torch.hpu.Event)
+    if made is torch.hpu.Event:
+        return made(enable_timing=enable_timing)
+    return torch.hpu.Event.__new__(made, enable_timing=enable_timing)
+
+
+@functools.cache
+def _kept_class(cls: type, cuda: type, hpu: type) -> Any:
+    """The class to make: HPU's own for CUDA's, and one that is both for a subclass of the user's."""
+    return hpu if cls is cuda else type(cls.__name__, (cls, hpu), {"__module__": cls.__module__})
+
+
+@patch("torch.cuda.streams", how="hook", row="torch.cuda.Stream", level=APPROXIMATE)
+def kin() -> Undo:
+    """``isinstance(s, torch.cuda.Stream)`` holds for HPU's streams, and ``torch.cuda.Event`` for its events."""
+    import torch
+
+    undos = []
+    for cuda, hpu in ((torch.cuda.Stream, torch.hpu.Stream), (torch.cuda.Event, torch.hpu.Event)):
+        undos.append(_seen_as(cuda, hpu))
+        base = cuda.__mro__[1]
+        if base.__new__.__qualname__.startswith("_dummy_type"):
+            # Where CUDA's own class would be, torch's stand-in raises; subclasses of the user's pass through it.
+            undos.append(in_place.set_attribute(base, "__init__", lambda self, *a, **k: None))
+    undos.append(in_place.set_attribute(torch.hpu.Stream, "cuda_stream", property(_no_pointer)))
+    undos.append(in_place.set_attribute(torch.hpu.Event, "ipc_handle", _no_handle))
+
+    def undo() -> bool:
+        results = [one() for one in undos]
+        return all(results)
+
+    return undo
+
+
+def _seen_as(cuda: type, hpu: type) -> Undo:
+    """Sets what ``isinstance`` asks an object of another type: HPU's own class is CUDA's, a subclass is itself."""
+    # ``setattr`` would try to change the class's own class; so the class's dictionary is written.
+    dictionary = constructors._type_dictionary(hpu)
+    mine = property(lambda self: cuda if type(self) is hpu else type(self))
+    dictionary["__class__"] = mine
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(hpu))
+
+    def undo() -> bool:
+        if dictionary.get("__class__") is not mine:
+            return False
+        del dictionary["__class__"]
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(hpu))
+        return True
+
+    return undo
+
+
+def _no_pointer(self: Any) -> Any:
+    file, line = log.user_site()
+    raise NotOnHpu(
+        f"HPU119 {file}:{line}: an HPU stream has no CUDA pointer; hand tensors to other code, not streams"
+    )
+
+
+def _no_handle(self: Any) -> Any:
+    log.refuse(
+        "HPU418",
+        "HPU events cannot be shared between processes",
+        "synchronise with torch.distributed.barrier()",
+    )
 
 
 @patch("torch.cuda:current_stream", level=EXACT)

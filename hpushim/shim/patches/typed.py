@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpushim.shim import devices, in_place, log
-from hpushim.shim.patch import APPROXIMATE, EXACT, patch
+from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 Original = Callable[..., Any]
 
@@ -69,6 +69,38 @@ for _name in _NAMES:
     _replacement = _stand_in(_name)
     _replacement.__module__ = __name__
     patch(f"torch.cuda:{_name}", how="value", level=EXACT)(_replacement)
+
+
+class _SparseTensor(type):
+    """Class of the stand-ins for CUDA's sparse types: nothing is an instance, and none can be made."""
+
+    is_cuda = is_sparse = True
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return False
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        log.refuse("HPU124", "Gaudi has no sparse tensors", "use a dense tensor, or device='cpu'")
+
+    def __repr__(cls) -> str:
+        return f"<class '{_PREFIX}sparse.{cls.__name__}'>"
+
+
+def _sparse(name: str) -> Callable[[Any], Any]:
+    def replacement(current: Any) -> Any:
+        in_place.replaced[id(current)] = (current, f"{_PREFIX}sparse.{name}")
+        return _SparseTensor(name, (), {"__module__": f"{_PREFIX}sparse"})
+
+    return replacement
+
+
+for _name in _NAMES:
+    if _name != "BoolTensor":  # torch has no sparse one
+        _replacement = _sparse(_name)
+        _replacement.__module__ = __name__
+        patch(f"torch.cuda.sparse:{_name}", how="value", row="torch.cuda.sparse", level=ERROR)(
+            _replacement
+        )
 
 
 def _dtype_of(kind: Any) -> Any:

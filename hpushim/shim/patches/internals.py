@@ -1,0 +1,87 @@
+"""What only a CUDA build of torch holds: its C functions, its version; said with a code where user code asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpushim.errors import UnsupportedOnHpu
+from hpushim.shim import availability, in_place, log
+from hpushim.shim.in_place import Undo
+from hpushim.shim.patch import APPROXIMATE, ERROR, patch
+
+_NATIVE = "torch._C"
+
+
+class NotInThisTorch(UnsupportedOnHpu, AttributeError):
+    """An attribute that a CUDA build has and this torch has not; ``hasattr`` says False, as it should."""
+
+
+@patch("torch", how="hook", row="torch._C._cuda", level=ERROR)
+def native_names() -> Undo:
+    """``torch._C._cuda_…`` names the code and the place; torch's own questions get torch's own answer."""
+    import torch
+
+    native = torch._C
+    undos = [in_place.set_attribute(native, "__getattr__", _missing)]
+    for name, value in vars(native).items():
+        if name.startswith("_cuda_") and isinstance(value, type):
+            # torch puts a class that cannot be made where a function of a CUDA build would be.
+            undos.append(in_place.set_attribute(value, "__new__", staticmethod(_not_made(name))))
+
+    def undo() -> bool:
+        results = [one() for one in undos]
+        return all(results)
+
+    return undo
+
+
+def _asked_by_user() -> bool:
+    package = availability.asker(__name__).partition(".")[0]
+    return package != "torch" and availability.is_users(package)
+
+
+def _missing(name: str) -> Any:
+    text = f"module {_NATIVE!r} has no attribute {name!r}"
+    if not name.startswith("_cuda") or not _asked_by_user():
+        raise AttributeError(text)
+    file, line = log.user_site()
+    raise NotInThisTorch(
+        f"HPU417 {file}:{line}: {text}: it belongs to CUDA builds of torch; use torch.cuda's or torch.hpu's public functions"
+    )
+
+
+def _not_made(name: str) -> Any:
+    def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:
+        log.refuse(
+            "HPU417",
+            f"{_NATIVE}.{name} belongs to CUDA builds of torch",
+            "use torch.cuda's or torch.hpu's public functions",
+        )
+
+    return __new__
+
+
+@patch("torch", how="hook", row="torch.version.cuda", level=APPROXIMATE)
+def version_of_cuda() -> Undo:
+    """``torch.version.cuda`` stays None, which code that compares versions does not expect: said where it is read."""
+    import torch
+
+    module = torch.version
+    kind = type(module)
+    value = vars(module).get("cuda")
+
+    def cuda(self: Any) -> Any:
+        if _asked_by_user():
+            log.note("HPU122", f"torch.version.cuda is {value}: guard what compares or parses it")
+        return value
+
+    module.__class__ = type(kind.__name__, (kind,), {"cuda": property(cuda)})
+    changed = type(module)
+
+    def undo() -> bool:
+        if type(module) is not changed:
+            return False
+        module.__class__ = kind
+        return True
+
+    return undo

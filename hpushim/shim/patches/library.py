@@ -1,0 +1,58 @@
+"""Operators of the user's own: a kernel that is registered for CUDA is registered for HPU as well."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.shim import log
+from hpushim.shim.patch import WARN, patch
+
+Original = Callable[..., Any]
+
+_MACHINERY = ("torch.library", "torch._library", "hpushim", "functools", "contextlib")
+
+
+@patch("torch.library:Library.impl", row="torch.library.Library.impl", level=WARN)
+def library_impl(
+    original: Original, self: Any, op_name: Any, fn: Any, dispatch_key: str = "", *args: Any, **kwargs: Any
+) -> Any:  # fmt: skip
+    """``Library("lib", "IMPL").impl("op", kernel, "CUDA")``; ``custom_op(device_types="cuda")`` and ``torch.library.impl`` end here."""
+    original(self, op_name, fn, dispatch_key, *args, **kwargs)
+    key = dispatch_key or self.dispatch_key
+    if key == "CUDA" and self.ns not in _OF_TORCH and _by_user():
+        _say(f"{self.ns}::{op_name}")
+        original(_taking_hpu(self), op_name, fn, "HPU", *args, **kwargs)
+
+
+_OF_TORCH = ("aten", "prims", "prim", "_")
+_SIBLING = "_hpushim_sibling"
+
+
+def _taking_hpu(library: Any) -> Any:
+    """The library itself, or where it takes CUDA's key only one beside it, which lives as long."""
+    if library.dispatch_key != "CUDA":
+        return library
+    if not hasattr(library, _SIBLING):
+        setattr(library, _SIBLING, type(library)(library.ns, "IMPL", "HPU"))
+    return getattr(library, _SIBLING)
+
+
+def _say(what: str) -> None:
+    log.warn(
+        "HPU711",
+        f"{what}: the kernel for CUDA is registered for HPU as well; one that calls torch operators runs, "
+        "one that launches CUDA or Triton code does not",
+    )
+
+
+def _by_user() -> bool:
+    """Whether the registration was asked for outside torch: by the first module that is not its machinery."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        if not name.startswith(_MACHINERY):
+            return bool(name.partition(".")[0] != "torch")
+        frame = frame.f_back
+    return False
