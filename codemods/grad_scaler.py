@@ -49,7 +49,7 @@ class GradScaler(Rule):
 
     code = "HPU204"
     name = "grad-scaler"
-    markers = (b"GradScaler",)
+    markers = (b"GradScaler", b'["scale"]', b"['scale']")
     also: ClassVar[dict[str, str]] = {
         "HPU205": "grad-scaler-call",
         "HPU206": "grad-scaler-state",
@@ -111,6 +111,7 @@ class GradScaler(Rule):
         if (
             isinstance(func, ast.Attribute)
             and func.attr in ("state_dict", "load_state_dict")
+            and not isinstance(module.parent(node), ast.Subscript)
             and is_scaler(module, func.value)
         ):
             yield self.finding(
@@ -121,6 +122,31 @@ class GradScaler(Rule):
                 row=ask(module, "torch.amp.GradScaler.state_dict").row,
                 code="HPU206",
                 severity="info",
+            )
+
+    def on_Subscript(self, module: Module, node: ast.Subscript) -> Iterator[Finding]:
+        """``loss_scaler.state_dict()["scale"]``: a scaler that is off has no such entry, and scales by one."""
+        call = node.value
+        if (
+            kept_whole(module)
+            or not isinstance(node.ctx, ast.Load)
+            or not isinstance(node.slice, ast.Constant)
+            or node.slice.value != "scale"
+            or not isinstance(call, ast.Call)
+            or not isinstance(call.func, ast.Attribute)
+            or call.func.attr != "state_dict"
+        ):
+            return
+        holder = call.func.value
+        if is_scaler(module, holder) or "scaler" in module.source(holder).lower():
+            shown = f"{module.source(call)}.get({module.source(node.slice)}, 1.0)"
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` is not there while loss scaling is off; the scale is one",
+                fix=Fix("take one where none is kept", "safe", (module.replace(node, shown),)),
+                row=ask(module, "torch.amp.GradScaler.state_dict").row,
+                code="HPU206",
             )
 
     # -- saying so --------------------------------------------------------------------------
