@@ -14,34 +14,45 @@ from typing import Any
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-@cache
-def interpreter() -> str:
-    """The Python that has the frameworks: this one, or HPUSHIM_FRAMEWORKS_PYTHON."""
-    return os.environ.get("HPUSHIM_FRAMEWORKS_PYTHON", sys.executable)
+_CHECK = """
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from packaging.requirements import Requirement
+for text in sys.argv[1:]:
+    wanted = Requirement(text)
+    try:
+        if not wanted.specifier.contains(version(wanted.name), prereleases=True):
+            print(text)
+    except PackageNotFoundError:
+        print(text)
+"""
 
 
 @cache
-def missing(*modules: str) -> str:
-    """Why the frameworks cannot be run here; empty if they can."""
-    check = (
-        "import importlib.util as u, sys; print(*[m for m in sys.argv[1:] if not u.find_spec(m)])"
-    )
+def python_with(*packages: str) -> tuple[str, str]:
+    """The first Python that has the packages, and why none has (empty if one has): this one, or those that
+    HPUSHIM_FRAMEWORKS_PYTHON names, as PATH names folders.
+    """
+    reason = ""
+    for python in os.environ.get("HPUSHIM_FRAMEWORKS_PYTHON", sys.executable).split(os.pathsep):
+        done = subprocess.run(
+            [python, "-c", _CHECK, *packages], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            reason = f"{python} does not run: {done.stderr.strip()[-200:]}"
+        elif done.stdout.split():
+            absent = ", ".join(done.stdout.split())
+            reason = f"not installed: {absent} (or name a Python that has it in HPUSHIM_FRAMEWORKS_PYTHON)"
+        else:
+            return python, _no_device(python)
+    return "", reason
+
+
+@cache
+def _no_device(python: str) -> str:
+    """Why the emulated HPU cannot be built for a Python; empty if it can."""
     done = subprocess.run(
-        [interpreter(), "-c", check, *modules], capture_output=True, text=True, check=False
-    )
-    absent = done.stdout.split()
-    if done.returncode:
-        return f"{interpreter()} does not run: {done.stderr.strip()[-200:]}"
-    if absent:
-        return f"not installed: {', '.join(absent)} (or name a Python that has it in HPUSHIM_FRAMEWORKS_PYTHON)"
-    return ""
-
-
-@cache
-def no_device() -> str:
-    """Why the emulated HPU cannot be built here; empty if it can."""
-    done = subprocess.run(
-        [interpreter(), "-c", "from hpushim.emulator import build; build.build()"],
+        [python, "-c", "from hpushim.emulator import build; build.build()"],
         capture_output=True,
         text=True,
         check=False,
@@ -50,7 +61,7 @@ def no_device() -> str:
     return done.stderr.strip()[-300:] if done.returncode else ""
 
 
-def _environment(where: str, mode: str) -> dict[str, str]:
+def _environment(where: str, mode: str, processes: int = 1) -> dict[str, str]:
     quiet = {
         name: value
         for name, value in os.environ.items()
@@ -64,7 +75,13 @@ def _environment(where: str, mode: str) -> dict[str, str]:
         from hpushim.emulator import environment
 
         quiet |= environment()
-        quiet |= {"HPUSHIM_DEVICES": "2", "PT_HPU_LAZY_MODE": "1" if mode == "lazy" else "0"}
+    if where != "cpu":
+        quiet |= {
+            "HPUSHIM_DEVICES": str(processes),
+            "PT_HPU_LAZY_MODE": "1" if mode == "lazy" else "0",
+        }
+    if where == "cuda":
+        quiet.pop("HPUSHIM")
     return quiet
 
 
@@ -75,31 +92,26 @@ def _free_port() -> int:
 
 
 @cache
-def train(program: str, where: str, mode: str, processes: int, *arguments: str) -> dict[str, Any]:
-    """What the program printed. AssertionError with its output when it failed."""
-    command = [interpreter()]
-    if processes > 1:
-        launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
-        if program.startswith("accelerate") and where == "hpu":
-            plain = ["--mixed_precision", "no", "--dynamo_backend", "no", "--num_machines", "1"]
-            launcher = [
-                "-m",
-                "accelerate.commands.launch",
-                "--num_processes",
-                str(processes),
-                *plain,
-            ]
-            launcher += ["--main_process_port", str(_free_port())]
-        else:
-            launcher += ["--master_port", str(_free_port())]
-        command += launcher
-    command += [str(PROGRAMS / program), where, *arguments]
+def train(
+    packages: tuple[str, ...],
+    program: str,
+    where: str,
+    mode: str = "",
+    processes: int = 1,
+    *arguments: str,
+) -> dict[str, Any]:
+    """What the program printed. AssertionError with its output when it failed.
+
+    ``where`` is ``cpu``, ``hpu`` (the emulated device, as a program for Gaudi finds it) or ``cuda`` (under the shim).
+    """
+    python, reason = python_with(*packages)
+    assert not reason, reason
     done = subprocess.run(
-        command,
+        [python, *_launcher(program, where, processes), str(PROGRAMS / program), where, *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env=_environment(where, mode),
+        env=_environment(where, mode, processes),
         timeout=900,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -107,3 +119,18 @@ def train(program: str, where: str, mode: str, processes: int, *arguments: str) 
     assert len(lines) == 1, done.stdout[-2000:]
     result: dict[str, Any] = json.loads(lines[0].removeprefix("RESULT "))
     return result
+
+
+def _launcher(program: str, where: str, processes: int) -> list[str]:
+    """What stands between ``python`` and the program."""
+    words = ["-m", "hpushim", "run"] if where == "cuda" else []
+    if processes == 1 or program.startswith("lightning"):
+        return words  # Lightning starts its processes itself
+    port = str(_free_port())
+    if program.startswith("accelerate") and where != "cpu":
+        words += ["-m", "accelerate.commands.launch", "--num_processes", str(processes)]
+        words += ["--mixed_precision", "no", "--dynamo_backend", "no", "--num_machines", "1"]
+        words += ["--multi_gpu"] if where == "cuda" else []
+        return [*words, "--main_process_port", port]
+    words += ["-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
+    return [*words, "--master_port", port]

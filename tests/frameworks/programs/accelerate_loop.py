@@ -1,6 +1,6 @@
 """A training loop on accelerate as its users write it; prints one line of JSON with the losses.
 
-Usage: accelerate_loop.py cpu|hpu PRECISION [BACKEND]
+Usage: accelerate_loop.py cpu|hpu|cuda PRECISION [BACKEND] [FSDP_VERSION]
 """
 
 from __future__ import annotations
@@ -9,13 +9,23 @@ import json
 import sys
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
 from accelerate.utils import set_seed
 
 
-def main(where: str, precision: str, backend: str) -> None:
+def main(where: str, precision: str, backend: str = "", sharded: str = "") -> None:
+    if where == "cpu" and precision == "fp16":
+        precision = "bf16"
+    plugin = None
+    if sharded and where != "cpu":  # on the CPU DDP is the reference
+        plugin = FullyShardedDataParallelPlugin(
+            fsdp_version=int(sharded), auto_wrap_policy="size_based_wrap", min_num_params=100
+        )
     accelerator = Accelerator(
-        cpu=where == "cpu", mixed_precision=precision, gradient_accumulation_steps=2
+        cpu=where == "cpu",
+        mixed_precision=precision,
+        gradient_accumulation_steps=1 if sharded else 2,
+        fsdp_plugin=plugin,
     )
     set_seed(5)
     model = torch.nn.Sequential(
@@ -43,7 +53,8 @@ def main(where: str, precision: str, backend: str) -> None:
                 schedule.step()
                 optimizer.zero_grad()
             losses.append(accelerator.gather(loss.detach().reshape(1)).mean().item())
-    weights = [round(p.detach().double().sum().item(), 9) for p in model.parameters()]
+    state = accelerator.get_state_dict(model)
+    weights = [round(p.double().sum().item(), 9) for p in state.values()]
     if accelerator.is_main_process:
         ready = torch.distributed.is_initialized()
         result = {
@@ -58,4 +69,4 @@ def main(where: str, precision: str, backend: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "")
+    main(*sys.argv[1:])

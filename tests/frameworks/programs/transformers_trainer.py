@@ -1,6 +1,6 @@
 """transformers' Trainer on a tiny random model; prints one line of JSON with the losses.
 
-Usage: transformers_trainer.py cpu|hpu bert|llama PRECISION [BACKEND]
+Usage: transformers_trainer.py cpu|hpu|cuda bert|llama PRECISION [BACKEND]
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def main(where: str, kind: str, precision: str, backend: str) -> None:
         use_cpu=where == "cpu",
         disable_tqdm=True,
         seed=7,
-        bf16=precision == "bf16",
+        bf16=precision == "bf16" or (precision == "fp16" and where == "cpu"),
+        fp16=precision == "fp16" and where != "cpu",
         torch_compile=bool(backend),
         torch_compile_backend=backend or None,
     )
