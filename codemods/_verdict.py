@@ -40,3 +40,12 @@ def ask(text: Text, name: str, default: Safety = "safe") -> Answer:
     elif verdict.status == "unknown" and default == "safe":
         safety = "unsafe"
     return Answer(row.name, safety, verdict.status, row.target, row.note)
+
+
+def inside(note: str) -> str:
+    """A note of the matrix as a part of a sentence: no capital of its own, no full stop."""
+    plain = note.rstrip(".")
+    name = plain[1:2].isupper() or plain.startswith(
+        ("Gaudi", "Lightning", "Accelerate", "Transformers", "Optimum")
+    )
+    return plain if name else plain[:1].lower() + plain[1:]

@@ -10,8 +10,7 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding
 
 from ._claims import kept_whole
-from ._names import said
-from ._verdict import ask
+from ._verdict import ask, inside
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -43,7 +42,7 @@ class ErrorText(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is what CUDA says; {said(answer.note)[:1].lower()}{said(answer.note)[1:]}",
+            f"`{module.source(node)}` is what CUDA says; {inside(answer.note)}",
             row=answer.row,
         )
 

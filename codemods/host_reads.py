@@ -10,9 +10,8 @@ from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from ._claims import kept_whole
-from ._names import said
 from ._torch import foreign
-from ._verdict import ask
+from ._verdict import ask, inside
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -67,7 +66,7 @@ class HostRead(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node).splitlines()[-1].strip()}` in every step: {said(answer.note)[:1].lower()}{said(answer.note)[1:]}",
+            f"`{module.source(node).splitlines()[-1].strip()}` in every step: {inside(answer.note)}",
             row=answer.row,
             code="HPU513",
             severity="info",

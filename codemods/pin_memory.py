@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import Rule
 from hpushim.model import Finding, Fix
 
 from ._strings import quoted
-from ._torch import dotted
+from ._torch import defines_method, dotted, foreign, proven
 from ._verdict import ask
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _LOADERS = frozenset(
     {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", "torch_geometric.loader.DataLoader"}
 )  # fmt: skip
+_METHODS = ("pin_memory", "is_pinned")
 _ROW = "torch.utils.data.DataLoader(pin_memory=True)"
 #: From here on torch pins for the accelerator that is there, and calls the argument deprecated.
 _PINS_BY_ITSELF = (2, 8)
@@ -30,11 +31,34 @@ class PinMemory(Rule):
     code = "HPU606"
     name = "pin-memory-without-device"
     severity = "warning"
-    markers = (b"pin_memory",)
+    markers = (b"pin_memory", b"is_pinned")
+    also: ClassVar[dict[str, str]] = {"HPU607": "pinned-without-device"}
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if dotted(module, node.func) not in _LOADERS:
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr in _METHODS:
+            yield from self._method(module, node, func)
+        elif dotted(module, node.func) in _LOADERS:
+            yield from self._loader(module, node)
+
+    def _method(self, module: Module, node: ast.Call, func: ast.Attribute) -> Iterator[Finding]:
+        """``x.pin_memory()``, ``x.is_pinned()``."""
+        if node.args or node.keywords or not _old_torch(module) or foreign(module, func):
             return
+        if defines_method(module, func.attr) and not proven(module, func.value):
+            return
+        edit = module.insert(module.span(node).end - 1, quoted(module, "hpu"))
+        answer = ask(module, f"torch.Tensor.{func.attr}")
+        yield self.finding(
+            module,
+            func,
+            f"`{module.source(func).splitlines()[-1].strip()}` looks for CUDA unless the device is named; name `hpu`",
+            fix=Fix("name hpu", "safe", (edit,)),
+            row=answer.row,
+            code="HPU607",
+        )
+
+    def _loader(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         given = {keyword.arg: keyword for keyword in node.keywords}
         pin = given.get("pin_memory")
         if pin is None or "pin_memory_device" in given or None in given:

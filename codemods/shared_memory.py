@@ -11,9 +11,8 @@ from hpushim.model import Finding
 
 from ._batches import moved
 from ._claims import kept_whole
-from ._names import said
 from ._torch import defines_method, proven, used_as_torch
-from ._verdict import ask
+from ._verdict import ask, inside
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -45,7 +44,7 @@ class SharedMemory(Rule):
         yield self.finding(
             module,
             func,
-            f"`{module.source(func)}` is of no use on Gaudi{where}: {said(answer.note)[:1].lower()}{said(answer.note)[1:]}",
+            f"`{module.source(func)}` is of no use on Gaudi{where}: {inside(answer.note)}",
             row=answer.row,
             severity="error" if on_card else "warning",
         )

@@ -1,0 +1,86 @@
+"""Loops that only compute: in lazy mode their steps are collected until something reads a result."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rule import Rule
+from hpushim.model import Finding
+
+from . import _batches
+from ._claims import kept_whole
+from ._torch import foreign
+
+if TYPE_CHECKING:
+    from hpushim.engine.syntax import Module
+
+_NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
+_TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
+
+
+class InferenceLoop(Rule):
+    """``for x in loader: model(x.cuda())`` without gradients."""
+
+    code = "HPU505"
+    name = "inference-loop-without-mark-step"
+    severity = "info"
+    safety = "manual"
+    markers = (b"no_grad", b"inference_mode")
+
+    @classmethod
+    def applies(cls, module: Module) -> bool:
+        device = b".cuda(" in module.data or b".to(" in module.data
+        return device and module.target.mode in ("portable", "lazy")
+
+    def on_module(self, module: Module) -> Iterator[Finding]:
+        if kept_whole(module):
+            return
+        for loop in _batches.loops(module):
+            node = loop.node
+            called = [call for call, _ in loop.calls if _is_model(module, call)]
+            if (
+                not called
+                or not loop.always
+                or _trains(node)
+                or not _without_gradients(module, node)
+            ):
+                continue
+            yield self.finding(
+                module,
+                called[0],
+                f"in lazy mode what `{module.source(called[0].func)}` does here is collected until a result is read; "
+                "call `htcore.mark_step()` behind it where the loop keeps results on the card",
+            )
+
+
+def _is_model(module: Module, call: ast.Call) -> bool:
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if foreign(module, call.func) or module.qualified(call.func) is not None:
+        return False
+    return isinstance(call.func, ast.Name) or name in ("model", "net", "forward", "module")
+
+
+def _trains(loop: ast.AST) -> bool:
+    return any(isinstance(part, ast.Attribute) and part.attr in _TRAINS for part in ast.walk(loop))
+
+
+def _without_gradients(module: Module, node: ast.AST) -> bool:
+    """Is the loop under ``with torch.no_grad():``, in a function so decorated, or does it hold such a region?"""
+    for above in module.ancestors(node):
+        around: list[ast.expr] = []
+        if isinstance(above, (ast.With, ast.AsyncWith)):
+            around = [item.context_expr for item in above.items]
+        elif isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            around = above.decorator_list
+        if any(_is_region(module, expression) for expression in around):
+            return True
+    return any(
+        isinstance(part, ast.With) and any(_is_region(module, i.context_expr) for i in part.items)
+        for part in ast.walk(node)
+    )
+
+
+def _is_region(module: Module, node: ast.expr) -> bool:
+    return module.qualified(node.func if isinstance(node, ast.Call) else node) in _NO_GRADIENTS
