@@ -89,8 +89,10 @@ from habana_frameworks.torch.hpu.random import (
     manual_seed_all,
     seed,
     seed_all,
+    set_rng_ctx,
     set_rng_state,
     set_rng_state_all,
+    unset_rng_ctx,
 )
 from habana_frameworks.torch.hpu.streams import (
     Stream,
