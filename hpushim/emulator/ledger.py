@@ -140,6 +140,10 @@ def library_roots() -> list[str]:
     here = Path(__file__).parent.parent
     standard = Path(sysconfig.get_path("stdlib"))
     roots = [Path(torch.__file__).parent, here]
+    # torch marks what it deprecates with a decorator of this module, which then stands between user and torch.
+    decorators = sys.modules.get("typing_extensions")
+    if decorators is not None and decorators.__file__:
+        roots.append(Path(decorators.__file__))
     # The standard library's own files, but not the site-packages below it.
     roots += [
         item for item in standard.iterdir() if item.name not in ("site-packages", "dist-packages")

@@ -4,9 +4,11 @@ raises at the first one (``strict``): environment variable HPUSHIM_POLICY.
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterable
 
-from hpushim.emulator import device, ledger, profiles
+from hpushim.emulator import device, hccl, ledger, profiles
 from hpushim.emulator.profiles import Profile
 from hpushim.errors import EmulatorError
 
@@ -46,9 +48,31 @@ def enforce() -> None:
     native = device.load()
     native.set_library_roots(ledger.library_roots())
     device.set_memory_limit(profile.memory_bytes * _pool_percent() // 100)
+    native.set_teller(_tell)
     native.set_objections(
         profile.gaudi, _POLICIES.index(profile.policy), _operators(profile), _dtypes(profile)
     )
+    hccl.enforce(profile)
+
+
+def bits(dtypes: Iterable[str]) -> int:
+    """Dtypes as the device takes them: one bit for each; names that torch lacks count nothing."""
+    return sum(1 << _NUMBERS[name] for name in set(dtypes) if name in _NUMBERS)
+
+
+def _tell(code: str, line: str, text: str) -> None:
+    """Say what Gaudi would have objected to: rank 0 alone, to the logger that the shim speaks through."""
+    if os.environ.get("HPUSHIM_LOG", "").strip().lower() == "quiet":
+        return
+    if (os.environ.get("RANK") or "0") != "0":
+        return
+    logger = logging.getLogger("hpushim")
+    if not logger.handlers and not logging.getLogger().handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("hpushim: %(message)s"))
+        logger.addHandler(handler)
+        logger.propagate = False
+    logger.warning("%s %s: %s (emulated)", code, line, text)
 
 
 def _pool_percent() -> int:
@@ -61,20 +85,24 @@ def _pool_percent() -> int:
     return int(found)
 
 
-def _operators(profile: Profile) -> list[tuple[str, int, int]]:
-    """(overload, what the device does with it, bits of the dtypes that its kernel takes or 0) where there is an objection."""
-    rules = []
+Rule = tuple[str, int, int, list[tuple[str, int]], list[str]]
+
+
+def _operators(profile: Profile) -> list[Rule]:
+    """Overloads with an objection: name, what the device does, dtypes taken (bits; 0: no list), dtypes by argument,
+    arguments whose common type is asked."""
+    rules: list[Rule] = []
     for name, support in profile.operators.support.items():
         if any(part in name for part in _STAND_INS):
             continue
         if support == "none":
-            rules.append((name, _FAILS, 0))
+            rules.append((name, _FAILS, 0, [], []))
         elif support == "fallback":
-            rules.append((name, _FALLS_BACK if _may_fall_back(name) else _FORBIDDEN, 0))
-        elif support == "native":
-            bits = _kernel_dtypes(profile, name)
-            if bits:
-                rules.append((name, _RUNS, bits))
+            rules.append((name, _FALLS_BACK if _may_fall_back(name) else _FORBIDDEN, 0, [], []))
+        elif support == "native" and (gate := profile.operators.dtypes(name, profile.gaudi)):
+            every, named = _kernel_dtypes(profile, gate)
+            promoted = list(profile.operators.promoted.get(name, ()))
+            rules.append((name, _RUNS, every, named, promoted))
     return rules
 
 
@@ -87,22 +115,28 @@ def _may_fall_back(name: str) -> bool:
     return any(one.strip() in (name, plain, plain.partition(".")[0]) for one in allowed.split(","))
 
 
-def _kernel_dtypes(profile: Profile, name: str) -> int:
-    """Bits of the dtypes that a kernel takes, those that reach it in a narrower form among them; 0: no list."""
-    gate = profile.operators.dtypes(name, profile.gaudi)
-    if gate is None or "*" not in gate:
-        return 0
-    taken = [number for dtype, number in _NUMBERS.items() if profile.dtype(dtype)[1] in gate["*"]]
-    return sum(1 << number for number in taken)
+def _kernel_dtypes(
+    profile: Profile, gate: dict[str, frozenset[str]]
+) -> tuple[int, list[tuple[str, int]]]:
+    """Bits of the dtypes that a kernel takes: for every argument, and for single ones by name."""
+    taken = {
+        argument: bits(one for one in _NUMBERS if profile.takes(listed, one))
+        for argument, listed in gate.items()
+    }
+    return taken.pop("*", 0), list(taken.items())
 
 
-def _dtypes(profile: Profile) -> list[tuple[int, int, int, str]]:
-    """(dtype, demoted or refused, the narrower dtype, what to tell) for dtypes that the device has not as they are."""
+def _dtypes(profile: Profile) -> list[tuple[int, int, int, str, str]]:
+    """(dtype, demoted or refused, the narrower dtype, what to tell, code) for dtypes that the device has not as they are."""
+    from hpushim.matrix import load
+
     rules = []
     for dtype, number in _NUMBERS.items():
         rule, kept = profile.dtype(dtype)
+        row = load().row(f"torch.{dtype}")
+        code = row.rule if row else ""
         if rule == "demoted":
-            rules.append((number, _DEMOTED, _NUMBERS[kept], f"{dtype} is kept as {kept}"))
+            rules.append((number, _DEMOTED, _NUMBERS[kept], f"{dtype} is kept as {kept}", code))
         elif rule == "refused":
-            rules.append((number, _REFUSED, number, f"{dtype} tensors are refused"))
+            rules.append((number, _REFUSED, number, f"{dtype} tensors are refused", code))
     return rules

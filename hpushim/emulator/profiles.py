@@ -17,10 +17,7 @@ from hpushim.matrix.schema import Generation
 Policy = Literal["observe", "faithful", "strict"]
 DtypeRule = Literal["native", "demoted", "refused"]
 
-_NAMES = {"gaudi1": "GAUDI", "gaudi2": "GAUDI2", "gaudi3": "GAUDI3"}
 _GIB = 1 << 30
-# Dtypes that the device accepts and keeps in a narrower form.
-_NARROWER = {"float64": "float32", "int64": "int32"}
 
 
 @dataclass(frozen=True)
@@ -33,27 +30,37 @@ class Profile:
     lazy_default: str  #: what an unset PT_HPU_LAZY_MODE means in this release: "0" or "1"
     policy: Policy
     memory_bytes: int
+    device_name: str  #: what ``torch.hpu.get_device_name()`` answers
     dtypes: frozenset[str]
-
-    @property
-    def device_name(self) -> str:
-        """What ``torch.hpu.get_device_name()`` answers."""
-        return _NAMES[self.gaudi]
+    kept_as: tuple[
+        tuple[str, str], ...
+    ]  #: dtypes that the device takes, and the narrower one that it keeps
 
     def dtype(self, name: str) -> tuple[DtypeRule, str]:
         """How tensors of a dtype live on the device: (rule, dtype that they have there).
 
         ``("native", same)``, ``("demoted", narrower)``, or ``("refused", "")``.
         """
-        if name == "int64":
-            # 64 bits wide in eager and compile mode from the second generation on.
-            wide = "int64" in self.dtypes and (not self.lazy or _flag("PT_ENABLE_INT64_SUPPORT"))
-            return ("native", name) if wide else ("demoted", _NARROWER[name])
-        if name in self.dtypes:
-            return "native", name
-        if name in _NARROWER:
-            return "demoted", _NARROWER[name]
-        return "refused", ""
+        narrower = dict(self.kept_as)
+        if name in narrower and not (name == "int64" and self.wide_integers):
+            return "demoted", narrower[name]
+        return ("native", name) if name in self.dtypes else ("refused", "")
+
+    @property
+    def wide_integers(self) -> bool:
+        """Is int64 64 bits wide? PT_ENABLE_INT64_SUPPORT asks for it where the device has it."""
+        if "int64" not in self.dtypes:
+            return False
+        return "int64" not in dict(self.kept_as) or _flag("PT_ENABLE_INT64_SUPPORT")
+
+    def takes(self, listed: frozenset[str], name: str) -> bool:
+        """Does a kernel with this dtype list take a tensor of this dtype?
+
+        Beside what the list names: what the matrix says is implied, and int64 for int32 where the device narrows it.
+        """
+        if name in listed or self.operators.implied.get(name) in listed:
+            return True
+        return name == "int64" and not self.wide_integers and "int32" in listed
 
     @cached_property
     def operators(self) -> Operators:
@@ -70,7 +77,7 @@ class Profile:
         gate = self.operators.dtypes(operator, self.gaudi)
         if support != "native" or gate is None or "*" not in gate:
             return False
-        return any(self.dtype(one)[1] not in gate["*"] for one in dtypes)
+        return any(not self.takes(gate["*"], one) for one in dtypes)
 
     def fails(self, operator: str) -> bool:
         """Has this overload neither a kernel on the device nor one on the CPU?"""
@@ -100,14 +107,18 @@ def _profile(gaudi: str, stack: str, policy: str, lazy: str) -> Profile:
         )
     default = "1" if release.default_mode == "lazy" else "0"
     generation = matrix.generations[chosen]  # type: ignore[index]
+    in_lazy_mode = (lazy or default) != "0"
+    kept_as = generation.kept_as | (generation.kept_as_in_lazy_mode if in_lazy_mode else {})
     return Profile(
         gaudi=chosen,  # type: ignore[arg-type]
         release=release.stack,
-        lazy=(lazy or default) != "0",
+        lazy=in_lazy_mode,
         lazy_default=default,
         policy=_one_of("HPUSHIM_POLICY", policy or "observe", get_args(Policy)),  # type: ignore[arg-type]
         memory_bytes=generation.memory_gb * _GIB,
+        device_name=generation.device_name,
         dtypes=frozenset(generation.dtypes),
+        kept_as=tuple(kept_as.items()),
     )
 
 

@@ -41,6 +41,20 @@ class Operators:
                 notes[name] = (*notes.get(name, ()), note.text)
         return notes
 
+    @property
+    def implied(self) -> dict[str, str]:
+        """Dtypes that no list names, with the dtype that stands for them: ``bool`` is taken where ``int8`` is."""
+        return self._table.implied
+
+    @cached_property
+    def promoted(self) -> dict[str, tuple[str, ...]]:
+        """Arguments of whose common type the dtype list is asked, by the operator's full name."""
+        return {
+            name: tuple(item.arguments.split())
+            for item in self._table.promotion
+            for name in item.ops.split()
+        }
+
     def of(self, name: str, support: Support) -> bool:
         """Does the overload belong to this class?"""
         return self.support.get(name) == support

@@ -13,6 +13,7 @@ from hpushim.matrix import version
 from hpushim.matrix.operators import Operators
 from hpushim.matrix.schema import (
     Autocast,
+    Collective,
     Confidence,
     ExecutionMode,
     Generation,
@@ -66,6 +67,7 @@ class Matrix:
         self.generations: Mapping[Generation, GenerationInfo] = content.generation
         self.releases: Mapping[str, Release] = {item.stack: item for item in content.release}
         self.operators = Operators(content.operators)
+        self.collectives: tuple[Collective, ...] = content.collective
         self._by_name: dict[str, Row] = {}
         self._by_kind: dict[tuple[str, str], Row] = {}
         order = {kind: place for place, kind in enumerate(_KINDS)}

@@ -182,9 +182,14 @@ class GenerationInfo(Strict, frozen=True, kw_only=True):
     """One generation of the hardware."""
 
     title: str
+    device_name: str  #: what ``torch.hpu.get_device_name()`` answers
     memory_gb: int
     cards: int
     dtypes: tuple[str, ...]
+    kept_as: dict[
+        str, str
+    ] = {}  #: dtypes that the device takes, and the narrower one that it keeps
+    kept_as_in_lazy_mode: dict[str, str] = {}  #: more of them, in lazy mode
     source: tuple[str, ...]
     note: str = ""
 
@@ -224,6 +229,13 @@ class DtypeGate(Strict, frozen=True, kw_only=True):
     ops: str
 
 
+class Promotion(Strict, frozen=True, kw_only=True):
+    """Operators whose dtype list is asked for the common type of these arguments, not for each one's."""
+
+    arguments: str
+    ops: str
+
+
 class OpNote(Strict, frozen=True, kw_only=True):
     """Operators whose kernel leaves the device for some arguments."""
 
@@ -247,7 +259,25 @@ class OperatorTable(Strict, frozen=True, kw_only=True):
     none: dict[str, str] = {}
     custom: dict[str, str] = {}
     gate: tuple[DtypeGate, ...] = ()
+    promotion: tuple[Promotion, ...] = ()
+    implied: dict[
+        str, str
+    ] = {}  #: dtypes that a list does not name, by the one that stands for them
     note: tuple[OpNote, ...] = ()
+
+
+class Collective(Strict, frozen=True, kw_only=True):
+    """What hccl does with the tensors of some collectives, by their names in ``torch.distributed``."""
+
+    names: str
+    dtypes: str = ""  #: others raise; empty: any
+    exact: str = ""  #: others are converted to float32 and back; empty: all travel as they are
+    even_bytes: bool = (
+        False  #: tensors of an odd number of bytes raise, where they are not converted
+    )
+    note: str = ""
+    source: tuple[str, ...]
+    confidence: Confidence
 
 
 class MatrixFile(Strict, frozen=True, kw_only=True):
@@ -260,4 +290,5 @@ class MatrixFile(Strict, frozen=True, kw_only=True):
     policy: Policy = Policy()
     autocast: Autocast = Autocast()
     operators: OperatorTable = OperatorTable()
+    collective: tuple[Collective, ...] = ()
     row: tuple[Row, ...] = ()

@@ -1,4 +1,5 @@
 // The extension's Python face.
+#include "hccl.h"
 #include "recorder.h"
 
 #include <chrono>
@@ -69,6 +70,22 @@ py::dict totals() {
   return out;
 }
 
+py::object& told_by() {  // guarded by the GIL; never freed
+  static auto* one = new py::object();
+  return *one;
+}
+
+void tell(const std::string& code, const std::string& line, const std::string& text) {
+  if (!Py_IsInitialized()) return;
+  py::gil_scoped_acquire gil;
+  if (told_by()) told_by()(code, line, text);
+}
+
+void keep_teller(py::object teller) {
+  told_by() = std::move(teller);
+  set_teller(&tell);
+}
+
 py::list site_list() {
   py::list out;
   for (const auto& s : sites()) out.append(py::make_tuple(s.file, s.line, s.kind, s.what, s.count));
@@ -85,6 +102,8 @@ py::list cause_list() {
 void bind_ledger(py::module_& m) {
   m.def("add", &add);
   m.def("set_objections", &set_objections);
+  m.def("set_teller", &keep_teller);
+  m.def("set_capturing", &set_capturing);
   m.def("fallback_operators", &fallback_operators);
   m.def("totals", &totals);
   m.def("operator_calls", &operator_calls);
@@ -145,6 +164,7 @@ PYBIND11_MODULE(_hpushim_device, m) {
 #ifdef HPU_DISTRIBUTED
   register_collectives();
   m.def("hccl_over", &hccl_over, py::arg("gloo"));
+  m.def("set_collectives", &set_collectives);
 #endif
   bind_ledger(m);
   m.def("check_index", &check_index);

@@ -4,9 +4,12 @@
 #include "operators.h"
 
 #include <ATen/Functions.h>
+#include <ATen/native/TypeProperties.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace hpu {
 
@@ -19,33 +22,83 @@ using Rules = std::unordered_map<std::string, OperatorRule>;
 std::atomic<const Rules*> operator_rules{nullptr};  // replaced whole and never freed: kernels hold pointers into it
 std::atomic<Policy> policy{Policy::kObserve};
 std::string device_name = "gaudi2";
+std::atomic<Teller> teller{nullptr};
+std::atomic<bool> capturing{false};
+
+void tell_once(const std::string& code, const std::string& what, const std::string& text) {
+  static std::mutex mutex;
+  static auto* told = new std::unordered_set<std::string>();
+  const Teller say = teller.load();
+  if (say == nullptr) return;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!told->insert(code + what).second) return;
+  }
+  say(code, user_line(), text);
+}
 
 void raise_if_strict(const std::string& what) {
   TORCH_CHECK_NOT_IMPLEMENTED(policy.load() != Policy::kStrict, user_line(), ": ", what, " on ", device_name,
                               " (emulated HPU, HPUSHIM_POLICY=strict); change the line, or set HPUSHIM_POLICY=observe");
 }
 
-bool takes(const OperatorRule& rule, const at::Tensor& tensor) {
-  return !tensor.defined() || !is_on_hpu(tensor) || (rule.dtypes >> static_cast<int>(tensor.scalar_type()) & 1);
+bool takes(uint64_t dtypes, const at::Tensor& tensor) {
+  return !tensor.defined() || !is_on_hpu(tensor) || (dtypes >> static_cast<int>(tensor.scalar_type()) & 1);
+}
+
+// The dtypes that the kernel takes for an argument; 0: the argument is not asked.
+uint64_t dtypes_of(const OperatorRule& rule, const Argument& argument) {
+  for (const auto& [name, dtypes] : rule.named)
+    if (name == argument.name) return dtypes;
+  if (!rule.named.empty() || argument.optional || argument.is_out) return 0;
+  if (!rule.promoted.empty() &&
+      std::find(rule.promoted.begin(), rule.promoted.end(), argument.name) == rule.promoted.end())
+    return 0;
+  return rule.dtypes;
+}
+
+// The common type of the promoted arguments, or the one that is asked for by `dtype`.
+at::ScalarType common_type(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack) {
+  const size_t first = stack.size() - facts.argument_count;
+  at::native::ResultTypeState state = {};
+  for (size_t i = 0; i < facts.argument_count; ++i) {
+    const c10::IValue& value = stack[first + i];
+    if (facts.names[i] == "dtype" && value.isInt()) return value.toScalarType();
+    if (std::find(rule.promoted.begin(), rule.promoted.end(), facts.names[i]) == rule.promoted.end()) continue;
+    if (value.isTensor() && value.toTensor().defined())
+      state = at::native::update_result_type_state(value.toTensor(), state);
+    else if (value.isScalar())
+      state = at::native::update_result_type_state(value.toScalar(), state);
+  }
+  return at::native::result_type(state);
 }
 
 // The dtype of the first argument that the kernel does not take; Undefined if it takes all.
 at::ScalarType refused_argument(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack) {
   const size_t first = stack.size() - facts.argument_count;
+  auto refused = at::ScalarType::Undefined;
   for (const auto& argument : facts.arguments) {
+    const uint64_t dtypes = dtypes_of(rule, argument);
+    if (dtypes == 0) continue;
     const c10::IValue& value = stack[first + argument.position];
-    if (value.isTensor() && !takes(rule, value.toTensor())) return value.toTensor().scalar_type();
+    if (value.isTensor() && !takes(dtypes, value.toTensor())) refused = value.toTensor().scalar_type();
     if (value.isTensorList())
       for (const at::Tensor& t : value.toTensorVector())
-        if (!takes(rule, t)) return t.scalar_type();
+        if (!takes(dtypes, t)) refused = t.scalar_type();
+    if (refused != at::ScalarType::Undefined) break;
   }
-  return at::ScalarType::Undefined;
+  if (refused == at::ScalarType::Undefined || rule.promoted.empty()) return refused;
+  const auto common = common_type(facts, rule, stack);
+  return rule.dtypes >> static_cast<int>(common) & 1 ? at::ScalarType::Undefined : common;
 }
 
 void fall_back(const OperatorFacts& facts, const std::string& why, bool forbidden) {
   count(kCpuFallbacks);
   note("cpu_fallback", facts.name.c_str());
   facts.fallbacks.fetch_add(1, std::memory_order_relaxed);
+  TORCH_CHECK(!capturing.load() || policy.load() == Policy::kObserve, user_line(), ": ", facts.name, why,
+              " runs on the CPU on ", device_name, ", which is not possible while a graph is captured (emulated HPU); "
+              "keep the line out of the captured part");
   raise_if_strict(facts.name + " runs on the CPU" + why);
   TORCH_CHECK_NOT_IMPLEMENTED(!forbidden || policy.load() == Policy::kObserve, user_line(), ": ", facts.name,
                               " has no kernel", why, " on ", device_name, " and PT_HPU_PLACE_ON_CPU forbids the CPU"
@@ -56,10 +109,11 @@ void fall_back(const OperatorFacts& facts, const std::string& why, bool forbidde
 
 void set_objections(const std::string& device, int chosen, const NamedRules& operators, const DtypeRules& dtypes) {
   auto* rules = new Rules();
-  for (const auto& [name, support, mask] : operators) rules->emplace(name, OperatorRule{static_cast<Support>(support), mask});
+  for (const auto& [name, support, mask, named, promoted] : operators)
+    rules->emplace(name, OperatorRule{static_cast<Support>(support), mask, named, promoted});
   auto* by_dtype = new DtypeRule[static_cast<int>(at::ScalarType::NumOptions)];
-  for (const auto& [dtype, kind, narrower, text] : dtypes)
-    by_dtype[dtype] = {static_cast<DtypeRule::Kind>(kind), static_cast<at::ScalarType>(narrower), text};
+  for (const auto& [dtype, kind, narrower, text, code] : dtypes)
+    by_dtype[dtype] = {static_cast<DtypeRule::Kind>(kind), static_cast<at::ScalarType>(narrower), text, code};
   device_name = device;
   policy = static_cast<Policy>(chosen);
   operator_rules.store(rules, std::memory_order_release);
@@ -87,7 +141,7 @@ void object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rul
     case Support::kForbidden:
       return fall_back(facts, "", rule.support == Support::kForbidden);
     case Support::kRuns:
-      if (rule.dtypes == 0) return;
+      if (rule.dtypes == 0 && rule.named.empty()) return;
       if (const auto dtype = refused_argument(facts, rule, stack); dtype != at::ScalarType::Undefined)
         fall_back(facts, std::string(" for ") + c10::toString(dtype), false);
   }
@@ -95,11 +149,13 @@ void object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rul
 
 void object_to_dtype_slow(const DtypeRule& rule) {
   const bool refused = rule.kind == DtypeRule::kRefused;
-  if (!refused) count(kDemotions);
+  if (!refused && first_at_line("demotion", rule.text.c_str())) count(kDemotions);
   note(refused ? "refused_dtype" : "demotion", rule.text.c_str());
-  raise_if_strict(rule.text);
-  TORCH_CHECK(!refused || policy.load() == Policy::kObserve, user_line(), ": ", rule.text, " on ", device_name,
+  // Whole numbers that do not fit are told where they are narrowed; those that fit lose nothing.
+  if (refused || at::isFloatingType(rule.narrower)) raise_if_strict(rule.code + " " + rule.text);
+  TORCH_CHECK(!refused || policy.load() == Policy::kObserve, user_line(), ": ", rule.code, " ", rule.text, " on ", device_name,
               " (emulated HPU); use another dtype");
+  if (refused) tell_once(rule.code, rule.text, rule.text + " on " + device_name + ": use another dtype");
 }
 
 void narrow_slow(at::Tensor tensor, const DtypeRule& rule, bool from_host) {
@@ -112,5 +168,25 @@ void narrow_slow(at::Tensor tensor, const DtypeRule& rule, bool from_host) {
               " (emulated HPU); keep them within its range, or set PT_ENABLE_INT64_SUPPORT=1 where the device has it");
   tensor.copy_(kept);
 }
+
+void object(const char* kind, const std::string& code, const std::string& what, const std::string& advice) {
+  note(kind, what.c_str());
+  const std::string text = what + " does not work on " + device_name + ": " + advice;
+  TORCH_CHECK_NOT_IMPLEMENTED(policy.load() == Policy::kObserve, user_line(), ": ", code, " ", text,
+                              " (emulated HPU; HPUSHIM_POLICY=observe goes on)");
+  tell_once(code, what, text);
+}
+
+void remark(const char* kind, const std::string& code, const std::string& what, const std::string& advice) {
+  note(kind, what.c_str());
+  raise_if_strict(code + " " + what);
+  tell_once(code, what, what + " on " + device_name + ": " + advice);
+}
+
+bool observing() { return policy.load() == Policy::kObserve; }
+
+void set_teller(Teller say) { teller.store(say); }
+
+void set_capturing(bool on) { capturing.store(on); }
 
 }  // namespace hpu

@@ -20,16 +20,21 @@ enum class Policy : uint8_t { kObserve, kFaithful, kStrict };
 struct OperatorRule {
   Support support;
   uint64_t dtypes;  // a bit for each ScalarType that the kernel takes; 0: no list is known
+  std::vector<std::pair<std::string, uint64_t>> named;  // lists of single arguments, in place of `dtypes`
+  std::vector<std::string> promoted;  // arguments of which the common type is asked, instead of each one's
 };
 
 struct DtypeRule {
   enum Kind : uint8_t { kNative, kDemoted, kRefused } kind = kNative;
   at::ScalarType narrower = at::ScalarType::Undefined;
   std::string text;  // "float64 is kept as float32"
+  std::string code;  // "HPU117"
 };
 
-using NamedRules = std::vector<std::tuple<std::string, int, uint64_t>>;          // operator, Support, dtypes
-using DtypeRules = std::vector<std::tuple<int, int, int, std::string>>;           // dtype, Kind, narrower, text
+// operator, Support, dtypes, dtypes of single arguments, promoted arguments
+using NamedRules = std::vector<std::tuple<std::string, int, uint64_t, std::vector<std::pair<std::string, uint64_t>>,
+                                          std::vector<std::string>>>;
+using DtypeRules = std::vector<std::tuple<int, int, int, std::string, std::string>>;  // dtype, Kind, narrower, text, code
 
 void set_objections(const std::string& device, int policy, const NamedRules& operators, const DtypeRules& dtypes);
 const OperatorRule* rule_of(const std::string& name);  // null: nothing to object to
@@ -54,5 +59,18 @@ inline void narrow(const at::Tensor& tensor, bool from_host = false) {
 }
 
 std::string user_line();  // "train.py:12" (sites.cpp)
+// True at the first time that the user's line meets `what` (sites.cpp).
+bool first_at_line(const char* kind, const char* what);
+
+// Something that Gaudi does not do. Noted; told once for each `what`, with code and line; raised unless the policy is
+// to observe.
+void object(const char* kind, const std::string& code, const std::string& what, const std::string& advice);
+// Something that Gaudi does otherwise: noted and told; raised under the strict policy alone.
+void remark(const char* kind, const std::string& code, const std::string& what, const std::string& advice);
+bool observing();
+using Teller = void (*)(const std::string& code, const std::string& line, const std::string& text);
+void set_teller(Teller teller);
+// While a graph is being captured no operator may leave the device.
+void set_capturing(bool on);
 
 }  // namespace hpu

@@ -56,13 +56,16 @@ std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
   const bool host_anywhere = takes_host_anywhere(facts->name);
   for (size_t i = 0; i < facts->argument_count; ++i) {
     const auto& argument = schema.arguments()[i];
+    facts->names.push_back(argument.name());
     const auto kind = kind_of(argument);
     if (!kind) continue;
     const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     writes |= written;
     generator |= *kind == ArgumentKind::kGenerator;
     const bool host = host_anywhere || (host_indices && *kind == ArgumentKind::kOptionalTensors);
-    facts->arguments.push_back({*kind, written, host, static_cast<uint16_t>(i)});
+    const bool optional = argument.real_type()->kind() == c10::TypeKind::OptionalType;
+    facts->arguments.push_back(
+        {*kind, written, host, static_cast<uint16_t>(i), optional, argument.is_out(), argument.name()});
   }
   facts->pointwise = !writes && op.hasTag(at::Tag::pointwise);
   facts->draws_unseen = !generator && op.hasTag(at::Tag::nondeterministic_seeded);

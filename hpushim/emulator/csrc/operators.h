@@ -16,6 +16,9 @@ struct Argument {
   bool written;
   bool takes_host;  // CPU tensors of any size may stand here
   uint16_t position;
+  bool optional;
+  bool is_out;
+  std::string name;
 };
 
 struct OperatorFacts {
@@ -23,6 +26,7 @@ struct OperatorFacts {
   uint64_t id;       // a hash of the name: the same in every process
   size_t argument_count;
   std::vector<Argument> arguments;  // those that carry a tensor, a generator or a device
+  std::vector<std::string> names;   // of all arguments
   size_t returns;
   bool pointwise;           // results are contiguous on hpu, as torch's fake tensors have it
   bool draws_unseen;        // random without a generator argument

@@ -4,6 +4,7 @@
 #include "recorder.h"
 
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace hpu {
@@ -12,6 +13,7 @@ namespace {
 // All guarded by the GIL.
 std::vector<std::string> library_roots;
 std::map<std::tuple<std::string, int, std::string, std::string>, int64_t> found;
+std::set<std::tuple<std::string, int, std::string, std::string>> met;  // counted once for each line
 constexpr size_t kMostSites = 10000;
 
 bool in_library(const char* file) {
@@ -65,6 +67,16 @@ void note_slow(const char* kind, const char* what) {
   PyGILState_Release(gil);
 }
 
+bool first_at_line(const char* kind, const char* what) {
+  if (!Py_IsInitialized()) return true;
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  Place place = user_place();
+  auto key = std::make_tuple(std::move(place.file), place.line, std::string(kind), std::string(what));
+  const bool fresh = met.size() < kMostSites && met.insert(std::move(key)).second;
+  PyGILState_Release(gil);
+  return fresh;
+}
+
 std::string user_line() {
   if (!Py_IsInitialized()) return "?";
   const PyGILState_STATE gil = PyGILState_Ensure();
@@ -80,7 +92,10 @@ std::vector<Site> sites() {
   return out;
 }
 
-void reset_sites() { found.clear(); }
+void reset_sites() {
+  found.clear();
+  met.clear();
+}
 
 void set_library_roots(std::vector<std::string> roots) { library_roots = std::move(roots); }
 

@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 import torch
+from hpushim.emulator import device
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -71,6 +72,14 @@ class Tape(TorchDispatchMode):
         self.calls: list[Call] = []
         self._warned = False
         self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] | None = {} if undo else None
+
+    def __enter__(self) -> Tape:
+        device.load().set_capturing(True)  # an operator that leaves the device cannot be captured
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        device.load().set_capturing(False)
+        super().__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
