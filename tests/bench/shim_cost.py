@@ -1,7 +1,10 @@
-"""Measures what the shim costs, in one process, patched and native in turn; prints ratios and times as JSON.
+"""Measures what the shim costs, in one process, patched and native in turn; prints the figures as JSON.
 
-CPU time, the smallest of several interleaved rounds. ``native`` is torch on the emulated HPU with ``"hpu"`` written, without the
-shim; the emulated operators take about as long as the CPU's, so the ratios of single calls are those of the shim's own work.
+CPU time of whole pairs: in each pair every call is timed once native and once shimmed, which goes first changes from pair to pair.
+``native`` is torch on the emulated HPU with ``"hpu"`` written, without the shim; the emulated operators take about as long
+as the CPU's, so the ratios of single calls are those of the shim's own work.
+
+``python tests/bench/shim_cost.py [PAIRS]`` measures the calls; ``--start`` the import and the first activation of this process.
 """
 
 from __future__ import annotations
@@ -9,29 +12,29 @@ from __future__ import annotations
 import gc
 import json
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-CALLS = 3000
-ROUNDS = 9
-STEPS = 15
+CALLS = 250
+STEPS = 2
+PAIRS = 200
+
+Call = Callable[[], Any]
 
 
-def cpu(function: Callable[[], Any], calls: int) -> float:
-    """CPU seconds for so many calls, without the collector."""
+def cpu(function: Call, calls: int) -> float:
+    """CPU seconds of one call, over so many."""
     repeated = range(calls)
-    gc.disable()
     start = time.process_time()
     for _ in repeated:
         function()
-    spent = time.process_time() - start
-    gc.enable()
-    return spent / calls
+    return (time.process_time() - start) / calls
 
 
-def gpt(torch: Any) -> Callable[[], Any]:
+def gpt(torch: Any) -> Call:
     """One step of a small GPT on the device: dispatch-bound, as the shim's share is largest there."""
     from torch import nn
     from torch.nn import functional
@@ -71,8 +74,94 @@ def gpt(torch: Any) -> Callable[[], Any]:
     return step
 
 
-def main() -> None:
-    """Prints the figures."""
+def cases(torch: Any) -> dict[str, tuple[Call, Call, int]]:
+    """What is compared: name to the native call, the shimmed one, and how many are timed at once."""
+    a, host = torch.ones(1, device="hpu"), torch.ones(1)
+    model = torch.nn.Linear(4, 4).to("hpu")
+    native, cuda = torch.device("hpu"), "cuda"
+    step = gpt(torch)
+
+    def both(call: Call) -> tuple[Call, Call, int]:
+        return call, call, CALLS
+
+    return {
+        "a + a": both(lambda: a + a),
+        "torch.relu(a)": both(lambda: torch.relu(a)),
+        "a.view(1)": both(lambda: a.view(1)),
+        "torch.empty(1)": both(lambda: torch.empty(1)),
+        "torch.empty(1, device=)": (
+            lambda: torch.empty(1, device="hpu"),
+            lambda: torch.empty(1, device=cuda),
+            CALLS,
+        ),
+        "torch.zeros(1, device=)": (
+            lambda: torch.zeros(1, device="hpu"),
+            lambda: torch.zeros(1, device=cuda),
+            CALLS,
+        ),
+        "torch.tensor([1.0], device=)": (
+            lambda: torch.tensor([1.0], device="hpu"),
+            lambda: torch.tensor([1.0], device=cuda),
+            CALLS,
+        ),
+        "host.to(text)": (lambda: host.to("hpu"), lambda: host.to(cuda), CALLS),
+        "hpu.to(text), no move": (lambda: a.to("hpu"), lambda: a.to(cuda), CALLS),
+        "hpu.to(device object), no move": both(lambda: a.to(native)),
+        "hpu.to(dtype), no change": both(lambda: a.to(torch.float32)),
+        "host.cuda()": (lambda: host.to("hpu"), lambda: host.cuda(), CALLS),  # noqa: PLW0108
+        "hpu.is_cuda": both(lambda: a.is_cuda),
+        "model.to(text)": (lambda: model.to("hpu"), lambda: model.to(cuda), CALLS // 5),
+        "model.cuda()": (lambda: model.to("hpu"), lambda: model.cuda(), CALLS // 5),  # noqa: PLW0108
+        "torch.device(text)": (lambda: torch.device("hpu"), lambda: torch.device(cuda), CALLS),
+        'torch.device("cpu")': both(lambda: torch.device("cpu")),
+        "GPT step": (step, step, STEPS),
+    }
+
+
+def measure(pairs: int) -> dict[str, dict[str, Any]]:
+    """For each case the pairs' CPU seconds per call, native and shimmed."""
+    import torch
+
+    import hpushim
+
+    compared = cases(torch)
+    times: dict[str, list[list[float]]] = {name: [] for name in compared}
+    gc.collect()
+    gc.disable()
+    for number in range(-2, pairs):  # the first two only warm up
+        pair: dict[str, list[float]] = {name: [0.0, 0.0] for name in compared}
+        for shimmed in (0, 1) if number % 2 else (1, 0):
+            if shimmed:
+                hpushim.activate()
+            for name, case in compared.items():
+                cpu(case[shimmed], case[2] // 5 + 1)
+                pair[name][shimmed] = cpu(case[shimmed], case[2])
+            if shimmed:
+                hpushim.deactivate()
+        if number >= 0:
+            for name in compared:
+                times[name].append(pair[name])
+        if number % 20 == 0:
+            gc.collect()
+    gc.enable()
+    return {name: summary(found) for name, found in times.items()}
+
+
+def summary(pairs: list[list[float]]) -> dict[str, Any]:
+    """Medians in microseconds; of the ratios the median and the middle four fifths."""
+    ratios = sorted(shim / bare for bare, shim in pairs if bare > 0)
+    tenths = statistics.quantiles(ratios, n=10)
+    return {
+        "native": 1e6 * statistics.median(bare for bare, _ in pairs),
+        "shimmed": 1e6 * statistics.median(shim for _, shim in pairs),
+        "ratio": statistics.median(ratios),
+        "spread": [tenths[0], tenths[-1]],
+        "pairs": len(ratios),
+    }
+
+
+def start_up() -> dict[str, float]:
+    """CPU milliseconds of ``import hpushim`` before torch, and of the first activation."""
     os.environ["HPUSHIM"] = "auto"
     start = time.process_time()
     import hpushim
@@ -88,58 +177,22 @@ def main() -> None:
     os.environ["HPUSHIM"] = "emulate"
     start = time.process_time()
     hpushim.activate()
-    first = time.process_time() - start
-    hpushim.deactivate()
-    if sys.argv[1:] == ["--start"]:
-        print(json.dumps(_start_up(imported, first)))
+    activated = time.process_time() - start
+    return {"import_ms": 1e3 * imported, "activate_ms": 1e3 * activated}
+
+
+def main(arguments: list[str]) -> None:
+    """Prints the figures."""
+    found = start_up()
+    if "--start" in arguments:
+        print(json.dumps(found))
         return
+    import hpushim
 
-    a = torch.ones(1, device="hpu")
-    host = torch.ones(1)
-    native, shimmed = torch.device("hpu"), "cuda"
-    step = gpt(torch)
-    cases: dict[str, tuple[Callable[[], Any], Callable[[], Any], int]] = {
-        "add": (lambda: a + a, lambda: a + a, CALLS),
-        "empty(1)": (lambda: torch.empty(1), lambda: torch.empty(1), CALLS),
-        "zeros(device=)": (
-            lambda: torch.zeros(1, device="hpu"),
-            lambda: torch.zeros(1, device=shimmed),
-            CALLS,
-        ),
-        "tensor(device=)": (
-            lambda: torch.tensor([1.0], device="hpu"),
-            lambda: torch.tensor([1.0], device=shimmed),
-            CALLS,
-        ),
-        "host.to()": (lambda: host.to("hpu"), lambda: host.to(shimmed), CALLS),
-        "hpu.to()": (lambda: a.to("hpu"), lambda: a.to(shimmed), CALLS),
-        "hpu.to(device object)": (lambda: a.to(native), lambda: a.to(native), CALLS),
-        "device()": (lambda: torch.device("hpu"), lambda: torch.device(shimmed), CALLS),
-    }
-    best = {name: [float("inf"), float("inf")] for name in [*cases, "GPT step"]}
-    for _ in range(ROUNDS):
-        for which in (0, 1):
-            if which:
-                hpushim.activate()
-            for name, (bare, ours, calls) in cases.items():
-                cpu(ours if which else bare, calls // 10 + 1)
-                best[name][which] = min(best[name][which], cpu(ours if which else bare, calls))
-            for _ in range(STEPS):
-                best["GPT step"][which] = min(best["GPT step"][which], cpu(step, 1))
-            if which:
-                hpushim.deactivate()
-    ratios = {name: round(shim / bare, 3) for name, (bare, shim) in best.items()}
-    micro = {name: [round(1e6 * value, 2) for value in pair] for name, pair in best.items()}
-    start_up = _start_up(imported, first)
-    print(json.dumps({"ratios": ratios, "microseconds": micro, **start_up}))
-
-
-def _start_up(imported: float, first: float) -> dict[str, Any]:
-    return {
-        "import_ms": round(1000 * imported, 2),
-        "activate_ms": round(1000 * first, 2),
-    }
+    hpushim.deactivate()
+    pairs = next((int(one) for one in arguments if one.isdigit()), PAIRS)
+    print(json.dumps(measure(pairs)))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

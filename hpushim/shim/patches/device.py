@@ -71,6 +71,8 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
     known = {"cuda": torch.device(devices.DEVICE), "cuda:0": torch.device(devices.INDEXED)}
 
     def factory(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            return original(*args)
         if "device" in kwargs:
             where = kwargs["device"]
             if type(where) is str:

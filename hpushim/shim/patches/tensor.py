@@ -20,19 +20,34 @@ def to(original: Callable[..., Any]) -> Callable[..., Any]:
     known = {"cuda": torch.device(devices.DEVICE), "cuda:0": devices.target()}
 
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if args:
-            first = args[0]
-            if type(first) is str:
-                if len(args) == 1 and not kwargs and first in known:
-                    return original(self, known[first])
-                args = (_mapped(first), *args[1:])
-            elif type(first) is int or getattr(first, "type", None) == "cuda":
-                args = (_mapped(first), *args[1:])
-        if kwargs and "device" in kwargs:
-            kwargs["device"] = _mapped(kwargs["device"])
-        return original(self, *args, **kwargs)
+        if len(args) != 1 or kwargs:
+            return _of_many(original, self, args, kwargs)
+        first = args[0]
+        if type(first) is str:
+            return original(self, known.get(first) or _mapped(first))
+        if type(first) is int:
+            first = _mapped(first)
+        try:
+            return original(self, first)
+        except RuntimeError:
+            # Asked only now: reading a device's type costs as much as a move that has nothing to do.
+            if getattr(first, "type", None) != "cuda":
+                raise
+            return original(self, _mapped(first))
 
     return to
+
+
+def _of_many(
+    original: Callable[..., Any], self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    if args:
+        first = args[0]
+        if type(first) in (str, int) or getattr(first, "type", None) == "cuda":
+            args = (_mapped(first), *args[1:])
+    if "device" in kwargs:
+        kwargs["device"] = _mapped(kwargs["device"])
+    return original(self, *args, **kwargs)
 
 
 @patch("torch:Tensor.cuda", how="method", level=EXACT, factory=True)
@@ -65,9 +80,10 @@ def module_cuda(original: Callable[..., Any], self: Any, device: Any = None) -> 
 @patch("torch:Tensor.is_cuda", how="getter", level=APPROXIMATE, factory=True)
 def is_cuda(original: Callable[..., Any]) -> Callable[..., Any]:
     """True on HPU: code that asks wants to know whether the tensor is on the accelerator."""
+    here = devices.target()  # the one that a process has, compared as a whole: its type is slow to read
 
     def is_cuda(self: Any) -> bool:
-        return self.device.type == "hpu" or bool(original(self))
+        return self.device == here or original(self)  # type: ignore[no-any-return]
 
     return is_cuda
 
