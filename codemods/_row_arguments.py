@@ -36,6 +36,7 @@ _CUDA_VALUES: dict[str, tuple[object, ...]] = {
     "precision": (16, "16", "16-mixed", "16-true", "half"),
     "tf32": (True,),
     "drop_last": (False,),
+    "device_map": (),  # told for any class, by the rule on libraries
     "fp16": (True,),
     "no_cuda": (True, False),
     "use_mxfp8_block_scaling": (True,),

@@ -11,6 +11,7 @@ from hpushim.model import Finding, Fix
 from ._row_arguments import SEVERITY, RowRule
 from ._row_markers import of_arguments, of_packages
 from ._strings import retext
+from ._verdict import ask, inside
 from ._versions import judge
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _ALSO = {
     "HPU320": "megatron-or-horovod",
     "HPU609": "gpu-data-loader",
     "HPU701": "hugging-face-trainer",
+    "HPU702": "device-map",
     "HPU703": "flash-attention",
     "HPU704": "accelerate",
     "HPU705": "lightning",
@@ -49,6 +51,7 @@ class Library(RowRule):
         *of_packages(("HPU709", *_ALSO)),
         *of_arguments(("HPU709", *_ALSO)),
         _FLASH.encode(),
+        b"device_map",
     )
 
     def __init__(self) -> None:
@@ -89,7 +92,9 @@ class Library(RowRule):
         )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
-        if (
+        if node.arg == "device_map":
+            yield from self._device_map(module, node)
+        elif (
             node.arg in ("attn_implementation", "_attn_implementation")
             and module.constant(node.value) == _FLASH
         ):
@@ -101,6 +106,25 @@ class Library(RowRule):
                 row="flash_attn",
                 code="HPU703",
             )
+
+    def _device_map(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
+        """``from_pretrained(…, device_map="auto")``."""
+        if any(_spreads(module, value) for value in module.values(node.value)):
+            answer = ask(module, "transformers.AutoModel.from_pretrained(device_map=)")
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+                row=answer.row,
+                code="HPU702",
+            )
+
+
+def _spreads(module: Module, value: ast.expr) -> bool:
+    """Does a device map leave the cards to the library, or give several?"""
+    if isinstance(value, ast.Dict):
+        return len({module.source(v) for v in value.values}) > 1
+    return module.constant(value) in ("auto", "balanced", "balanced_low_0", "sequential")
 
 
 def _row(module: Module, dotted: str) -> Row | None:
