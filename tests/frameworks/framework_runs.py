@@ -56,12 +56,13 @@ def _no_device(python: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        env=_environment("cpu", ""),
+        env=environment("cpu", ""),
     )
     return done.stderr.strip()[-300:] if done.returncode else ""
 
 
-def _environment(where: str, mode: str, processes: int = 1) -> dict[str, str]:
+def environment(where: str, mode: str, processes: int = 1) -> dict[str, str]:
+    """The environment of a run on the CPU, on the emulated device (hpu) or under the shim (cuda)."""
     quiet = {
         name: value
         for name, value in os.environ.items()
@@ -72,9 +73,9 @@ def _environment(where: str, mode: str, processes: int = 1) -> dict[str, str]:
         if kept in os.environ:
             quiet[kept] = os.environ[kept]
     if where == "hpu":
-        from hpushim.emulator import environment
+        from hpushim import emulator
 
-        quiet |= environment()
+        quiet |= emulator.environment()
     if where != "cpu":
         quiet |= {
             "HPUSHIM_DEVICES": str(processes),
@@ -85,7 +86,8 @@ def _environment(where: str, mode: str, processes: int = 1) -> dict[str, str]:
     return quiet
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -111,7 +113,7 @@ def train(
         capture_output=True,
         text=True,
         check=False,
-        env=_environment(where, mode, processes),
+        env=environment(where, mode, processes),
         timeout=900,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -126,7 +128,7 @@ def _launcher(program: str, where: str, processes: int) -> list[str]:
     words = ["-m", "hpushim", "run"] if where == "cuda" else []
     if processes == 1 or program.startswith("lightning"):
         return words  # Lightning starts its processes itself
-    port = str(_free_port())
+    port = str(free_port())
     if program.startswith("accelerate") and where != "cpu":
         words += ["-m", "accelerate.commands.launch", "--num_processes", str(processes)]
         words += ["--mixed_precision", "no", "--dynamo_backend", "no", "--num_machines", "1"]
