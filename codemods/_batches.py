@@ -120,15 +120,27 @@ def loader_moves(module: Module, loop: Loop) -> bool:
 
 def moved(module: Module, value: ast.expr) -> ast.Call | None:
     """The call inside ``value`` that moves to a device, by itself or through a function named for it."""
-    for part in ast.walk(value):
-        if not isinstance(part, ast.Call):
-            continue
-        called = getattr(part.func, "attr", getattr(part.func, "id", ""))
-        if called == "cuda" or (called == "to" and _to_device(module, part)):
-            return part
-        if called != "to" and _HELPER.search(called) and part.args:
-            return part
-    return None
+    moves, holders = _moves(module)
+    if value not in holders:
+        return None
+    return next(p for p in ast.walk(value) if isinstance(p, ast.Call) and p in moves)
+
+
+def _moves(module: Module) -> tuple[set[ast.Call], set[ast.AST]]:
+    """The calls of the file that move something, and every node that holds one."""
+    known: tuple[set[ast.Call], set[ast.AST]] | None = module.notes.get("moves")
+    if known is None:
+        calls = {call for call in module.of_type(ast.Call) if _moves_by(module, call)}
+        holders = {*calls, *(above for call in calls for above in module.ancestors(call))}
+        known = module.notes["moves"] = calls, holders
+    return known
+
+
+def _moves_by(module: Module, call: ast.Call) -> bool:
+    called = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if called == "cuda" or (called == "to" and _to_device(module, call)):
+        return True
+    return called != "to" and bool(_HELPER.search(called) and call.args)
 
 
 def _to_device(module: Module, call: ast.Call) -> bool:
@@ -169,10 +181,27 @@ def _wraps(call: ast.Call) -> bool:
     return getattr(call.func, "attr", getattr(call.func, "id", "")) in _WRAPPERS
 
 
+def _calls_of(module: Module) -> dict[ast.stmt, list[ast.Call]]:
+    """The calls in each statement, those around others first."""
+    known: dict[ast.stmt, list[ast.Call]] | None = module.notes.get("calls of statements")
+    if known is None:
+        depths: dict[ast.stmt, list[tuple[int, ast.Call]]] = {}
+        for call in module.of_type(ast.Call):
+            if isinstance(call.func, (ast.Name, ast.Attribute)):
+                depth, above = 0, module.parent(call)
+                while above is not None and not isinstance(above, ast.stmt):
+                    depth, above = depth + 1, module.parent(above)
+                if above is not None:
+                    depths.setdefault(above, []).append((depth, call))
+        known = module.notes["calls of statements"] = {
+            statement: [call for _, call in sorted(found, key=lambda item: item[0])]
+            for statement, found in depths.items()
+        }
+    return known
+
+
 def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
-    for call in ast.walk(statement):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
-            continue
+    for call in _calls_of(module).get(statement, ()):
         given = [*call.args, *(k.value for k in call.keywords)]
         parts = [a for a in given if _part(a) in loop.parts or moved(module, a) is not None]
         if parts:

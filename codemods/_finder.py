@@ -15,7 +15,7 @@ from ._kernels import chooses_kernels
 from ._strings import retext
 from ._tables import by_device, table_of
 from ._text import Text
-from ._torch import dotted
+from ._torch import dotted, speaks
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -69,19 +69,26 @@ class Finder:
     def run(self) -> list[Site]:
         """The device texts; availability checks are told to the groups."""
         for node in self.module.nodes:
-            if (
-                isinstance(node, (ast.Attribute, ast.Name))
-                and dotted(self.module, node) == AVAILABLE
-            ):
-                self.groups.join(node, [self._node_key(node), *self._stored_under(node)])
+            if isinstance(node, (ast.Attribute, ast.Name)):
+                if self._asks(node):
+                    self.groups.join(node, [self._node_key(node), *self._stored_under(node)])
             elif (text := self._whole(node)) is not None:
                 self._text(text)
         return self.sites
 
+    def _asks(self, node: ast.Attribute | ast.Name) -> bool:
+        """Is it the question whether there is a CUDA device?"""
+        if isinstance(node, ast.Attribute) and not AVAILABLE.endswith(node.attr):
+            return False
+        return speaks(self.module, node) and dotted(self.module, node) == AVAILABLE
+
     def _whole(self, node: ast.AST) -> Text | None:
         """The device text at ``node``, when it is not a part of a larger one."""
+        text = _text.read(node)
+        if text is None and not isinstance(node, ast.Constant):
+            return None
         parent = self.module.parent(node)
-        text = _text.read(node) or self._prefix(node, parent)
+        text = text or self._prefix(node, parent)
         if text is None:
             return None
         if isinstance(parent, (ast.JoinedStr, ast.Expr)) or (parent and _text.read(parent)):

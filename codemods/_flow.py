@@ -126,15 +126,17 @@ class Flow:
         self._loads: dict[str, list[ast.Name]] = {}
         self._attributes: dict[str, list[ast.Attribute]] = {}
         self._calls: dict[str, list[ast.Call]] = {}
-        for node in module.nodes:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self._loads.setdefault(node.id, []).append(node)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                self._attributes.setdefault(node.attr, []).append(node)
-            elif isinstance(node, ast.Call):
-                name = getattr(node.func, "id", getattr(node.func, "attr", None))
-                if name:
-                    self._calls.setdefault(name, []).append(node)
+        for name in module.of_type(ast.Name):
+            if isinstance(name.ctx, ast.Load):
+                self._loads.setdefault(name.id, []).append(name)
+        for attribute in module.of_type(ast.Attribute):
+            if isinstance(attribute.ctx, ast.Load):
+                self._attributes.setdefault(attribute.attr, []).append(attribute)
+        for call in module.of_type(ast.Call):
+            func = call.func
+            called = func.id if isinstance(func, ast.Name) else getattr(func, "attr", None)
+            if called:
+                self._calls.setdefault(called, []).append(call)
 
     def use(self, node: ast.AST, depth: int = _DEPTH) -> Use | None:
         """The evidence that ``node``'s value is a device, None without any."""

@@ -268,8 +268,8 @@ class Imports:
     def _uses(self, names: set[str]) -> dict[ast.alias, list[ast.Name]]:
         """Every use of each import of one of these names."""
         found: dict[ast.alias, list[ast.Name]] = {}
-        for node in self._module.nodes:
-            if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load):
+        for node in self._module.of_type(ast.Name):
+            if node.id in names and isinstance(node.ctx, ast.Load):
                 for alias in self._aliases(node):
                     found.setdefault(alias, []).append(node)
         return found

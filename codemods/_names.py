@@ -16,7 +16,7 @@ from ._claims import claim, claimed
 from ._dual import NAME, dual
 from ._statements import delete_guarded
 from ._text import read
-from ._torch import dotted
+from ._torch import dotted, references
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -70,15 +70,9 @@ def uses(module: Module) -> list[Name]:
     found: list[Name] | None = module.notes.get("cuda names")
     if found is None:
         found = []
-        for node in module.nodes:
-            if not isinstance(node, (ast.Attribute, ast.Name)):
-                continue
-            if isinstance(module.parent(node), ast.Attribute):
-                continue
-            inner: ast.expr = node
-            name = dotted(module, inner)
-            if name and name.startswith(_PREFIXES) and not _binds(module, node):
-                found.append(Name(inner, _plain(module, name)))
+        for node, name in references(module).items():
+            if name.startswith(_PREFIXES) and not _binds(node):
+                found.append(Name(node, _plain(module, name)))
         module.notes["cuda names"] = found
     return found
 
@@ -89,7 +83,7 @@ def _plain(module: Module, name: str) -> str:
     return name if short != name and known(module, short)[1] is None else short
 
 
-def _binds(module: Module, node: ast.expr) -> bool:
+def _binds(node: ast.expr) -> bool:
     """Is it a local name being given its value (``autocast = torch.cuda.amp.autocast``)?"""
     return isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
 

@@ -167,9 +167,7 @@ def _cleared(module: Module, node: ast.expr) -> bool:
     if found is None:
         found = module.notes["cleared"] = {
             module.source(part.func.value)
-            for part in module.nodes
-            if isinstance(part, ast.Call)
-            and isinstance(part.func, ast.Attribute)
-            and part.func.attr == "zero_grad"
+            for part in module.of_type(ast.Call)
+            if isinstance(part.func, ast.Attribute) and part.func.attr == "zero_grad"
         }
     return module.source(node) in found

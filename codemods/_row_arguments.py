@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rule import Rule
@@ -46,7 +46,10 @@ _CUDA_VALUES: dict[str, tuple[object, ...]] = {
 class RowRule(Rule):
     """Base of the rules whose findings are rows of the matrix: what they say of arguments."""
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
+        return self._arguments(module, node) if node.keywords else ()
+
+    def _arguments(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         for row, keyword in given(module, node):
             verdict = judge(module, row)
             if row.rule in (self.code, *self.also) and verdict.status != "native":
@@ -63,8 +66,6 @@ class RowRule(Rule):
 
 def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, ast.keyword]]:
     """Each row on an argument that ``call`` gives by name, with a value that the row is about."""
-    if not call.keywords:
-        return
     name = dotted(module, call.func)
     if name is None:
         return

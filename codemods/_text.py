@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from hpushim.engine.syntax import Module
 
@@ -55,31 +57,54 @@ class Text:
 
 def read(node: ast.AST) -> Text | None:
     """The device text that an expression spells, in any of Python's ways to build a string."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        found = _WHOLE.fullmatch(node.value)
-        return Text(node, found[1] or "") if found else None
-    if isinstance(node, ast.JoinedStr) and node.values:
-        first = node.values[0]
-        if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            if len(node.values) == 1 and (found := _WHOLE.fullmatch(first.value)):
-                return Text(node, found[1] or "")
-            if first.value == "cuda:" and len(node.values) == 2:
-                return Text(node, "?")
+    reader = _READERS.get(node.__class__)
+    return reader(node) if reader is not None else None
+
+
+def _constant(node: ast.Constant) -> Text | None:
+    value = node.value
+    if not isinstance(value, str) or not value.startswith(DEVICE_TYPE):
         return None
-    if isinstance(node, ast.BinOp):
-        template = _text(node.left)
-        if isinstance(node.op, ast.Mod) and template in ("cuda:%d", "cuda:%s", "cuda:%i"):
+    found = _WHOLE.fullmatch(value)
+    return Text(node, found[1] or "") if found else None
+
+
+def _joined(node: ast.JoinedStr) -> Text | None:
+    first = node.values[0] if node.values else None
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        if len(node.values) == 1 and (found := _WHOLE.fullmatch(first.value)):
+            return Text(node, found[1] or "")
+        if first.value == "cuda:" and len(node.values) == 2:
             return Text(node, "?")
-        if isinstance(node.op, ast.Add) and template == "cuda:":
-            return Text(node, "?")
+    return None
+
+
+def _operation(node: ast.BinOp) -> Text | None:
+    template = _text(node.left)
+    if isinstance(node.op, ast.Mod) and template in ("cuda:%d", "cuda:%s", "cuda:%i"):
+        return Text(node, "?")
+    if isinstance(node.op, ast.Add) and template == "cuda:":
+        return Text(node, "?")
+    return None
+
+
+def _call(node: ast.Call) -> Text | None:
+    func = node.func
     if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "format"
-        and re.fullmatch(r"cuda:\{[^{}]*\}", _text(node.func.value))
+        isinstance(func, ast.Attribute)
+        and func.attr == "format"
+        and re.fullmatch(r"cuda:\{[^{}]*\}", _text(func.value))
     ):
         return Text(node, "?")
     return None
+
+
+_READERS: dict[type[ast.AST], Callable[[Any], Text | None]] = {
+    ast.Constant: _constant,
+    ast.JoinedStr: _joined,
+    ast.BinOp: _operation,
+    ast.Call: _call,
+}
 
 
 def _text(node: ast.AST) -> str:

@@ -159,11 +159,7 @@ def dotted(module: Module, node: ast.AST | None) -> str | None:
         if name.startswith("builtins.torch") and (name == "builtins.torch" or name[14] == "."):
             return name.removeprefix("builtins.")
         return name
-    loads = module.notes.get("loads modules by name")
-    if loads is None:
-        loads = any(name.encode() in module.data for name in _LOADERS)
-        module.notes["loads modules by name"] = loads
-    if not loads:
+    if not _loads(module):
         return None
     tail: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -171,6 +167,40 @@ def dotted(module: Module, node: ast.AST | None) -> str | None:
         node = node.value
     base = _loaded(module, node)
     return ".".join([base, *reversed(tail)]) if base else None
+
+
+def speaks(module: Module, node: ast.expr) -> bool:
+    """May a name or a chain of attributes have a dotted name that is no builtin? Rules most of them out quickly."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    named = isinstance(node, ast.Name) and (node.id in module.namesakes or node.id == "torch")
+    return named or _loads(module)
+
+
+def references(module: Module) -> dict[ast.expr, str]:
+    """Every name and every whole chain of attributes with a dotted name, builtins aside, and that name."""
+    found: dict[ast.expr, str] | None = module.notes.get("references")
+    if found is None:
+        found = {}
+        parent = module.parent
+        for node in module.nodes:
+            if isinstance(node, (ast.Attribute, ast.Name)):
+                if isinstance(parent(node), ast.Attribute) or not speaks(module, node):
+                    continue
+                name = dotted(module, node)
+                if name is not None and not name.startswith("builtins."):
+                    found[node] = name
+        module.notes["references"] = found
+    return found
+
+
+def _loads(module: Module) -> bool:
+    """Does the file name a function that loads modules?"""
+    loads: bool | None = module.notes.get("loads modules by name")
+    if loads is None:
+        loads = any(name.encode() in module.markers for name in _LOADERS)
+        module.notes["loads modules by name"] = loads
+    return loads
 
 
 def _loaded(module: Module, node: ast.AST | None, depth: int = 4) -> str | None:

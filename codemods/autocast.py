@@ -203,6 +203,9 @@ class CudaAutocast(Rule):
 
 def _handed_on(module: Module, node: ast.expr) -> bool:
     """Is the CUDA-only class a value here: assigned, chosen, a default, an argument?"""
+    names = module.possible_names(node)
+    if not names or not names <= CUDA_ONLY:
+        return False
     parent = module.parent(node)
     if isinstance(parent, (ast.Attribute, ast.Compare, ast.ClassDef)):
         return False
@@ -216,8 +219,7 @@ def _handed_on(module: Module, node: ast.expr) -> bool:
         return False
     root = _imports.root(node)
     bound = module.bindings(root) if root is not None else []
-    names = module.possible_names(node)
-    return bool(names) and names <= CUDA_ONLY and all(b.kind == "import" for b in bound)
+    return all(b.kind == "import" for b in bound)
 
 
 def _is_alias(module: Module, node: ast.expr, parent: ast.AST | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import Rule
@@ -43,24 +43,24 @@ class AutocastState(Rule):
     def __init__(self) -> None:
         self._sites: list[tuple[ast.expr, str, str]] = []
 
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
-        yield from self._mention(module, node)
+    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterable[Finding]:
+        self._mention(module, node)
+        return ()
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
-        yield from self._mention(module, node)
+    def on_Name(self, module: Module, node: ast.Name) -> Iterable[Finding]:
+        self._mention(module, node)
+        return ()
 
-    def _mention(self, module: Module, node: ast.expr) -> Iterator[Finding]:
-        if kept_whole(module):
+    def _mention(self, module: Module, node: ast.expr) -> None:
+        old = module.qualified(node)
+        if old is None or kept_whole(module):
             return
-        names = module.possible_names(node)
-        old = next(iter(names)) if len(names) == 1 else ""
         if old in _STATE and self._is_bare(module, node, old):
             self._sites.append((node, old, _STATE[old]))
         elif old in _CUSTOM:
             self._sites.append((node, old, _CUSTOM[old]))
             if ask(module, old).safety == "safe":
                 _imports.of(module).want(node, _CUSTOM[old])
-        yield from ()
 
     def _is_bare(self, module: Module, node: ast.expr, old: str) -> bool:
         """Whether the call does not name a device type yet."""

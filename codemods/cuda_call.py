@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import Rule
@@ -46,29 +46,31 @@ class CudaCall(Rule):
     def __init__(self) -> None:
         self._calls: list[ast.Call] = []
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
         func = node.func
         if not isinstance(func, ast.Attribute) or func.attr != "cuda" or foreign(module, func):
-            return
+            return ()
         if self._of_module(module, func.value) or (dotted(module, func) or "") in _METHODS:
-            return
+            return ()
         self._calls.append(node)
         for argument in node.args[:1]:
             claim(module, argument)
         for keyword in node.keywords:
             if keyword.arg == "device":
                 claim(module, keyword)
-        yield from ()
+        return ()
 
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterable[Finding]:
         """``map(torch.Tensor.cuda, xs)``: the method itself, not called here."""
-        if node.attr == "cuda" and (dotted(module, node) or "") in _METHODS:
-            yield self.finding(
-                module,
-                node,
-                f"`{module.source(node)}` moves to CUDA, which is not there on Gaudi; move with `.to`",
-                row=ask(module, "torch.Tensor.cuda").row,
-            )
+        if node.attr != "cuda" or (dotted(module, node) or "") not in _METHODS:
+            return ()
+        finding = self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` moves to CUDA, which is not there on Gaudi; move with `.to`",
+            row=ask(module, "torch.Tensor.cuda").row,
+        )
+        return (finding,)
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         for call in self._calls:

@@ -32,7 +32,7 @@ class DefaultDevice(Rule):
         self._calls: list[ast.Call] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        if b"cuda" in module.data:
+        if b"cuda" in module.markers:
             _devices.of(module)
         yield from ()
 
@@ -47,7 +47,7 @@ class DefaultDevice(Rule):
         yield from ()
 
     def on_module(self, module: Module) -> Iterator[Finding]:
-        if b"cuda" not in module.data:
+        if b"cuda" not in module.markers:
             return
         devices = _devices.of(module)
         for site in devices.of_kind("default"):

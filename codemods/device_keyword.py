@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rule import Rule
@@ -34,10 +34,13 @@ class DeviceKeyword(Rule):
         _devices.of(module)
         yield from ()
 
-    def on_keyword(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
+    def on_keyword(self, module: Module, node: ast.keyword) -> Iterable[Finding]:
         """``torch.zeros(3, device=rank)``: the number of a card."""
+        return self._numbered(module, node) if node.arg == "device" else ()
+
+    def _numbered(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
         call = module.parent(node)
-        if node.arg != "device" or not isinstance(call, ast.Call) or claimed(module, node):
+        if not isinstance(call, ast.Call) or claimed(module, node):
             return
         name = dotted(module, call.func) or ""
         makes = name.startswith("torch.") and not name.startswith(("torch.cuda.", "torch.device"))

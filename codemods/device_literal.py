@@ -56,8 +56,8 @@ class DeviceLiteral(Rule):
 
     def _index_reads(self, module: Module, devices: _devices.Devices) -> Iterator[Finding]:
         """``device.split(":")[1]``, in a file whose device strings lose their index."""
-        for node in module.nodes:
-            if not isinstance(node, ast.Subscript) or module.constant(node.slice) not in (1, -1):
+        for node in module.of_type(ast.Subscript):
+            if module.constant(node.slice) not in (1, -1):
                 continue
             call = node.value
             if (

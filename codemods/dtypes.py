@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import Rule
@@ -39,10 +39,16 @@ class DeviceDtype(Rule):
         "HPU119": "raw-device-memory",
     }
 
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
-        if claimed(module, node):
-            return
+    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterable[Finding]:
         if node.attr in _POINTERS:
+            return self._pointer(module, node)
+        name = dotted(module, node)
+        if name is None or not (name in _DOUBLE or name in _OTHER or name.startswith(_EXCHANGE)):
+            return ()
+        return self._limited(module, node, name)
+
+    def _pointer(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+        if not claimed(module, node):
             yield self.finding(
                 module,
                 node,
@@ -50,9 +56,9 @@ class DeviceDtype(Rule):
                 row="torch.Tensor.data_ptr",
                 code="HPU119",
             )
-            return
-        name = dotted(module, node) or ""
-        if not name.startswith("torch."):
+
+    def _limited(self, module: Module, node: ast.Attribute, name: str) -> Iterator[Finding]:
+        if claimed(module, node):
             return
         shown = module.source(node)
         if name in _DOUBLE:
@@ -76,7 +82,7 @@ class DeviceDtype(Rule):
                     module, node, f"`{shown}` is limited on Gaudi: {note}",
                     row=part if verdict else None, code="HPU118",
                 )  # fmt: skip
-        elif name.startswith(_EXCHANGE):
+        else:
             yield self.finding(
                 module,
                 node,

@@ -37,8 +37,8 @@ class FusedOptimizer(Rule):
             return
         if ask(module, _ROW).status in ("native", "changed", "partial"):
             return
-        for part in module.nodes:
-            if isinstance(part, ast.keyword) and part.arg in _OPTIONS:
+        for part in module.of_type(ast.keyword):
+            if part.arg in _OPTIONS:
                 call = module.parent(part)
                 if isinstance(call, ast.Call) and self._for_optimizer(module, call):
                     self._option(module, call, part)

@@ -60,4 +60,5 @@ def _speaks_of_hpu(node: ast.AST) -> bool:
         name = node.arg or ""
     else:
         return False
-    return name.lower() != "hpu" and _HPU.search(name) is not None
+    small = name.lower()
+    return "hpu" in small and small != "hpu" and _HPU.search(name) is not None

@@ -35,9 +35,10 @@ class HabanaCore(Rule):
         torch = [
             s for s in module.imports if module.scope(s) is module.global_scope and _is_torch(s)
         ]
-        if not torch or not is_entry(module) or b"habana_frameworks" in module.data:
+        if not torch or not is_entry(module) or b"habana_frameworks" in module.markers:
             return
-        if not any(_on_cuda(module, node) for node in module.nodes):
+        places = (*module.of_type(ast.Constant), *module.of_type(ast.Attribute))
+        if not any(_on_cuda(module, node) for node in places):
             return
         _, edits = _imports.of(module).add(_imports.CORE, _imports.CORE_ALIAS)
         if edits:

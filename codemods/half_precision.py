@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import Rule
@@ -41,8 +41,8 @@ class AutocastHalf(Rule):
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
         if kept_whole(module):
             return
-        for part in module.nodes:
-            found = site(module, part) if isinstance(part, ast.Call) else None
+        for part in module.of_type(ast.Call):
+            found = site(module, part)
             if found is None or self._on_cpu(module, found.args, found.call):
                 continue
             call = ast.Call(found.func, found.args, found.call.keywords)
@@ -80,10 +80,13 @@ class AutocastHalf(Rule):
 
     # -- float16 elsewhere ------------------------------------------------------------------
 
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
-        if kept_whole(module):
-            return
+    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterable[Finding]:
         if node.attr not in ("float16", "half") or module.qualified(node) not in HALF:
+            return ()
+        return self._dtype(module, node)
+
+    def _dtype(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
+        if kept_whole(module):
             return
         if claimed(module, node) or _asks(module, node):
             return
@@ -99,11 +102,14 @@ class AutocastHalf(Rule):
             code="HPU209",
         )
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if kept_whole(module):
-            return
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
         func = node.func
         if not isinstance(func, ast.Attribute) or func.attr != "half" or node.args or node.keywords:
+            return ()
+        return self._method(module, func)
+
+    def _method(self, module: Module, func: ast.Attribute) -> Iterator[Finding]:
+        if kept_whole(module):
             return
         if module.qualified(func) is not None or not proven(module, func.value):
             return

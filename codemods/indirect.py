@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import Rule
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _ATTRIBUTES = ("builtins.getattr", "builtins.hasattr", "builtins.setattr")
 _IMPORTERS = ("importlib.import_module", "builtins.__import__", "importlib.util.find_spec")
+_RUNNERS = ("builtins.exec", "builtins.eval")
+_READERS = frozenset((*_ATTRIBUTES, *_IMPORTERS, *_RUNNERS))
 _PATCHERS = ("patch", "setattr", "delattr", "object")
 
 
@@ -47,15 +49,20 @@ class Indirect(Rule):
                 code="HPU008",
             )
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
+        name = dotted(module, node.func) or ""
+        if not node.args or not (name in _READERS or self._patches(node)):
+            return ()
+        return self._reached(module, node, name)
+
+    def _reached(self, module: Module, node: ast.Call, name: str) -> Iterator[Finding]:
         if claimed(module, node):
             return
-        name = dotted(module, node.func) or ""
         if name in _ATTRIBUTES and len(node.args) > 1:
             yield from self._attribute(module, node)
         elif name in _IMPORTERS and node.args:
             yield from self._import(module, node)
-        elif name in ("builtins.exec", "builtins.eval") and node.args:
+        elif name in _RUNNERS and node.args:
             text = module.constant(node.args[0])
             if isinstance(text, str) and ("cuda" in text or "nccl" in text):
                 yield self.finding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import Rule
@@ -36,7 +36,7 @@ class MapLocation(Rule):
         self._bare: list[ast.Call] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        if b"cuda" in module.data:
+        if b"cuda" in module.markers:
             _devices.of(module)
         yield from ()
 
@@ -68,13 +68,13 @@ class MapLocation(Rule):
             self._maps.append((node, quoted(module, _text.HPU)))
         yield from ()
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if b"cuda" in module.data and dotted(module, node.func) in _LOADS:
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
+        if b"cuda" in module.markers and dotted(module, node.func) in _LOADS:
             named = any(k.arg in ("map_location", None) for k in node.keywords)
             plain = len(node.args) == 1 and not isinstance(node.args[0], ast.Starred)
             if plain and not named and not claimed(module, node):
                 self._bare.append(node)
-        yield from ()
+        return ()
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         row = ask(module, _ROW).row
@@ -86,7 +86,7 @@ class MapLocation(Rule):
                 fix=Fix(f"map to {new}", "safe", (module.replace(node, new),)),
                 row=row,
             )
-        if b"cuda" in module.data:
+        if b"cuda" in module.markers:
             devices = _devices.of(module)
             for site in devices.of_kind("load"):
                 yield self.finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -66,17 +66,17 @@ class MarkStep(Rule):
         self._sites: list[tuple[ast.stmt, ast.Call, Kind]] = []
         self._seen: set[ast.stmt] = set()
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if module.target.mode in ("eager", "compile") and _has_mark(node):
-            yield from self._idle(module, node)
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
+        if module.target.mode in ("eager", "compile"):
+            return self._idle(module, node) if _has_mark(node) else ()
         kind = _kind(module, node)
         if kind is None or module.target.mode not in ("portable", "lazy"):
-            return
+            return ()
         statement = module.statement(node)
         if statement not in self._seen and _may_follow(module, statement, node):
             self._seen.add(statement)
             self._sites.append((statement, node, kind))
-        yield from ()
+        return ()
 
     def _idle(self, module: Module, call: ast.Call) -> Iterator[Finding]:
         statement = module.parent(call)
@@ -253,10 +253,8 @@ def _hooked(module: Module) -> set[str]:
     if found is None:
         found = module.notes["hooks"] = {
             arg.attr if isinstance(arg, ast.Attribute) else arg.id
-            for node in module.nodes
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and _HOOKS.search(node.func.attr)
+            for node in module.of_type(ast.Call)
+            if isinstance(node.func, ast.Attribute) and _HOOKS.search(node.func.attr)
             for arg in node.args
             if isinstance(arg, (ast.Name, ast.Attribute))
         }
@@ -303,9 +301,8 @@ def _framework_backwards(module: Module) -> list[ast.Call]:
     if found is None:
         found = module.notes["framework backwards"] = [
             node
-            for node in module.nodes
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
+            for node in module.of_type(ast.Call)
+            if isinstance(node.func, ast.Attribute)
             and node.func.attr == "backward"
             and (
                 _of_framework(module, node.func.value)
@@ -327,7 +324,8 @@ def _in_loop(module: Module, statement: ast.stmt) -> bool:
 
 def _on_device(module: Module) -> bool:
     """Does the file put anything on a device that is not surely the CPU?"""
-    return any(_places_on_device(module, node) for node in module.nodes)
+    kinds = (ast.Attribute, ast.Constant, ast.keyword, ast.Call)
+    return any(_places_on_device(module, node) for kind in kinds for node in module.of_type(kind))
 
 
 def _places_on_device(module: Module, node: ast.AST) -> bool:
@@ -363,7 +361,7 @@ def _may_be_device(module: Module, node: ast.expr) -> bool:
 
 def _trains(module: Module) -> bool:
     """Is there any sign of training in the file: gradients cleared, an optimizer, a model in train mode?"""
-    return b"zero_grad" in module.data or b"optim" in module.data
+    return b"zero_grad" in module.markers or b"optim" in module.markers
 
 
 def _marked(module: Module, statement: ast.stmt, sites: set[ast.stmt]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.model import Finding
@@ -11,7 +11,7 @@ from hpushim.model import Finding
 from ._claims import claimed
 from ._row_arguments import SEVERITY, RowRule
 from ._row_markers import of_arguments, of_names
-from ._torch import dotted
+from ._torch import references
 
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
@@ -54,20 +54,25 @@ class MatrixName(RowRule):
 
     def __init__(self) -> None:
         self._told: set[str] = set()
+        self._names: dict[ast.expr, str] = {}
 
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
-        yield from self._use(module, node)
+    def on_Module(self, module: Module, node: ast.Module) -> Iterable[Finding]:
+        for use, name in references(module).items():
+            if name.startswith(_PREFIXES):
+                self._names[use] = name
+        return ()
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
-        if isinstance(node.ctx, ast.Load):
-            yield from self._use(module, node)
+    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterable[Finding]:
+        name = self._names.get(node)
+        return self._use(module, node, name) if name is not None else ()
 
-    def _use(self, module: Module, node: ast.Attribute | ast.Name) -> Iterator[Finding]:
-        if isinstance(module.parent(node), ast.Attribute):
-            return  # the whole chain is looked at once, at its end
-        name = dotted(module, node)
-        if name is None or not name.startswith(_PREFIXES):
-            return
+    def on_Name(self, module: Module, node: ast.Name) -> Iterable[Finding]:
+        name = self._names.get(node)
+        if name is None or not isinstance(node.ctx, ast.Load):
+            return ()
+        return self._use(module, node, name)
+
+    def _use(self, module: Module, node: ast.expr, name: str) -> Iterator[Finding]:
         row = self._row(module, name)
         if row is None or claimed(module, node):
             return

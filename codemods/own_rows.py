@@ -29,7 +29,7 @@ class OwnRow(Rule):
     @classmethod
     def applies(cls, module: Module) -> bool:
         """Only where somebody added rows of their own."""
-        return any(row.origin for row in module.matrix.rows)
+        return bool(module.matrix.own)
 
     def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
         yield from self._use(module, node)

@@ -60,9 +60,7 @@ class DeviceIds(Rule):
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
         if kept_whole(module):
             return
-        for part in module.nodes:
-            if not isinstance(part, ast.Call):
-                continue
+        for part in module.of_type(ast.Call):
             names = module.possible_names(part.func)
             if names and names <= _DDP | _BARRIERS:
                 for name in ("device_ids", "output_device"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rule import Rule
@@ -48,6 +48,7 @@ _NATIVE = (
     "torch.distributed.distributed_c10d.ProcessGroupNCCL",
     "torch._C._distributed_c10d.ProcessGroupNCCL",
 )
+_LIBRARY = "torch.cuda.nccl."
 _GROUP = "nccl"
 
 
@@ -148,12 +149,13 @@ class Nccl(Rule):
             return None
         return "HPU302"
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
         """``device_id=`` binds the group to a CUDA device early; hccl has no such start."""
-        if kept_whole(module):
-            return
-        if module.qualified(node.func) not in _INIT:
-            return
+        if module.qualified(node.func) not in _INIT or kept_whole(module):
+            return ()
+        return self._bound_early(module, node)
+
+    def _bound_early(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         given = argument(node, "device_id")
         if given is None or (isinstance(given, ast.Constant) and given.value is None):
             return
@@ -170,34 +172,37 @@ class Nccl(Rule):
 
     # -- asking for the library -------------------------------------------------------------
 
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
-        if kept_whole(module):
-            return
+    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterable[Finding]:
         name = module.qualified(node)
+        if name is not None and (name in _BACKENDS or name.startswith((*_NATIVE, _LIBRARY))):
+            return () if kept_whole(module) else self._library(module, node, name)
+        if _AVAILABLE.endswith(node.attr) and not kept_whole(module):
+            self._question(module, node)
+        return ()
+
+    def _library(self, module: Module, node: ast.Attribute, name: str) -> Iterator[Finding]:
         if name in _BACKENDS:
             fix = Fix("use hccl", "safe", (module.replace(node, quoted(module, "hccl")),), _GROUP)
             text = f"`{module.source(node)}` has no library on Gaudi; the backend is `hccl`"
             yield self.finding(module, node, text, fix=fix, code="HPU302")
-        elif name is not None and name.startswith(_NATIVE):
+        elif name.startswith(_NATIVE):
             text = f"`{module.source(node)}` is NCCL's own class; hccl has none to configure"
             row = ask(module, "torch.distributed.ProcessGroupNCCL").row
             yield self.finding(module, node, text, row=row, code="HPU304")
-        elif name is not None and name.startswith("torch.cuda.nccl."):
+        else:
             answer = ask(module, "torch.cuda.nccl")
             text = f"`{module.source(node)}` calls NCCL itself; use `torch.distributed` over hccl"
             yield self.finding(module, node, text, row=answer.row, code="HPU314")
-        else:
-            self._question(module, node)
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
+    def on_Name(self, module: Module, node: ast.Name) -> Iterable[Finding]:
         self._question(module, node)
-        yield from ()
+        return ()
 
     def _question(self, module: Module, node: ast.expr) -> None:
         names = module.possible_names(node)
-        call = module.parent(node)
         if not names or not all(name.endswith(".is_nccl_available") for name in names):
             return
+        call = module.parent(node)
         if not all(name.startswith("torch.distributed") for name in names):
             return
         if isinstance(call, ast.Call) and call.func is node and not call.args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.model import Finding, Fix
@@ -60,9 +60,14 @@ class RandomName(NameRule):
                 severity="warning",
             )
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
         """``fork_rng(devices=[…])`` saves the states of CUDA cards."""
-        if dotted(module, node.func) not in _FORKS or claimed(module, node):
+        if not node.keywords or dotted(module, node.func) not in _FORKS:
+            return ()
+        return self._forked(module, node)
+
+    def _forked(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+        if claimed(module, node):
             return
         devices = next((k for k in node.keywords if k.arg == "devices"), None)
         if devices is None or any(k.arg == "device_type" for k in node.keywords):

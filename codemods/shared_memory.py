@@ -29,7 +29,7 @@ class SharedMemory(Rule):
 
     @classmethod
     def applies(cls, module: Module) -> bool:
-        return b"cuda" in module.data or b"device" in module.data
+        return b"cuda" in module.markers or b"device" in module.markers
 
     def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
         func = node.func

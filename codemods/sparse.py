@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rule import Rule
@@ -26,6 +26,7 @@ _METHODS = frozenset(
         "to_sparse_bsc",
     }
 )
+_EMBEDDING = "torch.nn.Embedding"
 _FUNCTIONS = ("torch.sparse_", "torch.sparse.", "torch.spmm", "torch.dsmm", "torch.hspmm")
 
 
@@ -38,16 +39,23 @@ class SparseTensor(Rule):
     # helper modules build the matrices, and often nothing in them says "cuda"
     markers = (b"sparse", b"spmm", b"dsmm")
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
+        name = dotted(module, node.func) or ""
+        method = isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS
+        if not method and not name.startswith((*_FUNCTIONS, _EMBEDDING)):
+            return ()
+        return self.judged(module, node, name)
+
+    def judged(self, module: Module, node: ast.Call, name: str) -> Iterator[Finding]:
+        """The finding on a call that works on sparse tensors, or may make one."""
         if claimed(module, node):
             return
-        name = dotted(module, node.func) or ""
         shown = module.source(node.func)
         if name.startswith(_FUNCTIONS):
             yield self.told(module, node.func, f"`{shown}` works on sparse tensors")
         elif isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
             yield self.told(module, node.func, f"`.{node.func.attr}` makes a sparse tensor")
-        elif name.startswith("torch.nn.Embedding"):
+        elif name.startswith(_EMBEDDING):
             yield from self.gradients(module, node)
 
     def gradients(self, module: Module, node: ast.Call) -> Iterator[Finding]:

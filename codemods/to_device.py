@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rule import Rule
@@ -47,7 +47,7 @@ class ToDevice(Rule):
         _devices.of(module)
         yield from ()
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
         if (
             isinstance(node.func, ast.Attribute)
             and node.func.attr == "to"
@@ -58,7 +58,7 @@ class ToDevice(Rule):
         ):
             self._numbered.append(node)
             claim(module, node.args[0])
-        yield from ()
+        return ()
 
     def on_module(self, module: Module) -> Iterator[Finding]:
         devices = _devices.of(module)

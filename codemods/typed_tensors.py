@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,15 +60,18 @@ class TypedTensor(Rule):
         self._typed: list[Name] = []
 
     def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        if b"cuda" in module.data and not claimed(module, node):
+        if b"cuda" in module.markers and not claimed(module, node):
             self._typed = [use for use in uses(module) if use.below in DTYPES]
         yield from ()
 
-    def on_Constant(self, module: Module, node: ast.Constant) -> Iterator[Finding]:
+    def on_Constant(self, module: Module, node: ast.Constant) -> Iterable[Finding]:
         """``x.type() == "torch.cuda.FloatTensor"``, ``x.type("torch.cuda.FloatTensor")``."""
         text = node.value
         if not isinstance(text, str) or not text.startswith("torch.cuda."):
-            return
+            return ()
+        return self._text(module, node, text)
+
+    def _text(self, module: Module, node: ast.Constant, text: str) -> Iterator[Finding]:
         kind = text.removeprefix("torch.cuda.")
         if kind not in DTYPES or claimed(module, node):
             return
@@ -175,7 +178,8 @@ class TypedTensor(Rule):
     def _aliases(self, module: Module) -> dict[ast.expr, _Alias]:
         """For each typed tensor that is given a name: the name, if all its uses can be told."""
         found: dict[ast.expr, _Alias] = {}
-        if any(_binds(node, _DEVICE) for node in module.nodes):
+        named = (*module.of_type(ast.Name), *module.of_type(ast.arg))
+        if any(_binds(node, _DEVICE) for node in named):
             return found
         for use in self._typed:
             alias = self._alias(module, use)
@@ -204,9 +208,8 @@ class TypedTensor(Rule):
         bound = module.scope(target).lookup(target.id)
         loads = [
             node
-            for node in module.nodes
-            if isinstance(node, ast.Name)
-            and node.id == target.id
+            for node in module.of_type(ast.Name)
+            if node.id == target.id
             and isinstance(node.ctx, ast.Load)
             and module.bindings(node) is bound
         ]

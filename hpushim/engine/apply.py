@@ -11,6 +11,7 @@ import ast
 import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 
 from hpushim.model import Edit, Finding
@@ -244,9 +245,9 @@ class _Shift:
 
 def _statements(data: bytes, tree: ast.Module) -> list[tuple[str, int, int]]:
     """Kind, start and end of every statement."""
-    from hpushim.engine.text import LINE_END
+    from hpushim.engine.text import starts_of_lines
 
-    starts = [0, *(match.end() for match in LINE_END.finditer(data))]
+    starts = starts_of_lines(data)
     found: list[tuple[str, int, int]] = []
     stack: list[ast.AST] = list(tree.body)
     while stack:
@@ -260,8 +261,15 @@ def _statements(data: bytes, tree: ast.Module) -> list[tuple[str, int, int]]:
                     starts[end_line - 1] + end_column,
                 )
             )
-        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
-            inner = getattr(node, part, None)
-            if isinstance(inner, list):
-                stack += inner
+        for part in _blocks(node.__class__):
+            stack += getattr(node, part)
     return found
+
+
+@cache
+def _blocks(kind: type) -> tuple[str, ...]:
+    """The fields of a statement, a handler or a case that hold statements, handlers or cases."""
+    if not issubclass(kind, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+        return ()
+    parts = ("body", "orelse", "finalbody", "handlers", "cases")
+    return tuple(part for part in parts if part in getattr(kind, "_fields", ()))

@@ -12,6 +12,7 @@ import msgspec
 
 from hpushim.engine.diagnostics import CODES, diagnostic
 from hpushim.engine.document import Document, Kind
+from hpushim.engine.markers import Markers
 from hpushim.engine.rule import AnyRule, Rule, rules, text_rules
 from hpushim.engine.suppress import suppress
 from hpushim.engine.syntax import Module
@@ -80,9 +81,10 @@ def interesting(data: bytes, kind: Kind, path: str, own: Sequence[bytes] = ()) -
 
     ``own`` are the markers of the project's own rows, see :func:`own_markers`.
     """
-    if kind in ("python", "notebook") and any(marker in data for marker in (*_markers(), *own)):
+    held = Markers(data)
+    if kind in ("python", "notebook") and any(marker in held for marker in (*_markers(), *own)):
         return True
-    return _text_marker(data, kind, path)
+    return _text_marker(held, kind, path)
 
 
 def own_markers(matrix: Matrix) -> tuple[bytes, ...]:
@@ -91,9 +93,9 @@ def own_markers(matrix: Matrix) -> tuple[bytes, ...]:
     return tuple(sorted({name.rpartition(".")[2].encode() for name in names}))
 
 
-def _text_marker(data: bytes, kind: Kind, path: str) -> bool:
+def _text_marker(held: Markers, kind: Kind, path: str) -> bool:
     return any(
-        marker in data
+        marker in held
         for rule in text_rules()
         if rule.files(PurePosixPath(path), kind)
         for marker in rule.markers
@@ -130,7 +132,7 @@ def examine(
             from hpushim.engine import notebook
 
             found += notebook.findings(subject, context)
-    if _text_marker(subject.data, kind, path):
+    if _text_marker(subject.markers, kind, path):
         document = (
             subject
             if isinstance(subject, Document)
@@ -203,9 +205,9 @@ def walk(module: Module, candidates: Iterable[type[Rule]]) -> list[Finding]:
     found: dict[Rule, list[Finding]] = {}
     table: dict[type[ast.AST], list[tuple[Rule, _Bound, list[Finding]]]] = {}
     failed: dict[Rule, Finding] = {}
-    holds = _Holds(module.data)
+    held = module.markers
     for kind in candidates:
-        if kind.markers and not any(holds[marker] for marker in kind.markers):
+        if kind.markers and not any(marker in held for marker in kind.markers):
             continue
         if not kind.applies(module):
             continue
@@ -242,17 +244,6 @@ def walk(module: Module, candidates: Iterable[type[Rule]]) -> list[Finding]:
     ]
 
 
-class _Holds(dict[bytes, bool]):
-    """Which markers a text holds; each is looked for once."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__()
-        self._data = data
-
-    def __missing__(self, marker: bytes) -> bool:
-        return self.setdefault(marker, marker in self._data)
-
-
 _Bound = Callable[..., Iterator[Finding]]
 
 
@@ -285,7 +276,7 @@ def documents(document: Document) -> list[Finding]:
     for kind in text_rules():
         if not kind.files(PurePosixPath(document.path), document.kind):
             continue
-        if kind.markers and not any(marker in document.data for marker in kind.markers):
+        if kind.markers and not any(marker in document.markers for marker in kind.markers):
             continue
         rule = kind()
         try:

@@ -106,6 +106,7 @@ def build(tree: ast.Module) -> Table:
     table = Table(root, scopes={tree: root})
     binder = _Binder(table)
     enter, opens, fields = binder.binders, _OPENS, _FIELDS
+    leaves = _LEAVES
     parents, names, order = table.parents, table.names, table.order
     stack: list[tuple[ast.AST, Scope]] = [(tree, root)]
     pop, push, see = stack.pop, stack.append, order.append
@@ -115,6 +116,8 @@ def build(tree: ast.Module) -> Table:
         kind = node.__class__
         if kind is ast.Name:
             names[node] = scope  # type: ignore[index]
+            continue
+        if kind in leaves:
             continue
         bind = enter.get(kind)
         if bind is not None:
@@ -195,6 +198,10 @@ def _fields(kind: type) -> tuple[str, ...]:
     return tuple(reversed(names))
 
 
+#: Without nodes below them, and binding nothing.
+_LEAVES = frozenset(
+    [ast.Constant, ast.alias, ast.Pass, ast.Break, ast.Continue, ast.MatchSingleton]
+)
 _TYPE_PARAMETERS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple"})
 _BODY = ("body", "type_params")
 #: Which fields of a node that opens a scope are evaluated inside it.

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -45,9 +46,11 @@ class Module(Text):
         self.notes: dict[str, Any] = {}
         self.tree = ast.parse(text)
         self._table = scopes.build(self.tree)
+        #: The node that holds a node; None for the module.
+        self.parent: Callable[[ast.AST], ast.AST | None] = self._table.parents.get
         self._qualified: dict[ast.AST, str | None] = {}
         self._meanings: dict[ast.AST, frozenset[str]] = {}
-        self._means: dict[int, frozenset[str]] = {}
+        self._means: dict[tuple[scopes.Scope, str], frozenset[str]] = {}
         self._open: set[int] = set()
         self._lines = self.line_starts
         #: Nodes inside an f-string whose place is not known (before Python 3.12, and then rarely).
@@ -120,15 +123,13 @@ class Module(Text):
 
     # -- structure --------------------------------------------------------------------------
 
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        return self._table.parents.get(node)
-
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """From the parent outwards to the module."""
-        parent = self.parent(node)
+        above = self._table.parents.get
+        parent = above(node)
         while parent is not None:
             yield parent
-            parent = self.parent(parent)
+            parent = above(parent)
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that holds ``node`` (itself, when it is one)."""
@@ -165,9 +166,9 @@ class Module(Text):
 
     def scope(self, node: ast.AST) -> scopes.Scope:
         """The scope in which ``node`` is evaluated."""
-        known = self._table.names.get(node)  # type: ignore[call-overload]
+        known: scopes.Scope | None = self._table.names.get(node)  # type: ignore[call-overload]
         if known is not None:
-            return known  # type: ignore[no-any-return]
+            return known
         child = node
         for above in self.ancestors(node):
             inner = self._table.scopes.get(above)
@@ -204,15 +205,26 @@ class Module(Text):
                 found.setdefault(name, []).extend(bindings)
         return found
 
+    @cached_property
+    def namesakes(self) -> frozenset[str]:
+        """The bare names that may mean a dotted one, as far as the file says: all others mean none, or a builtin."""
+        return frozenset(
+            name
+            for name, bindings in self._by_name.items()
+            for binding in bindings
+            if binding.qualified is not None
+            or (binding.kind == "assign" and isinstance(binding.value, (ast.Name, ast.Attribute)))
+        )
+
     def of_type(self, kind: type[N]) -> list[N]:
         """Every node of exactly this class, in source order."""
         return cast("list[N]", self._by_type.get(kind, []))
 
     @cached_property
     def _by_type(self) -> dict[type[ast.AST], list[ast.AST]]:
-        found: dict[type[ast.AST], list[ast.AST]] = {}
+        found: defaultdict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         for node in self._table.order:
-            found.setdefault(node.__class__, []).append(node)
+            found[node.__class__].append(node)
         return found
 
     def qualified(self, node: ast.AST | None) -> str | None:
@@ -222,13 +234,16 @@ class Module(Text):
         A builtin is given as ``builtins.NAME``; names bound in several ways give None
         unless all ways agree.
         """
-        if node is None:
-            return None
-        known = self._qualified.get(node, _UNASKED)
-        if known is _UNASKED:
-            names = self.possible_names(node)
-            known = self._qualified[node] = next(iter(names)) if len(names) == 1 else None
-        return known
+        if isinstance(node, ast.Attribute):
+            known = self._qualified.get(node, _UNASKED)
+            if known is _UNASKED:
+                base = self.qualified(node.value)
+                known = self._qualified[node] = None if base is None else f"{base}.{node.attr}"
+            return known
+        if isinstance(node, ast.Name):
+            names = self._name_means(node)
+            return next(iter(names)) if len(names) == 1 else None
+        return None
 
     def possible_names(self, node: ast.AST | None) -> frozenset[str]:
         """Every dotted name that an expression may mean (``try: import … except: import …`` gives two).
@@ -247,13 +262,15 @@ class Module(Text):
         return _NOTHING
 
     def _name_means(self, node: ast.Name) -> frozenset[str]:
-        bindings = self.bindings(node)
-        if not bindings:
-            return frozenset((f"builtins.{node.id}",))
-        key = id(bindings)  # the list lives as long as the table
-        known = self._means.get(key)
+        asked = (self.scope(node), node.id)
+        known = self._means.get(asked)
         if known is not None:
             return known
+        bindings = asked[0].lookup(node.id)
+        if not bindings:
+            found = self._means[asked] = frozenset((f"builtins.{node.id}",))
+            return found
+        key = id(bindings)  # the list lives as long as the table
         if key in self._open:
             return _CYCLE
         self._open.add(key)
@@ -264,7 +281,7 @@ class Module(Text):
         if not self._open:
             # Only now: in the midst of another name's search a circle may cut this one short.
             found = frozenset(name for name in found if not name.startswith(_ROUND))
-            self._means[key] = found
+            self._means[asked] = found
         return found
 
     def _bindings_mean(self, bindings: list[scopes.Binding]) -> frozenset[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpushim.engine.markers import Markers
 from hpushim.model import Edit, Span, Target
 
 if TYPE_CHECKING:
@@ -17,17 +18,28 @@ if TYPE_CHECKING:
 
 #: What ends a line for Python; ``str.splitlines`` knows more and is wrong here.
 LINE_END = re.compile(rb"\r\n|\r|\n")
+_WIDE = re.compile(r"[^\x00-\x7f]")
+
+
+def starts_of_lines(data: bytes) -> list[int]:
+    """The byte offset of every line's first byte, and of the end when a newline ends the text."""
+    lines = data.splitlines(keepends=True)  # of bytes, which splits at what LINE_END knows
+    if lines and not lines[-1].endswith((b"\n", b"\r")):
+        lines.pop()
+    return list(accumulate(map(len, lines), initial=0))
 
 
 class Offsets:
     """Byte offsets in the UTF-8 of a text for its character indices."""
 
     def __init__(self, text: str) -> None:
-        sizes = () if text.isascii() else map(_utf8_length, text)
-        self._starts = list(accumulate(sizes, initial=0)) if sizes else None
+        wide = [] if text.isascii() else list(_WIDE.finditer(text))
+        #: The characters that take more than a byte, and the bytes more that they have taken together.
+        self._wide = [match.start() for match in wide]
+        self._more = list(accumulate((_utf8_length(m[0]) - 1 for m in wide), initial=0))
 
     def __call__(self, index: int) -> int:
-        return index if self._starts is None else self._starts[index]
+        return index + self._more[bisect.bisect_left(self._wide, index)]
 
     def span(self, start: int, end: int) -> Span:
         return Span(self(start), self(end))
@@ -76,9 +88,14 @@ class Text:
         self.project = project
 
     @cached_property
+    def markers(self) -> Markers:
+        """What the text holds, for questions such as ``b"cuda" in text.markers``; each is answered once."""
+        return Markers(self.data)
+
+    @cached_property
     def line_starts(self) -> list[int]:
         """The byte offset of every line's first byte, and of the end when a newline ends the text."""
-        return [0, *(m.end() for m in LINE_END.finditer(self.data))]
+        return starts_of_lines(self.data)
 
     def position(self, offset: int) -> tuple[int, int]:
         """The 1-based line and character column of a byte offset."""
