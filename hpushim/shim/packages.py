@@ -134,7 +134,7 @@ def _stand_in(name: str, top: str) -> Any:
         return None
     source = importlib.import_module(_STAND_INS[top])
     if name not in source.MODULES:
-        return None
+        raise ModuleNotFoundError(_no_such(source, name), name=name)
     return importlib.machinery.ModuleSpec(
         name, _loader(_Standing(source)), origin="hpushim", is_package=True
     )
@@ -170,7 +170,10 @@ def _missing(source: Any, module: str, name: str) -> Any:
     try:
         return importlib.import_module(f"{module}.{name}")
     except ImportError:
-        raise AttributeError(
-            f"{source.CODE} {module}.{name}: hpushim's stand-in for {module.partition('.')[0]} has no such name; "
-            f"{source.ADVICE}"
-        ) from None
+        raise AttributeError(_no_such(source, f"{module}.{name}")) from None
+
+
+def _no_such(source: Any, name: str) -> str:
+    file, line = log.user_site()
+    top = name.partition(".")[0]
+    return f"{source.CODE} {file}:{line}: {name}: hpushim's stand-in for {top} has no such name; {source.ADVICE}"

@@ -11,7 +11,22 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel as _TorchDDP
 
-from hpushim.shim import log, stand_in_larc
+from hpushim.shim import log, stand_in_apex_extras, stand_in_larc
+from hpushim.shim.stand_in_apex_extras import (  # noqa: F401  (the loader takes them from here)
+    BN_convert_float,
+    FP16_Optimizer,
+    MultiTensorApply,
+    Reducer,
+    clip_grad_norm_,
+    convert_network,
+    master_params_to_model_params,
+    model_grads_to_master_grads,
+    multi_tensor_applier,
+    network_to_half,
+    prep_param_lists,
+    to_python_float,
+    tofp16,
+)
 
 CODE = "HPU212"
 NOTE = "apex is not installed; hpushim answers with torch: bf16 autocast, torch's optimizers, norms and DDP"
@@ -215,7 +230,12 @@ MODULES: dict[str, tuple[str, ...]] = {
     "apex.normalization": _NORMS,
     "apex.normalization.fused_layer_norm": _NORMS,
     "apex.parallel": (
-        "DistributedDataParallel", "SyncBatchNorm", "convert_syncbn_model", "create_syncbn_process_group",
+        "DistributedDataParallel", "SyncBatchNorm", "convert_syncbn_model", "create_syncbn_process_group", "Reducer",
     ),
+    "apex.parallel.distributed": ("DistributedDataParallel", "Reducer"),
     "apex.parallel.LARC": ("LARC",),
+    "apex.optimizers.fused_adam": ("FusedAdam",),
+    "apex.optimizers.fused_lamb": ("FusedLAMB",),
+    "apex.optimizers.fused_sgd": ("FusedSGD",),
+    **stand_in_apex_extras.MODULES,
 }  # fmt: skip
