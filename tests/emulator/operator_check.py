@@ -1,4 +1,4 @@
-"""Every operator that torch's own test suite describes, on hpu and on the CPU, element by element.
+"""Every operator that torch's own test suite describes, on hpu and on the CPU, results and gradients, element by element.
 
 ``python tests/emulator/operator_check.py [STEP [SAMPLES]]`` checks every STEP-th operator (default 1) with up to SAMPLES
 inputs each (default 4) and prints what passed, failed and was skipped, with reasons.
@@ -44,9 +44,11 @@ class Skip(Exception):
 
 def operators() -> list[Any]:
     """torch's own list of operators with sample inputs."""
-    from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal import common_methods_invocations as lists
 
-    return list(op_db)
+    kinds = ("unary", "binary", "pointwise", "reduce", "other")
+    foreach = [op for kind in kinds for op in getattr(lists, f"foreach_{kind}_op_db", [])]
+    return [*lists.op_db, *foreach]
 
 
 def full_name(op: Any) -> str:
@@ -63,16 +65,29 @@ def on_hpu(value: Any) -> Any:
         if not value.is_contiguous() and value.numel():
             moved = torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device="hpu"
-            ).copy_(value)
-        return moved
+            ).copy_(value.detach())
+        return moved.requires_grad_(value.requires_grad)
     if isinstance(value, torch.device) or (isinstance(value, str) and value == "cpu"):
         return torch.device("hpu")
     return value
 
 
 def call(op: Any, sample: Any) -> Any:
+    """The operator's results and, where torch has them, the gradients of its arguments."""
     torch.manual_seed(SEED)
-    return op(sample.input, *sample.args, **sample.kwargs)
+    result = op(sample.input, *sample.args, **sample.kwargs)
+    return result, gradients(result, (sample.input, sample.args, sample.kwargs))
+
+
+def gradients(result: Any, arguments: Any) -> list[torch.Tensor | None]:
+    """The gradients of the arguments that want one, for a cotangent without symmetry."""
+    leaves = [v for v in tree_flatten(arguments)[0] if isinstance(v, torch.Tensor)]
+    leaves = [v for v in leaves if v.requires_grad and v.is_leaf]
+    outs = [v for v in tree_flatten(result)[0] if isinstance(v, torch.Tensor) and v.requires_grad]
+    if not leaves or not outs:
+        return []
+    weights = [torch.cos(torch.arange(v.numel())).reshape(v.shape).to(v) for v in outs]
+    return list(torch.autograd.grad(outs, leaves, weights, allow_unused=True))
 
 
 def check(op: Any, samples: int) -> int:
@@ -85,13 +100,19 @@ def check(op: Any, samples: int) -> int:
         raise Skip("torch lists no dtype for it on the CPU")
     dtype = torch.float32 if torch.float32 in op.dtypes else sorted(op.dtypes, key=str)[0]
     torch.manual_seed(SEED)
-    made = list(zip(range(samples), op.sample_inputs("cpu", dtype), strict=False))
+    backward = dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
+    inputs = op.sample_inputs("cpu", dtype, requires_grad=backward)
+    made = list(zip(range(samples), inputs, strict=False))
     if not made:
         raise Skip("no sample inputs")
     for _, sample in made:
         there = tree_map(on_hpu, (sample.input, sample.args, sample.kwargs))
         here = tree_map(
-            lambda v: v.clone() if isinstance(v, torch.Tensor) and v.numel() else v,
+            lambda v: (
+                v.detach().clone().requires_grad_(v.requires_grad)
+                if isinstance(v, torch.Tensor) and v.numel()
+                else v
+            ),
             (sample.input, sample.args, sample.kwargs),
         )
         sample.input, sample.args, sample.kwargs = here
