@@ -54,15 +54,17 @@ bool is_on_hpu(const at::Tensor& tensor) {
   return tensor.defined() && tensor.unsafeGetTensorImpl()->device_type() == c10::DeviceType::HPU;
 }
 
-at::Tensor host_alias(const at::Tensor& tensor) {
+at::Tensor host_alias(const at::Tensor& tensor, const at::Tensor& beside) {
   auto* impl = tensor.unsafeGetTensorImpl();
   TORCH_CHECK_NOT_IMPLEMENTED(
       impl->layout() == c10::kStrided && impl->has_storage(), "emulated HPU: ", impl->layout(),
       " tensors are not supported on hpu, as on Gaudi; use a dense (strided) tensor");
   const c10::Storage& storage = impl->storage();
-  c10::Storage twin(c10::make_intrusive<StorageImpl>(
-      StorageImpl::use_byte_size_t(), storage.nbytes(), host_view(storage),
-      c10::GetCPUAllocator(), storage.unsafeGetStorageImpl()->resizable()));
+  c10::Storage twin = beside.defined()
+                          ? c10::Storage(beside.storage())
+                          : c10::Storage(c10::make_intrusive<StorageImpl>(
+                                StorageImpl::use_byte_size_t(), storage.nbytes(), host_view(storage),
+                                c10::GetCPUAllocator(), storage.unsafeGetStorageImpl()->resizable()));
   auto out = at::detail::make_tensor<TensorImpl>(std::move(twin), DispatchKeySet(DispatchKey::CPU),
                                                  impl->dtype());
   auto* made = out.unsafeGetTensorImpl();
@@ -113,6 +115,7 @@ void settle(const at::Tensor& original, const at::Tensor& aliased) {
     auto host = host_storage->set_data_ptr(c10::DataPtr(nullptr, kCpu));
     device_storage->set_data_ptr_noswap(adopt(std::move(host), nbytes));
     device_storage->set_nbytes(nbytes);
+    host_storage->set_data_ptr_noswap(host_view(to->unsafe_storage()));  // others may share it
   }
   if (C10_UNLIKELY(from->sizes() != to->sizes() || from->strides() != to->strides() ||
                    from->storage_offset() != to->storage_offset())) {

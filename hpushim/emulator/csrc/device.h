@@ -29,6 +29,8 @@ struct Block {
 };
 
 void release_block(void* block);  // the deleter of every DataPtr over a Block
+// Makes a storage one that torch can clone lazily.
+void lend_for_lazy_clones(c10::StorageImpl* storage);
 c10::Allocator* allocator();
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* data);
@@ -60,7 +62,16 @@ void share_cpu_random(bool on);
 
 // ---- running operators on host aliases (alias.cpp) -----------------------------------------------
 
-at::Tensor host_alias(const at::Tensor& tensor);  // a CPU tensor over the same memory
+// A CPU tensor over the same memory. `beside`: the alias of another tensor on the same storage, so that kernels see that
+// they overlap.
+at::Tensor host_alias(const at::Tensor& tensor, const at::Tensor& beside = {});
+inline c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+// A lazy clone that is about to be written gets memory of its own.
+inline void make_writable(const at::Tensor& tensor) {
+  if (auto* storage = storage_of(tensor)) storage->mutable_data_ptr();
+}
 bool is_on_hpu(const at::Tensor& tensor);
 // A CPU result as an hpu tensor, without a copy.
 at::Tensor lift(at::Tensor tensor);

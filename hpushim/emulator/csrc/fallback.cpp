@@ -23,13 +23,15 @@ struct Aliases {
   c10::SmallVector<std::pair<c10::StorageImpl*, c10::Storage>, 2> lifted;  // outputs that share memory
 
   const at::Tensor& add(const at::Tensor& original, bool written) {
+    at::Tensor beside;
     for (auto& p : pairs) {
       if (p.original.is_same(original)) {
         p.written |= written;
         return p.aliased;
       }
+      if (storage_of(p.original) == storage_of(original)) beside = p.aliased;
     }
-    pairs.push_back({original, host_alias(original), written});
+    pairs.push_back({original, host_alias(original, beside), written});
     return pairs.back().aliased;
   }
 };
@@ -43,11 +45,24 @@ struct Aliases {
 at::Tensor to_host(const OperatorFacts& facts, Aliases& aliases, const at::Tensor& t, const Argument& at) {
   if (!t.defined()) return t;
   if (is_on_hpu(t)) return aliases.add(t, at.written);
-  if (t.dim() != 0 && !at.takes_host) refuse_mixed(facts, t);
+  if ((t.dim() != 0 || at.written) && !at.takes_host) refuse_mixed(facts, t);
   return t;
 }
 
+void make_arguments_writable(const OperatorFacts& facts, const Stack& stack) {
+  const size_t first = stack.size() - facts.argument_count;
+  for (const auto& argument : facts.arguments) {
+    const IValue& value = stack[first + argument.position];
+    if (!argument.written) continue;
+    if (value.isTensor() && is_on_hpu(value.toTensor())) make_writable(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor& t : value.toTensorVector())
+        if (is_on_hpu(t)) make_writable(t);
+  }
+}
+
 void arguments_to_host(const OperatorFacts& facts, Stack* stack, Aliases& aliases) {
+  if (facts.writes) make_arguments_writable(facts, *stack);
   const size_t first = stack->size() - facts.argument_count;
   for (const auto& argument : facts.arguments) {
     IValue& value = (*stack)[first + argument.position];

@@ -3,7 +3,9 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/native/transformers/attention.h>
+#include <ATen/ops/_lazy_clone_native.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -30,13 +32,21 @@ void check_factory(std::optional<at::Layout> layout, std::optional<at::Device> d
                               " tensors are not supported on hpu, as on Gaudi; use a dense (strided) tensor");
 }
 
+// With torch.use_deterministic_algorithms, new memory holds no chance values.
+at::Tensor with_known_values(at::Tensor made) {
+  auto& settings = at::globalContext();
+  if (C10_UNLIKELY(settings.deterministicAlgorithms() && settings.deterministicFillUninitializedMemory()))
+    at::native::fill_empty_deterministic_(made);
+  return made;
+}
+
 at::Tensor empty(at::IntArrayRef size, OptionalDtype dtype, std::optional<at::Layout> layout,
                  std::optional<at::Device> device, std::optional<bool> pin,
                  std::optional<at::MemoryFormat> format) {
   check_factory(layout, device, pin);
   object_to_dtype(c10::dtype_or_default(dtype));
-  return at::detail::empty_generic(size, allocator(), DispatchKeySet(DispatchKey::HPU),
-                                   c10::dtype_or_default(dtype), format);
+  return with_known_values(at::detail::empty_generic(size, allocator(), DispatchKeySet(DispatchKey::HPU),
+                                                     c10::dtype_or_default(dtype), format));
 }
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalDtype dtype,
@@ -44,8 +54,8 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptionalD
                          std::optional<bool> pin) {
   check_factory(layout, device, pin);
   object_to_dtype(c10::dtype_or_default(dtype));
-  return at::detail::empty_strided_generic(size, stride, allocator(), DispatchKeySet(DispatchKey::HPU),
-                                           c10::dtype_or_default(dtype));
+  return with_known_values(at::detail::empty_strided_generic(
+      size, stride, allocator(), DispatchKeySet(DispatchKey::HPU), c10::dtype_or_default(dtype)));
 }
 
 // A zero that needs no memory on other devices; a plain zero here.
@@ -74,8 +84,10 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset |
                                            DispatchKeySet(DispatchKey::ADInplaceOrView));
   Inside guard;
+  if (is_on_hpu(self)) make_writable(self);
   at::Tensor to = is_on_hpu(self) ? host_alias(self) : self;
-  at::Tensor from = is_on_hpu(src) ? host_alias(src) : src;
+  const bool same = storage_of(src) == storage_of(self);  // null for a sparse tensor, which is refused next
+  at::Tensor from = is_on_hpu(src) ? host_alias(src, same ? to : at::Tensor()) : src;
   at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), to, from, non_blocking);
   if (is_on_hpu(self)) narrow(to, !is_on_hpu(src));
   return self;
@@ -101,6 +113,11 @@ at::Tensor& set_nothing(at::Tensor& self) {
   c10::Storage none(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
                                                           allocator()->allocate(0), allocator(), true));
   return at::native::set_storage_cpu_(self, std::move(none), 0, {0}, {});
+}
+
+at::Tensor lazy_clone(const at::Tensor& self) {
+  lend_for_lazy_clones(storage_of(self));
+  return at::native::_lazy_clone(self);
 }
 
 void record_stream(at::Tensor&, c10::Stream) {}
@@ -161,6 +178,7 @@ void register_own(torch::Library& m) {
   m.impl("_copy_from", copy_from);
   m.impl("_copy_from_and_resize", copy_from_and_resize);
   m.impl("_local_scalar_dense", local_scalar_dense);
+  m.impl("_lazy_clone", lazy_clone);
   m.impl("set_", set_nothing);
   m.impl("set_.source_Storage", TORCH_FN(static_cast<at::Tensor& (*)(at::Tensor&, at::Storage)>(at::native::set_)));
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(at::native::set_storage_cpu_));
@@ -175,12 +193,12 @@ void register_own(torch::Library& m) {
   m.impl("record_stream", record_stream);
 }
 
-// Composite on other devices, one CPU kernel here: the composite would ask for kernels that only CUDA has,
-// or take a foreach list apart into single operators.
+// Composite on other devices, one CPU kernel here: the composite would ask for kernels that only CUDA has, name the
+// devices that it takes, or take a foreach list apart into single operators.
 bool runs_whole(const std::string& name) {
   static const char* const whole[] = {"aten::convolution", "aten::convolution_overrideable",
                                       "aten::convolution_backward",
-                                      "aten::convolution_backward_overrideable", "aten::embedding"};
+                                      "aten::convolution_backward_overrideable", "aten::embedding", "aten::mode"};
   for (const char* w : whole)
     if (name == w) return true;
   return name.rfind("aten::_foreach_", 0) == 0;

@@ -7,6 +7,7 @@
 #endif
 
 #include <mutex>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace hpu {
@@ -116,7 +117,36 @@ struct PinnedAllocator final : c10::Allocator {
   }
 };
 
+// Blocks that lazy clones share: torch wants the context of such memory to be its address.
+std::mutex lent_mutex;
+std::unordered_map<void*, Block*>& lent() {
+  static auto* map = new std::unordered_map<void*, Block*>();
+  return *map;
+}
+
+void release_lent(void* data) {
+  Block* block = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(lent_mutex);
+    auto at = lent().find(data);
+    block = at->second;
+    lent().erase(at);
+  }
+  release_block(block);
+}
+
 }  // namespace
+
+void lend_for_lazy_clones(c10::StorageImpl* storage) {
+  void* data = storage->data_ptr().get();
+  if (data == nullptr || storage->data_ptr().get_deleter() != &release_block) return;
+  {
+    std::lock_guard<std::mutex> lock(lent_mutex);
+    if (!lent().emplace(data, static_cast<Block*>(storage->data_ptr().get_context())).second) return;
+  }
+  c10::DataPtr held = storage->set_data_ptr(c10::DataPtr(data, data, &release_lent, here()));
+  held.release_context();
+}
 
 void release_block(void* context) {
   auto* block = static_cast<Block*>(context);

@@ -51,7 +51,7 @@ std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
   facts->argument_count = schema.arguments().size();
   facts->returns = schema.returns().size();
   bool generator = false;
-  bool writes = false;
+  facts->writes = false;
   const bool host_indices = takes_host_indices(facts->name);
   const bool host_anywhere = takes_host_anywhere(facts->name);
   for (size_t i = 0; i < facts->argument_count; ++i) {
@@ -60,14 +60,14 @@ std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
     const auto kind = kind_of(argument);
     if (!kind) continue;
     const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-    writes |= written;
+    facts->writes |= written;
     generator |= *kind == ArgumentKind::kGenerator;
     const bool host = host_anywhere || (host_indices && *kind == ArgumentKind::kOptionalTensors);
     const bool optional = argument.real_type()->kind() == c10::TypeKind::OptionalType;
     facts->arguments.push_back(
         {*kind, written, host, static_cast<uint16_t>(i), optional, argument.is_out(), argument.name()});
   }
-  facts->pointwise = !writes && op.hasTag(at::Tag::pointwise);
+  facts->pointwise = !facts->writes && op.hasTag(at::Tag::pointwise);
   facts->draws_unseen = !generator && op.hasTag(at::Tag::nondeterministic_seeded);
   facts->reads_back =
       op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);

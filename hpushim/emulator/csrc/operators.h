@@ -28,6 +28,7 @@ struct OperatorFacts {
   std::vector<Argument> arguments;  // those that carry a tensor, a generator or a device
   std::vector<std::string> names;   // of all arguments
   size_t returns;
+  bool writes;              // into one of its arguments
   bool pointwise;           // results are contiguous on hpu, as torch's fake tensors have it
   bool draws_unseen;        // random without a generator argument
   bool reads_back;          // the shape or value of the result needs the data: a host sync
