@@ -4,7 +4,7 @@
 K-th device-type test of the files (default: ``FILES`` as far as FOLDER has them) on hpu, each file in its own process. FOLDER
 is the ``test`` folder of a torch source tree; it is no part of this repository.
 
-A test that does not pass on hpu is run on cpu too. What fails there as well says nothing about the emulator (the file may
+A test that does not pass on hpu is run with cpu as its device too. What fails there as well says nothing about the emulator (the file may
 be older than the torch that runs it) and is counted apart. Of the rest, ``torch_suite.toml`` names the expected
 differences, each with its reason; everything else is a failure, and makes the exit status 1.
 """
@@ -149,7 +149,7 @@ def read_lines(out: Path, lines: dict[str, Any]) -> bool:
 
 
 def run_worker(job: Path, out: Path, limit_s: int, deadline: float) -> str:
-    """One worker, ended when it says nothing for twice the limit of a test; returns the end of what it printed."""
+    """One worker, ended when it says nothing for ten times the limit of a test; returns the end of what it printed."""
     errors_path = job.with_name("errors.txt")
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "HPUSHIM_LOG": "quiet", "HPUSHIM": "off"}
     with errors_path.open("wb") as errors:
@@ -166,17 +166,11 @@ def run_worker(job: Path, out: Path, limit_s: int, deadline: float) -> str:
             now = time.monotonic()
             if out.stat().st_size != size:
                 size, since = out.stat().st_size, now
-            if now - since > 2 * limit_s + 60 or now > deadline:
+            if now - since > 10 * limit_s or now > deadline:
                 worker.kill()
         status = worker.wait()
     last = errors_path.read_text(errors="replace").strip().splitlines()[-3:]
     return f"status {status}: {' '.join(last)[-300:]}"
-
-
-def on_cpu(name: str) -> str:
-    """The name of a test on cpu."""
-    kind, _, method = name.partition(".")
-    return kind.replace("HPU", "CPU") + "." + "_cpu".join(method.rsplit("_hpu", 1))
 
 
 def expected_differences() -> list[dict[str, str]]:
@@ -210,12 +204,13 @@ def run_file(file: str, options: Options, table: list[dict[str, str]]) -> FileCo
             counts.skipped[line["reason"]] = counts.skipped.get(line["reason"], 0) + 1
         else:
             open_ends[name] = f"{line['outcome']}: {line['reason']}"
-    reference = run_on("cpu", file, options, [on_cpu(n) for n in open_ends]) if open_ends else {}
+    reference = run_on("cpu", file, options, list(open_ends)) if open_ends else {}
     if "import" in reference:
         counts.problem += f" on cpu: {reference['import']['reason']}"
     for name, reason in open_ends.items():
-        # A test without a counterpart on cpu (torch lists other dtypes for it there) must be explained too.
-        there = reference.get(on_cpu(name), {"outcome": "passed", "reason": ""})
+        there = reference.get(
+            name, {"outcome": "passed", "reason": ""}
+        )  # not reached: to be explained
         if there["outcome"] != "passed":
             counts.cpu_too.append([name, f"cpu: {there['outcome']} {there['reason']}"])
         elif why := explained(file, name, reason, table):
@@ -259,7 +254,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("files", nargs="*")
     parser.add_argument("--every", type=int, default=1, metavar="K", help="run every K-th test")
     parser.add_argument("--seed", type=int, default=0, help="another sample of the same size")
-    parser.add_argument("--limit", type=int, default=60, help="seconds a test may take")
+    parser.add_argument("--limit", type=int, default=60, help="processor seconds a test may take")
     parser.add_argument("--file-limit", type=int, default=3600, help="seconds a file may take")
     parser.add_argument("--json", type=Path, help="write the counts and every failure here")
     return parser.parse_args(arguments)
