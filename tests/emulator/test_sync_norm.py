@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from test_hccl import launch
 
 torch = pytest.importorskip("torch")
 
@@ -63,3 +64,7 @@ def test_half_input_has_wide_statistics() -> None:
     mean, invstd = torch.batch_norm_stats(x, EPS)
     assert mean.dtype == invstd.dtype == torch.float32
     assert torch.batch_norm_elemt(x, None, None, mean, invstd, EPS).dtype == torch.bfloat16
+
+
+def test_two_processes_equal_one() -> None:
+    assert "equal" in launch(2, "sync_norm_training.py")

@@ -126,6 +126,10 @@ class HcclWorks final : public Work {
   std::vector<intrusive_ptr<Work>> works_;
 };
 
+// One buffer for all ranks is a row of equal parts, whatever its shape (SyncBatchNorm gathers into [1, parts * n]);
+// gloo cuts along the first dimension.
+at::Tensor as_row(const at::Tensor& t) { return t.is_contiguous() ? t.view({-1}) : t; }
+
 class HcclBackend final : public c10d::Backend {
  public:
   explicit HcclBackend(intrusive_ptr<c10d::Backend> gloo)
@@ -161,8 +165,8 @@ class HcclBackend final : public c10d::Backend {
   intrusive_ptr<Work> _allgather_base(at::Tensor& out, at::Tensor& in,
                                       const c10d::AllgatherOptions& o) override {
     check("all_gather_into_tensor", Tensors{in});
-    auto ho = carrier(host(out));
-    auto hi = carrier(host(in));
+    auto ho = as_row(carrier(host(out)));
+    auto hi = as_row(carrier(host(in)));
     return as_hccl(gloo_->_allgather_base(ho, hi, o), Tensors{out});
   }
   intrusive_ptr<Work> allgather_coalesced(TensorLists& out, Tensors& in,
@@ -204,7 +208,9 @@ class HcclBackend final : public c10d::Backend {
     check("reduce_scatter_tensor", Tensors{out}, o.reduceOp);
     Summands so("reduce_scatter_tensor", Tensors{host(out)});
     Summands si("reduce_scatter_tensor", Tensors{host(in)});
-    return settled(so, gloo_->_reduce_scatter_base(so.carried()[0], si.carried()[0], o), Tensors{out});
+    auto ho = as_row(so.carried()[0]);
+    auto hi = as_row(si.carried()[0]);
+    return settled(so, gloo_->_reduce_scatter_base(ho, hi, o), Tensors{out});
   }
   intrusive_ptr<Work> reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in,
                                                       const c10d::ReduceScatterOptions& o) override {
