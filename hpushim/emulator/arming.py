@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
-from hpushim.emulator import build, device
+from hpushim.emulator import build, cache, device
 from hpushim.errors import EmulatorError
 
 SITE = Path(__file__).parent / "site"  # holds the look-alike, importable only from here
@@ -136,7 +136,7 @@ def _child_folder(version: str) -> Path:
         f"{_PLUGIN}-{version}.dist-info/RECORD": "",
         "bin/hl-smi": _HL_SMI.format(version=version),
     }
-    root = build.cache_dir() / "environment"
+    root = cache.cache_dir() / "environment"
     folder = root / f"{version}-{build.digest_of(files)}"
     if folder.is_dir():
         return folder
@@ -154,7 +154,7 @@ def _child_folder(version: str) -> Path:
             if not folder.is_dir():
                 raise
     except OSError as error:
-        raise build.disk_error(error, root) from error
+        raise cache.disk_error(error, root) from error
     return folder
 
 
@@ -162,8 +162,9 @@ def _dress_torch() -> None:
     """What torch's Python side must know of the device: its module, its seed, its collectives, its autocast."""
     import torch
 
-    from hpushim.emulator import hccl, ledger, sync_norm
+    from hpushim.emulator import hccl, ledger, refusals, sync_norm
 
+    refusals.install()
     _seed_with_torch(torch)
     _set_autocast()
     module = importlib.import_module("habana_frameworks.torch.hpu")

@@ -17,37 +17,98 @@ def both(make):
     return make("cpu"), on_hpu.cpu()
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda d: torch.arange(12.0, device=d).view(3, 4).t() + 1,
-        lambda d: torch.full((2, 3), 1.5, device=d).cumsum(1),
-        lambda d: torch.eye(3, device=d) @ torch.linspace(0, 1, 3, device=d),
-        lambda d: torch.tensor([[1, 2], [3, 4]], device=d).flip(0),
-        lambda d: torch.tensor([3.0, 1.0, 2.0], device=d).sort().indices,
-        lambda d: torch.arange(10, device=d)[torch.arange(10, device=d) % 3 == 0],
-        lambda d: torch.arange(10, device=d)[torch.tensor([1, 5])],
-        lambda d: torch.tensor([0, 2, 0, 5], device=d).nonzero(),
-        lambda d: torch.tensor([3, 1, 3], device=d).unique(),
-        lambda d: (
-            torch.randn(4, 6, generator=torch.Generator().manual_seed(0)).to(d).topk(2).values
-        ),
-        lambda d: torch.einsum("ij,kj->ik", torch.ones(2, 3, device=d), torch.ones(4, 3, device=d)),
-        lambda d: torch.fft.rfft(torch.arange(8.0, device=d)).abs(),
-        lambda d: torch.linalg.inv(torch.tensor([[2.0, 1.0], [0.0, 4.0]], device=d)),
-        lambda d: torch.nn.functional.one_hot(torch.tensor([1, 0, 2], device=d)),
-        lambda d: torch.ones(3, device=d).to(torch.float8_e4m3fn).to(torch.float32),
-        lambda d: torch.complex(torch.ones(2, device=d), torch.ones(2, device=d)).conj().imag,
-        lambda d: torch.cat([torch.zeros(1, 2, device=d), torch.ones(2, 2, device=d)]),
-        lambda d: torch.zeros(5, device=d).index_add_(
-            0, torch.tensor([1, 1], device=d), torch.ones(2, device=d)
-        ),
-        lambda d: torch.arange(6.0, device=d).unfold(0, 3, 1).sum(-1),
-        lambda d: torch.where(torch.tensor([True, False], device=d), 1.0, torch.zeros(2, device=d)),
-    ],
-)
-def test_operators_equal_the_cpu(make):
-    expected, got = both(make)
+OPERATORS = {
+    "arithmetic": lambda d: torch.arange(12.0, device=d).view(3, 4).t() + 1,
+    "reduction": lambda d: torch.full((2, 3), 1.5, device=d).cumsum(1),
+    "matmul": lambda d: torch.eye(3, device=d) @ torch.linspace(0, 1, 3, device=d),
+    "flip": lambda d: torch.tensor([[1, 2], [3, 4]], device=d).flip(0),
+    "sort": lambda d: torch.tensor([3.0, 1.0, 2.0], device=d).sort().indices,
+    "mask": lambda d: torch.arange(10, device=d)[torch.arange(10, device=d) % 3 == 0],
+    "index": lambda d: torch.arange(10, device=d)[torch.tensor([1, 5])],
+    "nonzero": lambda d: torch.tensor([0, 2, 0, 5], device=d).nonzero(),
+    "unique": lambda d: torch.tensor([3, 1, 3], device=d).unique(),
+    "topk": lambda d: (
+        torch.randn(4, 6, generator=torch.Generator().manual_seed(0)).to(d).topk(2).values
+    ),
+    "einsum": lambda d: torch.einsum(
+        "ij,kj->ik", torch.ones(2, 3, device=d), torch.ones(4, 3, device=d)
+    ),
+    "fft": lambda d: torch.fft.rfft(torch.arange(8.0, device=d)).abs(),
+    "inverse": lambda d: torch.linalg.inv(torch.tensor([[2.0, 1.0], [0.0, 4.0]], device=d)),
+    "one_hot": lambda d: torch.nn.functional.one_hot(torch.tensor([1, 0, 2], device=d)),
+    "fp8": lambda d: torch.linspace(-3, 3, 9, device=d).to(torch.float8_e4m3fn).to(torch.float32),
+    "complex": lambda d: (
+        torch.complex(torch.ones(2, device=d), torch.ones(2, device=d)).conj().imag
+    ),
+    "cat": lambda d: torch.cat([torch.zeros(1, 2, device=d), torch.ones(2, 2, device=d)]),
+    "index_add": lambda d: torch.zeros(5, device=d).index_add_(
+        0, torch.tensor([1, 1], device=d), torch.ones(2, device=d)
+    ),
+    "unfold": lambda d: torch.arange(6.0, device=d).unfold(0, 3, 1).sum(-1),
+    "where": lambda d: torch.where(
+        torch.tensor([True, False], device=d), 1.0, torch.zeros(2, device=d)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_equal_the_cpu(name):
+    expected, got = both(OPERATORS[name])
+    assert torch.equal(expected, got)
+
+
+def under_default_device(where):
+    with torch.device(where):
+        return torch.ones(3)
+
+
+FACTORIES = {
+    "zeros": lambda d: torch.zeros(2, 3, device=d),
+    "ones": lambda d: torch.ones(2, dtype=torch.bfloat16, device=d),
+    "full": lambda d: torch.full((2, 2), 7, device=d),
+    "arange": lambda d: torch.arange(1, 9, 3, device=d),
+    "linspace": lambda d: torch.linspace(0, 1, 5, device=d),
+    "eye": lambda d: torch.eye(3, device=d),
+    "tril_indices": lambda d: torch.tril_indices(3, 3, device=d),
+    "tensor": lambda d: torch.tensor([[1.5, 2.0], [3.0, 4.0]], device=d),
+    "like": lambda d: torch.zeros_like(torch.ones(3, dtype=torch.int32, device=d)),
+    "new": lambda d: torch.ones(1, device=d).new_full((2,), 3),
+    "default_device": under_default_device,
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_factories_equal_the_cpu(name):
+    expected, got = both(FACTORIES[name])
+    assert torch.equal(expected, got) and expected.dtype is got.dtype
+
+
+def test_arrays_come_in_through_the_cpu():
+    numpy = pytest.importorskip("numpy")
+    array = numpy.arange(4, dtype=numpy.int16)
+    there = torch.from_numpy(array).to("hpu")
+    array[0] = 9
+    assert there.tolist() == [0, 1, 2, 3] and there.dtype is torch.int16
+    assert torch.as_tensor(array, device="hpu").tolist() == [9, 1, 2, 3]
+
+
+def test_a_tensor_there_is_a_plain_tensor():
+    x = torch.ones(2, device="hpu")
+    assert type(x) is torch.Tensor and type(x + 1) is torch.Tensor
+    assert not x.is_cpu and x.device == torch.device("hpu:0")
+
+
+def test_gradients_accumulate_and_can_be_dropped():
+    def grads(where):
+        w = torch.linspace(-1, 1, 6, device=where).requires_grad_()
+        (w.sin() * 3).sum().backward()
+        first = w.grad.clone()
+        (w**2).sum().backward()
+        both_steps = w.grad.clone()
+        w.grad = None
+        return torch.stack([first, both_steps])
+
+    expected, got = both(grads)
     assert torch.equal(expected, got)
 
 
@@ -143,13 +204,6 @@ def test_one_device_index():
     assert torch.ones(1, device="hpu:0").device.index == 0
 
 
-def test_sparse_is_refused_with_the_reason():
-    with pytest.raises(NotImplementedError, match=r"emulated HPU: .*dense"):
-        torch.ones(2, 2, device="hpu").to_sparse()
-    with pytest.raises(NotImplementedError, match=r"emulated HPU: .*dense"):
-        torch.eye(2).to_sparse().to("hpu")
-
-
 def test_save_and_load_keep_or_move_the_device():
     shared = torch.arange(4.0, device="hpu")
     buffer = io.BytesIO()
@@ -171,6 +225,28 @@ def test_pickle_and_deepcopy():
     for twin in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
         assert twin.device.type == "hpu" and twin.requires_grad and twin.tolist() == [0, 1, 2]
         assert twin.data_ptr() != x.data_ptr()
+
+
+def test_modules_and_optimizer_states_are_copied_and_pickled():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to("hpu")
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.arange(12.0, device="hpu").view(4, 3)).square().sum().backward()
+    optimizer.step()
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        for name, value in model.state_dict().items():
+            other = twin.state_dict()[name]
+            assert other.device.type == "hpu" and torch.equal(other, value)
+            assert other.data_ptr() != value.data_ptr()
+    state = optimizer.state_dict()
+    kept = copy.deepcopy(state)
+    model.zero_grad()
+    model(torch.ones(4, 3, device="hpu")).sum().backward()
+    optimizer.step()
+    for key, values in kept["state"].items():
+        assert values["exp_avg"].device.type == "hpu"
+        assert not torch.equal(values["exp_avg"], state["state"][key]["exp_avg"]), (
+            "a copy, not a view"
+        )
 
 
 def test_conj_and_neg_bits_survive_the_kernels():

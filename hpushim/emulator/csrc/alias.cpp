@@ -1,6 +1,7 @@
 // Two names for one memory: an hpu tensor as a CPU tensor for the kernels, a CPU result as an hpu tensor.
 #include "device.h"
 #include "objections.h"
+#include "refusals.h"
 
 #include <c10/core/TensorImpl.h>
 
@@ -56,9 +57,7 @@ bool is_on_hpu(const at::Tensor& tensor) {
 
 at::Tensor host_alias(const at::Tensor& tensor, const at::Tensor& beside) {
   auto* impl = tensor.unsafeGetTensorImpl();
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      impl->layout() == c10::kStrided && impl->has_storage(), "emulated HPU: ", impl->layout(),
-      " tensors are not supported on hpu, as on Gaudi; use a dense (strided) tensor");
+  if (C10_UNLIKELY(impl->layout() != c10::kStrided || !impl->has_storage())) refuse_layout(impl->layout(), "an operator");
   const c10::Storage& storage = impl->storage();
   c10::Storage twin = beside.defined()
                           ? c10::Storage(beside.storage())
@@ -76,10 +75,9 @@ at::Tensor host_alias(const at::Tensor& tensor, const at::Tensor& beside) {
 
 at::Tensor lift(at::Tensor tensor) {
   auto* impl = tensor.unsafeGetTensorImpl();
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      impl->layout() == c10::kStrided && impl->has_storage() && !impl->is_mkldnn(),
-      "emulated HPU: this operator gives a ", impl->layout(),
-      " tensor, which hpu does not have, as on Gaudi; keep the data dense (strided)");
+  if (C10_UNLIKELY(impl->layout() != c10::kStrided || !impl->has_storage() || impl->is_mkldnn()))
+    refuse_layout(impl->layout(), "the result of an operator");
+  if (C10_UNLIKELY(tensor.is_quantized())) refuse_quantised("the result of an operator");
   object_to_dtype(tensor.scalar_type());
   auto* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (tensor.use_count() == 1 && impl->unsafe_storage().use_count() == 1) {

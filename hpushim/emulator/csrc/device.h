@@ -50,6 +50,12 @@ void set_memory_limit(int64_t bytes);
 void check_index(int64_t index);
 int64_t current_stream();
 void set_current_stream(int64_t id);
+// A child that a fork made has no device: its parent holds it.
+extern std::atomic<bool> forked;
+void object_to_fork();
+inline void touch() {
+  if (C10_UNLIKELY(forked.load(std::memory_order_relaxed))) object_to_fork();
+}
 // Backward runs on the calling thread: an own device thread can ask for the GIL while Python ends.
 void keep_backward_on_this_thread();
 
@@ -104,6 +110,29 @@ struct Inside {
   Inside() { ++inside; }
   ~Inside() { --inside; }
 };
+// ---- torch.profiler (profiler.cpp) ---------------------------------------------------------------
+
+extern std::atomic<bool> profiling;
+bool register_profiler();  // false: this torch ships no headers to extend its profiler with
+// The time of one piece of work on the device, while torch.profiler asks for it.
+class DeviceSpan {
+ public:
+  explicit DeviceSpan(const char* name) : name_(name) {
+    if (C10_UNLIKELY(profiling.load(std::memory_order_relaxed))) start_ = now();
+  }
+  ~DeviceSpan() {
+    if (C10_UNLIKELY(start_ != 0)) finish();
+  }
+  DeviceSpan(const DeviceSpan&) = delete;
+  DeviceSpan& operator=(const DeviceSpan&) = delete;
+
+ private:
+  static int64_t now();
+  void finish() const;
+  const char* name_;
+  int64_t start_ = 0;
+};
+
 bool is_compute(const std::string& name);  // matrix products, convolutions, attention, norms, embedding
 
 }  // namespace hpu

@@ -178,6 +178,7 @@ const DispatchKeySet kNotBelow = c10::autograd_dispatch_keyset | c10::autocast_d
 
 void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* stack) {
   keep_backward_on_this_thread();
+  touch();
   object_to_operator(facts, *stack);
   observe(facts, *stack);
   {
@@ -187,6 +188,7 @@ void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stac
     arguments_to_host(facts, stack, aliases);
     {
       LendEngine lend(facts.draws_unseen);
+      DeviceSpan span(facts.name.c_str());
       op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
     }
     results_to_device(facts, stack, aliases);

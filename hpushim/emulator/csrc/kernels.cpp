@@ -1,5 +1,6 @@
 // Kernels that the device has of its own: memory, views, copies; and the registration of everything.
 #include "operators.h"
+#include "refusals.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
@@ -28,8 +29,7 @@ void check_factory(std::optional<at::Layout> layout, std::optional<at::Device> d
                    std::optional<bool> pin) {
   if (device && device->has_index()) check_index(device->index());
   TORCH_CHECK(!pin.value_or(false), "emulated HPU: only dense CPU tensors can be pinned; drop pin_memory=True");
-  TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(at::kStrided) == at::kStrided, "emulated HPU: ", *layout,
-                              " tensors are not supported on hpu, as on Gaudi; use a dense (strided) tensor");
+  if (layout.value_or(at::kStrided) != at::kStrided) refuse_layout(*layout, "a factory");
 }
 
 // With torch.use_deterministic_algorithms, new memory holds no chance values.
@@ -80,6 +80,7 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from) {
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   keep_backward_on_this_thread();
+  touch();
   note_transfer(self, src);
   c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset |
                                            DispatchKeySet(DispatchKey::ADInplaceOrView));
@@ -88,6 +89,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   at::Tensor to = is_on_hpu(self) ? host_alias(self) : self;
   const bool same = storage_of(src) == storage_of(self);  // null for a sparse tensor, which is refused next
   at::Tensor from = is_on_hpu(src) ? host_alias(src, same ? to : at::Tensor()) : src;
+  DeviceSpan span(is_on_hpu(self) ? (is_on_hpu(src) ? "memcpy_device" : "memcpy_host_to_device") : "memcpy_device_to_host");
   at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), to, from, non_blocking);
   if (is_on_hpu(self)) narrow(to, !is_on_hpu(src));
   return self;
@@ -105,6 +107,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
+  touch();
   host_sync("item");
   return at::native::_local_scalar_dense_cpu(host_alias(self));
 }
@@ -217,11 +220,6 @@ void register_rest(torch::Library& m) {
   }
 }
 
-void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "emulated HPU: ", op.operator_name(),
-                              " met a sparse tensor, which hpu does not have, as on Gaudi; use a dense tensor");
-}
-
 }  // namespace
 
 at::Tensor view_of(const c10::Storage& storage, const at::Tensor& like) {
@@ -242,9 +240,9 @@ void register_operators() {
   };
   auto& aten = keep("aten", DispatchKey::HPU);
   register_own(aten);
+  register_refusals(aten);
   register_rest(aten);
   keep("_", DispatchKey::HPU).fallback(torch::CppFunction::makeFromBoxedFunction<&run_any_on_host>());
-  keep("_", DispatchKey::SparseHPU).fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
   answer_attention_choice(at::native::_fused_sdp_choice_stub, 0);
 }
 

@@ -34,6 +34,13 @@ void charge(size_t nbytes) {
   allocated_total.fetch_add(amount, std::memory_order_relaxed);
 }
 
+// For torch.profiler's profile_memory.
+void report(void* block, int64_t amount) {
+  if (C10_LIKELY(!profiling.load(std::memory_order_relaxed)) || !c10::memoryProfilingEnabled()) return;
+  const auto reserved = limit.load() > 0 ? limit.load() : in_use.load();
+  c10::reportMemoryUsageToProfiler(block, amount, in_use.load(), reserved, here());
+}
+
 // torch.accelerator's memory functions ask the allocator, from torch 2.9 on.
 #if HPU_TORCH_VERSION >= 209
 using AllocatorBase = c10::DeviceAllocator;
@@ -155,11 +162,14 @@ void release_block(void* context) {
   in_use.fetch_sub(amount, std::memory_order_relaxed);
   frees.fetch_add(1, std::memory_order_relaxed);
   freed_total.fetch_add(amount, std::memory_order_relaxed);
+  report(block->owned.get(), -amount);
   delete block;
 }
 
 c10::DataPtr adopt(c10::DataPtr host, size_t nbytes) {
+  touch();
   charge(nbytes);
+  report(host.get(), static_cast<int64_t>(nbytes));
   auto* block = new Block();
   block->nbytes = nbytes;
   void* data = host.get();

@@ -1,6 +1,7 @@
 // The extension's Python face.
 #include "hccl.h"
 #include "recorder.h"
+#include "refusals.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -167,6 +168,9 @@ PYBIND11_MODULE(_hpushim_device, m) {
   m.def("set_collectives", &set_collectives);
 #endif
   bind_ledger(m);
+  watch_forks();
+  m.def("set_codes", &set_codes);
+  m.attr("profiles_device") = register_profiler();
   m.def("check_index", &check_index);
   m.def("synchronize", &synchronize);
   m.def("memory_stats", &memory_dict);

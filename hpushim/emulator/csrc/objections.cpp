@@ -121,6 +121,8 @@ void set_objections(const std::string& device, int chosen, const NamedRules& ope
   relabel_operators();
 }
 
+Policy policy_now() { return policy.load(); }
+
 const OperatorRule* rule_of(const std::string& name) {
   const Rules* rules = operator_rules.load(std::memory_order_acquire);
   if (rules == nullptr) return nullptr;

@@ -17,6 +17,8 @@ struct OperatorFacts;
 enum class Support : uint8_t { kRuns, kFallsBack, kForbidden, kFails };  // kForbidden: would fall back, and may not
 enum class Policy : uint8_t { kObserve, kFaithful, kStrict };
 
+Policy policy_now();
+
 struct OperatorRule {
   Support support;
   uint64_t dtypes;  // a bit for each ScalarType that the kernel takes; 0: no list is known

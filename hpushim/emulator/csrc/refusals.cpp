@@ -1,0 +1,98 @@
+// Refusals: sparse and quantised tensors under every policy, and the device after a fork.
+#include "refusals.h"
+
+#include "device.h"
+#include "objections.h"
+
+#include <pthread.h>
+
+namespace hpu {
+
+std::atomic<bool> forked{false};
+
+namespace {
+
+using c10::DispatchKey;
+
+std::map<std::string, std::string>& codes() {  // set once, when the device is dressed
+  static auto* map = new std::map<std::string, std::string>();
+  return *map;
+}
+
+// "emulated HPU, HPU118"
+std::string signed_by(const char* subject) {
+  const auto at = codes().find(subject);
+  return at == codes().end() ? "emulated HPU" : "emulated HPU, " + at->second;
+}
+
+[[noreturn]] void refuse(const char* subject, const std::string& what, const char* instead) {
+  note("unsupported", what.c_str());
+  TORCH_CHECK_NOT_IMPLEMENTED(false, user_line(), ": ", what, ", which hpu does not have, as on Gaudi (",
+                              signed_by(subject), "); ", instead);
+}
+
+void refuse_sparse_operator(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  refuse("layout", c10::toString(op.operator_name()) + " met a sparse tensor", "use a dense tensor");
+}
+
+void refuse_quantised_operator(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  refuse_quantised(c10::toString(op.operator_name()).c_str());
+}
+
+// Composed on every device: they would fail halfway, in torch's words.
+const char* const kMakesCompressed[] = {
+    "_sparse_compressed_tensor_unsafe", "_sparse_csr_tensor_unsafe", "_sparse_csc_tensor_unsafe",
+    "_sparse_bsr_tensor_unsafe", "_sparse_bsc_tensor_unsafe"};
+
+void child_after_fork() {
+  if (memory_stats().live > 0) forked.store(true);
+}
+
+}  // namespace
+
+void set_codes(std::map<std::string, std::string> found) { codes() = std::move(found); }
+
+void refuse_layout(c10::Layout layout, const char* where) {
+  std::ostringstream text;
+  text << where << " gives or takes a tensor of layout " << layout;
+  refuse("layout", text.str(), "keep the data dense (strided)");
+}
+
+void refuse_quantised(const char* where) {
+  refuse("quantised", std::string(where) + " gives or takes a quantised tensor",
+         "use the quantized_decomposed operators, or quantise with the vendor's tools");
+}
+
+void register_refusals(torch::Library& aten) {
+  using torch::CppFunction;
+  auto keep = [](const char* ns, DispatchKey key) -> torch::Library& {
+    return *new torch::Library(torch::Library::IMPL, ns, key, __FILE__, __LINE__);
+  };
+  auto& compressed = keep("aten", DispatchKey::SparseCsrHPU);
+  for (const char* name : kMakesCompressed) {
+    if (!c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""})) continue;
+    aten.impl(name, CppFunction::makeFromBoxedFunction<&refuse_sparse_operator>());
+    compressed.impl(name, CppFunction::makeFromBoxedFunction<&refuse_sparse_operator>());
+  }
+  for (const auto key : {DispatchKey::SparseHPU, DispatchKey::SparseCsrHPU})
+    keep("_", key).fallback(CppFunction::makeFromBoxedFunction<&refuse_sparse_operator>());
+  keep("_", DispatchKey::QuantizedHPU).fallback(CppFunction::makeFromBoxedFunction<&refuse_quantised_operator>());
+}
+
+void watch_forks() { pthread_atfork(nullptr, nullptr, &child_after_fork); }
+
+void object_to_fork() {
+  if (inside > 0) return;
+  note("forked", "the device is held by the parent process");
+  const std::string what = user_line() + ": this process was forked from one that has tensors on hpu, and a Gaudi is "
+                           "held by one process: it cannot be used here (" + signed_by("fork") + "); start children "
+                           "with spawn, or return CPU tensors and move them in the parent";
+  if (policy_now() == Policy::kObserve) {
+    forked.store(false);  // told once
+    TORCH_WARN(what);
+    return;
+  }
+  TORCH_CHECK(false, what);
+}
+
+}  // namespace hpu

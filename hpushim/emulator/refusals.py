@@ -1,0 +1,81 @@
+"""What the emulated device refuses under every policy, in its own words and with the matrix's code: sparse and
+quantised tensors (in the C++ device), DLPack, and memory shared between processes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.emulator import device
+
+# The rows that say so, by the subject of the refusal.
+_ROWS = {
+    "layout": "torch.sparse_coo_tensor",
+    "quantised": "torch.quantize_per_tensor",
+    "fork": "torch.multiprocessing.set_start_method",
+    "sharing": "torch.multiprocessing.reductions.reduce_tensor",
+    "dlpack": "torch.utils.dlpack.to_dlpack",
+}
+
+
+def install() -> None:
+    """Give the device its codes, and torch's Python side the refusals that no operator makes."""
+    codes = _codes()
+    device.load().set_codes({subject: code for subject, code in codes.items() if code})
+    _refuse_dlpack(_signed(codes["dlpack"]))
+    _refuse_sharing(_signed(codes["sharing"]))
+
+
+def _codes() -> dict[str, str]:
+    from hpushim.matrix import load
+
+    rows = {subject: load().row(name) for subject, name in _ROWS.items()}
+    return {subject: row.rule if row is not None else "" for subject, row in rows.items()}
+
+
+def _signed(code: str) -> str:
+    return f"emulated HPU, {code}" if code else "emulated HPU"
+
+
+def _refuse_dlpack(signed: str) -> None:
+    """torch has no DLPack device for hpu; nothing is known of Gaudi adding one."""
+    import torch
+
+    text = (
+        f"hpu tensors cannot be exported through DLPack: torch knows no such device, and nothing is known of Gaudi "
+        f"adding it ({signed}); export x.cpu(), and move what is imported with .to('hpu')"
+    )
+    tensor: Any = torch.Tensor
+    tensor.__dlpack__ = _guarded(tensor.__dlpack__, BufferError, text)
+    tensor.__dlpack_device__ = _guarded(tensor.__dlpack_device__, ValueError, text)
+    torch.utils.dlpack.to_dlpack = _guarded(torch.utils.dlpack.to_dlpack, BufferError, text)
+
+
+def _guarded(original: Callable[..., Any], error: type[Exception], text: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def guarded(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(getattr(tensor, "device", None), "type", "") == "hpu":
+            raise error(text)
+        return original(tensor, *args, **kwargs)
+
+    return guarded
+
+
+def _refuse_sharing(signed: str) -> None:
+    """Sending a storage to another process: torch shares the memory of the host and of CUDA alone."""
+    from multiprocessing.reduction import ForkingPickler
+
+    import torch
+    from torch.multiprocessing import reductions
+
+    def reduce_storage(storage: Any) -> Any:
+        if storage.device.type == "hpu":
+            raise RuntimeError(
+                f"a tensor on hpu was sent to another process, and processes cannot share a Gaudi's memory ({signed}); "
+                "send tensor.cpu() and move it there, or train with one process per card and torch.distributed"
+            )
+        return reductions.reduce_storage(storage)
+
+    ForkingPickler.register(torch.UntypedStorage, reduce_storage)

@@ -1,0 +1,165 @@
+"""What the device refuses or narrows: sparse and quantised tensors, DLPack, sharing, dtypes, under each policy."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hpushim.matrix import load
+
+POLICIES = ("observe", "faithful", "strict")
+
+
+def code(name: str) -> str:
+    """The rule of a matrix row."""
+    row = load().row(name)
+    assert row is not None and row.rule
+    return row.rule
+
+
+SPARSE = {
+    "to_sparse": lambda: torch.ones(2, 2, device="hpu").to_sparse(),
+    "to_sparse_csr": lambda: torch.ones(2, 2, device="hpu").to_sparse_csr(),
+    "coo_to": lambda: torch.eye(2).to_sparse().to("hpu"),
+    "csr_to": lambda: torch.eye(2).to_sparse_csr().to("hpu"),
+    "coo_factory": lambda: torch.sparse_coo_tensor(
+        torch.zeros(1, 1, dtype=torch.long), torch.ones(1), (3,), device="hpu"
+    ),
+    "csr_factory": lambda: torch.sparse_csr_tensor(
+        torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 3), device="hpu"
+    ),
+    "sparse.mm": lambda: torch.sparse.mm(torch.eye(2).to_sparse(), torch.ones(2, 2, device="hpu")),
+    "zeros": lambda: torch.zeros(2, layout=torch.sparse_coo, device="hpu"),
+    "embedding_gradient": lambda: (
+        torch.nn.functional.embedding(
+            torch.tensor([1], device="hpu"),
+            torch.ones(3, 2, device="hpu", requires_grad=True),
+            sparse=True,
+        )
+        .sum()
+        .backward()
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_tensors_are_refused_with_their_code(name):
+    with pytest.raises(NotImplementedError, match="emulated HPU") as raised:
+        SPARSE[name]()
+    text = str(raised.value)
+    assert (
+        code("torch.sparse_coo_tensor") in text and "dense" in text and "test_refusals.py" in text
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_a_cpu_optimizer_may_have_sparse_tensors():
+    """What stays on the CPU is none of the device's business."""
+    layer = torch.nn.Embedding(4, 2, sparse=True)
+    layer(torch.tensor([1])).sum().backward()
+    assert layer.weight.grad.is_sparse and torch.ones(2, device="hpu").sum().item() == 2
+
+
+QUANTISED = {
+    "quantize": lambda: torch.quantize_per_tensor(torch.ones(2, device="hpu"), 0.1, 0, torch.qint8),
+    "print": lambda: print(
+        torch.quantize_per_tensor(torch.ones(2, device="hpu"), 0.1, 0, torch.qint8)
+    ),
+    "to": lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8).to("hpu"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize("name", QUANTISED)
+def test_quantised_tensors_are_refused_with_their_code(name):
+    with pytest.raises(NotImplementedError, match="emulated HPU") as raised:
+        QUANTISED[name]()
+    assert code("torch.quantize_per_tensor") in str(raised.value)
+
+
+def test_tensors_of_every_dtype_print(hpu):
+    x = torch.arange(3, device="hpu")
+    for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.bool):
+        text = repr(x.to(dtype))
+        assert "device='hpu:0'" in text and text.startswith("tensor([")
+    assert "device='hpu:0'" in repr(x.to(torch.float8_e5m2))
+    assert "requires_grad=True" in repr(torch.ones(1, device="hpu", requires_grad=True))
+
+
+def test_named_tensors(hpu):
+    if not hasattr(torch.Tensor, "refine_names"):
+        pytest.skip(f"torch {torch.__version__} has no named tensors")
+    x = torch.ones(2, 3, device="hpu").refine_names("a", "b")
+    assert x.sum("a").names == ("b",) and x.sum("a").device.type == "hpu"
+
+
+EXPORTS = {
+    "to_dlpack": (BufferError, lambda x: [torch.utils.dlpack.to_dlpack(x)]),
+    "__dlpack__": (BufferError, lambda x: x.__dlpack__()),
+    "__dlpack_device__": (ValueError, lambda x: x.__dlpack_device__()),
+    "from_dlpack": (ValueError, lambda x: [torch.from_dlpack(x)]),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_dlpack_is_refused_with_the_way_out(name):
+    error, export = EXPORTS[name]
+    with pytest.raises(error, match="emulated HPU") as raised:
+        export(torch.ones(2, device="hpu"))
+    text = str(raised.value)
+    assert (
+        code("torch.utils.dlpack.to_dlpack") in text
+        and "x.cpu()" in text
+        and "nothing is known" in text
+    )
+
+
+def test_dlpack_through_the_cpu():
+    numpy = pytest.importorskip("numpy")
+    there = torch.from_dlpack(numpy.arange(3.0)).to("hpu")
+    assert numpy.from_dlpack(there.cpu()).tolist() == [0.0, 1.0, 2.0]
+    x = torch.ones(2)
+    alias = torch.from_dlpack(torch.utils.dlpack.to_dlpack(x))
+    alias.zero_()
+    assert x.tolist() == [0, 0], "CPU tensors go as ever"
+
+
+NARROWING = """
+import torch, hpushim.emulator
+hpushim.emulator.enable({gaudi!r})
+def told(make):
+    try: make()
+    except Exception as error: return type(error).__name__ + ": " + str(error)
+    return "accepted"
+third = torch.tensor([1 / 3], dtype=torch.float64)
+def double():
+    kept = third.to("hpu").cpu()
+    assert kept.dtype is torch.float64
+    print("float64", torch.equal(kept, third), torch.equal(kept, third.float().double()))
+print("double", told(double))
+print("complex", told(lambda: torch.zeros(2, dtype=torch.complex64, device="hpu")))
+print("complex_to", told(lambda: torch.zeros(2, dtype=torch.complex64).to("hpu")))
+print("sparse", told(lambda: torch.ones(2, 2, device="hpu").to_sparse()))
+print("quantised", told(lambda: torch.quantize_per_tensor(torch.ones(2, device="hpu"), 0.1, 0, torch.qint8)))
+"""
+
+
+@pytest.mark.parametrize("gaudi", ["gaudi1", "gaudi2", "gaudi3"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_each_policy_on_each_generation(run, policy, gaudi):
+    """float64 is narrowed when faithful, complex refused; sparse and quantised tensors are refused in any case."""
+    out = run(NARROWING.format(gaudi=gaudi), HPUSHIM_POLICY=policy).stdout
+    told = dict(line.split(" ", 1) for line in out.splitlines())
+    for name in ("sparse", "quantised"):
+        assert told[name].startswith("NotImplementedError") and "emulated HPU" in told[name], told
+    if policy == "observe":
+        assert told["float64"] == "True False" and told["double"] == "accepted"
+        assert told["complex"] == told["complex_to"] == "accepted"
+    else:
+        for name in ("complex", "complex_to"):
+            assert "complex64 tensors are refused on " + gaudi in told[name]
+    if policy == "faithful":
+        assert told["float64"] == "False True" and told["double"] == "accepted"
+    if policy == "strict":
+        assert "float64 is kept as float32 on " + gaudi in told["double"]
