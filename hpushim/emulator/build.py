@@ -14,29 +14,27 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hpushim.emulator.cache import (
+    build_lock,
+    cache_dir,
+    disk_error,
+    drop_old,
+    forget,
+    hold,
+    mark,
+)
 from hpushim.errors import EmulatorError
 
 MODULE = "_hpushim_device"
 SOURCES = Path(__file__).parent / "csrc"
 PREBUILT = "_hpushim_prebuilt"  # the package of a wheel made by hpushim.emulator.prebuild
+_WAITING = "waiting for another process that is building the emulated HPU …\n"
 JOBS = 2  # the compiler wants up to a gigabyte each
-
-
-def cache_dir() -> Path:
-    """Where built devices and generated files live: HPUSHIM_CACHE_DIR, or the user's cache folder."""
-    chosen = os.environ.get("HPUSHIM_CACHE_DIR")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "hpushim"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "hpushim"
 
 
 def load_extension() -> ModuleType:
@@ -44,6 +42,8 @@ def load_extension() -> ModuleType:
     torch = _usable_torch()
     name = _key(torch)
     library = _find(name) or _build(torch, name)
+    while not hold(library):  # dropped by another process between the two calls
+        library = _find(name) or _build(torch, name)
     return _load(library)
 
 
@@ -116,8 +116,9 @@ def _find(name: str) -> Path | None:
     roots = [Path(place) for place in (packed and packed.submodule_search_locations) or []]
     for root in (*roots, cache_dir() / "device"):
         library = root / name / _library_name()
-        if library.is_file():
-            return library
+        with contextlib.suppress(OSError):  # a folder that may not be read: building says so
+            if library.is_file():
+                return library
     return None
 
 
@@ -162,43 +163,23 @@ def _build(torch: Any, name: str) -> Path:
             f"Python.h is not in {headers}; the emulated HPU is compiled against Python's headers; "
             "install them (Debian, Ubuntu: apt install python3-dev)"
         )
+    own = Path(torch.__file__).parent / "include"
+    if not (own / "ATen" / "core" / "Tensor.h").is_file():
+        raise EmulatorError(
+            f"torch's C++ headers are not in {own}; the emulated HPU is compiled against them; install a torch wheel "
+            "that has them (pip's do), or a hpushim-device wheel made with python -m hpushim.emulator.prebuild"
+        )
     root = cache_dir() / "device"
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with _lock(root, name):
+        with build_lock(root, name, waiting=lambda: _say(_WAITING)):
             library = _find(name)  # another process may have built it while this one waited
             if library is None:
                 library = _compile(torch, compiler, headers, root, name)
-            return library
+        drop_old(root)
+        return library
     except OSError as error:
         raise disk_error(error, root) from error
-
-
-def disk_error(error: OSError, root: Path) -> EmulatorError:
-    """What a failed write to the cache means, as an error for the user."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return EmulatorError(
-            f"no space left in {root} for the emulated HPU (about 30 MB while compiling, 2 MB after); free some, "
-            "or set HPUSHIM_CACHE_DIR to another folder"
-        )
-    return EmulatorError(
-        f"cannot write the emulated HPU to {root} ({error.strerror or error}); expected a writable cache folder; "
-        "set HPUSHIM_CACHE_DIR to one"
-    )
-
-
-@contextlib.contextmanager
-def _lock(root: Path, name: str) -> Iterator[None]:
-    """One builder at a time; the kernel drops the lock of a process that dies."""
-    import fcntl
-
-    with (root / f"{name}.lock").open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _say("waiting for another process that is building the emulated HPU …\n")
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
 
 
 def _compile(torch: Any, compiler: str, headers: Path, root: Path, name: str) -> Path:
@@ -209,6 +190,9 @@ def _compile(torch: Any, compiler: str, headers: Path, root: Path, name: str) ->
         started = time.monotonic()
         objects = _compile_objects(torch, compiler, headers, work)
         _link(torch, compiler, objects, work / "out" / _library_name())
+        mark(work / "out")
+        for built in objects:  # megabytes, which a process killed after the next line would leave
+            built.unlink(missing_ok=True)
         (work / "out").replace(root / name)
         _say(f" done in {time.monotonic() - started:.0f} s\n")
     finally:
@@ -278,11 +262,18 @@ def _load(library: Path) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
     except ImportError as error:
+        forget(library)
         raise EmulatorError(
             f"the built emulated HPU {library} does not load ({error}); expected a library that fits this torch and "
-            f"Python; delete {library.parent} and start again"
+            f"Python; {_remedy(library)}"
         ) from error
     return module
+
+
+def _remedy(library: Path) -> str:
+    if library.exists():
+        return f"delete {library.parent} and start again"
+    return "it was removed from the cache: start again to build it anew"
 
 
 def _progress(torch: Any, done: int, total: int) -> None:

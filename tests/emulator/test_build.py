@@ -6,10 +6,12 @@ A stand-in compiler answers at once, so these tests see the build's own behaviou
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from conftest import plain_environment
@@ -62,7 +64,8 @@ def test_builds_once_and_shows_progress(run, tmp_path, compiler):
     assert len(built(cache)) == 1
 
 
-def test_two_first_uses_at_once_compile_once(tmp_path, compiler):
+@pytest.mark.parametrize("count", [2, 4])
+def test_first_uses_at_once_compile_once(tmp_path, compiler, count):
     cache, log = tmp_path / "cache", tmp_path / "calls"
     env = plain_environment(
         HPUSHIM_CACHE_DIR=str(cache),
@@ -77,11 +80,11 @@ def test_two_first_uses_at_once_compile_once(tmp_path, compiler):
             stderr=subprocess.PIPE,
             text=True,
         )
-        for _ in range(2)
+        for _ in range(count)
     ]
     results = [p.communicate(timeout=120) for p in processes]
-    assert [p.returncode for p in processes] == [0, 0], results
-    assert results[0][0] == results[1][0]
+    assert [p.returncode for p in processes] == [0] * count, results
+    assert len({out for out, _ in results}) == 1
     from hpushim.emulator import build
 
     assert len(log.read_text().split()) == len(list(build.SOURCES.glob("*.cpp"))) + 1
@@ -105,6 +108,47 @@ def test_a_killed_build_leaves_nothing_that_counts(tmp_path, compiler, run):
     assert len(built(cache)) == 1 and not built(cache)[0].startswith("."), (
         "the leftovers are gone too"
     )
+
+
+# A builder ends by kill -9 at a moment of its own: at the nth call of the compiler (the last one links), and right
+# before and after the finished library is put in its place.
+DIES_BEFORE_PLACING = """
+import os, pathlib, signal
+place = pathlib.Path.replace
+def replace(self, target):
+    if {after}: place(self, target)
+    os.kill(os.getpid(), signal.SIGKILL)
+pathlib.Path.replace = replace
+from hpushim.emulator import build
+build.build()
+"""
+
+
+def calls_of_a_build() -> int:
+    from hpushim.emulator import build
+
+    return len(list(build.SOURCES.glob("*.cpp"))) + 1
+
+
+@pytest.mark.parametrize("moment", ["first", "second", "middle", "linking", "placing", "placed"])
+def test_killed_at_any_moment_the_next_use_works(tmp_path, compiler, run, moment):
+    cache, log = tmp_path / "cache", tmp_path / "calls"
+    calls = calls_of_a_build()
+    nth = {"first": 1, "second": 2, "middle": calls // 2, "linking": calls}.get(moment, 0)
+    killer = (
+        f'echo x >> {log}; [ "$(wc -l < {log})" -ge {nth} ] && [ {nth} -gt 0 ] && kill -9 $PPID'
+    )
+    code = (
+        DIES_BEFORE_PLACING.format(after=moment == "placed") if moment.startswith("plac") else BUILD
+    )
+    died = run(code, check=False, HPUSHIM_CACHE_DIR=str(cache), CXX=compiler(killer))
+    assert died.returncode == -signal.SIGKILL
+    whole = [name for name in built(cache) if not name.startswith(".")]
+    assert len(whole) == (moment == "placed"), "a library is there whole or not at all"
+    place = run(BUILD, HPUSHIM_CACHE_DIR=str(cache), CXX=compiler()).stdout.strip()
+    assert Path(place).read_text() == "built\n"
+    # What an orphaned compiler still writes after the next build has swept goes with the build after that.
+    assert len([name for name in built(cache) if not name.startswith(".")]) == 1
 
 
 def said(run, code: str = BUILD, **env: str) -> str:
@@ -166,13 +210,136 @@ def test_read_only_cache_folder(run, tmp_path, compiler):
     cache.mkdir()
     cache.chmod(0o555)
     line = said(run, HPUSHIM_CACHE_DIR=str(cache), CXX=compiler())
-    assert "cannot write the emulated HPU" in line
+    assert "cannot write the emulated HPU" in line and "set HPUSHIM_CACHE_DIR" in line
+    assert list(cache.iterdir()) == []
 
 
-def test_a_library_that_does_not_load_is_named(run, tmp_path, compiler):
+def test_a_read_only_cache_that_has_the_library_is_used(run, tmp_path):
+    """The real library, in a folder where no lock and no mark can be written."""
+    from hpushim.emulator import build
+
+    library = build.build()
+    there = tmp_path / "device" / library.parent.name
+    shutil.copytree(library.parent, there)
+    for folder in (there, there.parent):
+        folder.chmod(0o555)
+    code = """
+    import hpushim.emulator.device as device
+    print(device.load().memory_stats()["live"])
+    """
+    done = run(code, HPUSHIM_CACHE_DIR=str(tmp_path), CXX="no-such-compiler")
+    for folder in (there.parent, there):
+        folder.chmod(0o755)
+    assert done.stdout == "0\n"
+
+
+def test_a_file_system_that_takes_no_writes(run, compiler):
+    line = said(run, HPUSHIM_CACHE_DIR="/proc/hpushim", CXX=compiler())
+    assert "cannot write the emulated HPU to /proc/hpushim" in line
+
+
+def test_files_that_may_not_grow(run, tmp_path, compiler):
+    """A limit on file sizes, and a compiler that writes beyond it: said, and nothing stays."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n" + BUILD
+    cache = tmp_path / "cache"
+    big = compiler("head -c 100000 /dev/zero > $TMPDIR/spill || exit 1")
+    line = said(run, code, HPUSHIM_CACHE_DIR=str(cache), CXX=big)
+    assert "compiling" in line and "for the emulated HPU failed" in line
+    assert built(cache) == []
+    run(BUILD, HPUSHIM_CACHE_DIR=str(cache), CXX=compiler())
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 100 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(disk)],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode != 0:
+        pytest.skip("no right to mount a small file system here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_disk_that_fills_up_while_compiling(run, small_disk, compiler):
+    big = compiler("head -c 60000 /dev/zero > $TMPDIR/part.$$ || exit 1")
+    line = said(run, HPUSHIM_CACHE_DIR=str(small_disk), CXX=big)
+    assert "no space left in" in line and "HPUSHIM_CACHE_DIR" in line
+    assert built(small_disk) == []
+    run(BUILD, HPUSHIM_CACHE_DIR=str(small_disk), CXX=compiler())
+    assert len(built(small_disk)) == 1
+
+
+def test_torch_without_headers(run, tmp_path, compiler):
+    code = f"import torch; torch.__file__ = {str(tmp_path / 'torch' / '__init__.py')!r}\n" + BUILD
+    line = said(run, code, HPUSHIM_CACHE_DIR=str(tmp_path / "cache"), CXX=compiler())
+    assert "torch's C++ headers are not in" in line and "hpushim.emulator.prebuild" in line
+
+
+def test_a_library_that_does_not_load_is_named_and_removed(run, tmp_path, compiler):
     code = "from hpushim.emulator import device; device.load()"
     line = said(run, code, HPUSHIM_CACHE_DIR=str(tmp_path / "cache"), CXX=compiler())
-    assert "does not load" in line and "delete" in line and str(tmp_path) in line
+    assert "does not load" in line and "start again to build it anew" in line
+    assert built(tmp_path / "cache") == []
+
+
+def entries(cache, count: int) -> list[str]:
+    """Old libraries in the cache, the oldest first."""
+    names = [f"torch2.{n}-old" for n in range(count)]
+    for age, name in enumerate(names):
+        folder = cache / "device" / name
+        folder.mkdir(parents=True)
+        (folder / "library.so").write_text("old")
+        (folder / "used").touch()
+        os.utime(folder / "used", (age + 1, age + 1))
+        (cache / "device" / f"{name}.lock").touch()
+    return names
+
+
+def test_old_libraries_are_dropped_by_last_use(run, tmp_path, compiler):
+    from hpushim.emulator import cache as keeping
+
+    old = entries(tmp_path, keeping.KEPT + 3)
+    os.utime(tmp_path / "device" / old[0] / "used")  # the oldest was used just now
+    (tmp_path / "device" / f".{old[2]}.killed").mkdir()
+    run(BUILD, HPUSHIM_CACHE_DIR=str(tmp_path), CXX=compiler())
+    kept = built(tmp_path)
+    assert len(kept) == keeping.KEPT and old[0] in kept and old[-1] in kept and old[1] not in kept
+    locks = {p.name.removesuffix(".lock") for p in (tmp_path / "device").glob("*.lock")}
+    assert locks == set(kept)
+
+
+def test_a_library_in_use_is_kept(run, tmp_path, compiler):
+    from hpushim.emulator import cache as keeping
+
+    old = entries(tmp_path, keeping.KEPT + 2)
+    code = f"""
+    import subprocess, sys, pathlib
+    from hpushim.emulator import cache
+    library = pathlib.Path({str(tmp_path)!r}, "device", {old[0]!r}, "library.so")
+    assert cache.hold(library)
+    import os; os.utime(library.parent / "used", (1, 1))  # used for long
+    subprocess.run([sys.executable, "-c", {BUILD!r}], check=True)
+    assert library.is_file()
+    """
+    run(code, HPUSHIM_CACHE_DIR=str(tmp_path), CXX=compiler())
+    assert old[0] in built(tmp_path) and old[1] not in built(tmp_path)
+
+
+def test_a_library_dropped_before_it_was_held_is_built_again(run, tmp_path, compiler):
+    code = """
+    import shutil
+    from hpushim.emulator import build, cache
+    place = build.build()
+    shutil.rmtree(place.parent)
+    assert not cache.hold(place)
+    assert build.build() == place
+    """
+    run(code, HPUSHIM_CACHE_DIR=str(tmp_path), CXX=compiler())
 
 
 def test_a_prebuilt_wheel_needs_no_compiler(run, tmp_path):
