@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.utils._pytree import tree_flatten, tree_map
 
 from hpushim.matrix import load
 
@@ -79,3 +83,105 @@ def test_gradients_arrive_in_the_parameters_type():
     loss.backward()
     assert out.dtype is torch.bfloat16 and layer.weight.grad.dtype is torch.float32
     assert layer.weight.grad.tolist() == [[4.0] * 8] * 4
+
+
+# ---- every operator on the lists, with the inputs that torch's own tests give it --------------------------------------
+
+BF16 = torch.bfloat16
+FIRST_ONLY = ("batch_norm", "group_norm", "instance_norm", "layer_norm")  # weights keep float32
+
+
+def described(name: str) -> Any:
+    """torch's description of an operator, with sample inputs; skips where there is none."""
+    pytest.importorskip("expecttest", reason="torch's operator list needs the package expecttest")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    if not hasattr(torch.ops.aten, name):
+        pytest.skip(f"torch has no operator aten::{name}")
+    spelled = {name, f"nn.functional.{name}", f"nn.functional.{name.removesuffix('_loss')}"}
+    found = [op for op in op_db if op.name in spelled and torch.float32 in op.dtypes]
+    if not found:
+        pytest.skip(f"torch's operator list has no inputs for aten::{name}")
+    return found[0]
+
+
+def calls(name: str, most: int = 3) -> Iterator[tuple[Any, Any]]:
+    """(operator, inputs) on the CPU in float32."""
+    op = described(name)
+    torch.manual_seed(0)
+    for _, sample in zip(range(most), op.sample_inputs("cpu", torch.float32), strict=False):
+        yield op, (sample.input, sample.args, sample.kwargs)
+
+
+def as_dtype(value: Any, dtype: torch.dtype) -> Any:
+    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.detach().to(dtype) if floating else value
+
+
+def floats(result: Any) -> list[torch.Tensor]:
+    found = [t for t in tree_flatten(result)[0] if isinstance(t, torch.Tensor)]
+    return [t for t in found if t.is_floating_point()]
+
+
+def call(op: Any, inputs: Any) -> Any:
+    torch.manual_seed(1)
+    first, args, kwargs = inputs
+    return op(first, *args, **kwargs)
+
+
+def there(inputs: Any) -> Any:
+    return tree_map(lambda v: v.to("hpu") if isinstance(v, torch.Tensor) else v, inputs)
+
+
+def casts(name: str, given: torch.dtype, wanted: torch.dtype) -> None:
+    """Under autocast, inputs of ``given`` are computed in ``wanted``, with the CPU's numbers in that dtype."""
+    compared = 0
+    for op, inputs in calls(name):
+        inputs = tree_map(lambda v: as_dtype(v, given), inputs)
+        try:
+            expected = floats(call(op, tree_map(lambda v: as_dtype(v, wanted), inputs)))
+        except RuntimeError:
+            continue  # the CPU has no kernel of that dtype for these inputs
+        with torch.autocast("hpu", BF16):
+            got = floats(call(op, there(inputs)))
+        for a, b in zip(got, expected, strict=True):
+            assert a.dtype is wanted, f"{name} gives {a.dtype}"
+            if name not in FIRST_ONLY:
+                torch.testing.assert_close(a.cpu(), b, equal_nan=True)
+            compared += 1
+    if not compared:
+        pytest.skip(f"the CPU has no {wanted} kernel for aten::{name}")
+
+
+@pytest.mark.parametrize("name", load().autocast.lower.split())
+def test_each_operator_of_the_lower_list(name):
+    casts(name, torch.float32, BF16)
+
+
+@pytest.mark.parametrize("name", load().autocast.fp32.split())
+def test_each_operator_of_the_float32_list(name):
+    casts(name, BF16, torch.float32)
+
+
+def widest_only() -> list[str]:
+    """Names of the widest list that stand on no list before it."""
+    lists = load().autocast
+    return [n for n in lists.promote.split() if n not in f"{lists.lower} {lists.fp32}".split()]
+
+
+@pytest.mark.parametrize("name", widest_only())
+def test_each_operator_of_the_widest_list(name):
+    x, y = torch.rand(3, device="hpu") + 1, torch.rand(3, device="hpu", dtype=BF16) + 1
+    described(name)
+    operator = getattr(torch, name)
+    arguments = {"cat": ([x, y],), "stack": ([x, y],), "addcmul": (y, x, y)}.get(name, (y, x))
+    narrow = tree_map(lambda t: t.bfloat16(), arguments)
+    with torch.autocast("hpu", BF16):
+        assert operator(*arguments).dtype is torch.float32
+        assert operator(*narrow).dtype is BF16
+
+
+def test_the_lists_stand_in_the_matrix_alone():
+    lists = load().autocast
+    assert len(lists.lower.split()) >= 25 and len(lists.fp32.split()) >= 40
+    assert not set(lists.lower.split()) & set(lists.fp32.split())

@@ -97,11 +97,83 @@ MODELS = {
 }
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
     "adamw_foreach": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=True),
     "adam_fused": lambda p: torch.optim.Adam(p, lr=1e-2, fused=True),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-3),
 }
+
+
+def packed(cells):
+    lengths = torch.tensor([7, 3, 5, 1])
+
+    def run(x):
+        rows = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(cells(rows)[0], batch_first=True)[0]
+
+    return run
+
+
+class Calls(nn.Module):
+    """Parameters, and a function of them that is not a layer."""
+
+    def __init__(self, made, run):
+        super().__init__()
+        self.made, self.run = made, run
+
+    def forward(self, *inputs):
+        return self.run(self.made, *inputs)
+
+
+def attention(_, x):
+    heads = x.view(4, 7, 2, 3).transpose(1, 2)
+    return F.scaled_dot_product_attention(heads, heads, heads)
+
+
+LAYERS = {
+    "conv_norm": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), images),
+    "conv_transpose": (lambda: nn.ConvTranspose2d(3, 4, 3, stride=2), images),
+    "embedding": (lambda: nn.Embedding(17, 8), tokens),
+    "embedding_bag": (lambda: nn.EmbeddingBag(17, 8, mode="mean"), tokens),
+    "dropout": (lambda: nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5)), sequences),
+    "cross_entropy": (
+        lambda: Calls(
+            nn.Linear(6, 5), lambda m, x: F.cross_entropy(m(x[:, 0]), x[:, 1].argmax(-1) % 5)
+        ),
+        sequences,
+    ),
+    "lstm": (lambda: Calls(nn.LSTM(6, 8, batch_first=True), lambda m, x: m(x)[0]), sequences),
+    "gru": (lambda: Calls(nn.GRU(6, 8, batch_first=True), lambda m, x: m(x)[0]), sequences),
+    "packed": (
+        lambda: Calls(nn.LSTM(6, 8, batch_first=True), lambda m, x: packed(m)(x)),
+        sequences,
+    ),
+    "attention": (lambda: Calls(nn.Linear(6, 6), lambda m, x: attention(m, m(x))), sequences),
+    "encoder_layer": (
+        lambda: nn.TransformerEncoderLayer(6, 2, 12, dropout=0.0, batch_first=True),
+        sequences,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_equal_the_cpu(name):
+    """Output and gradients, element by element; dropout draws what a CPU generator of the seed draws."""
+    make, data = LAYERS[name]
+    torch.manual_seed(3)
+    here = make()
+    there = copy.deepcopy(here).to("hpu")
+    inputs = data()[0]
+    results = []
+    for model, where in ((here, "cpu"), (there, "hpu")):
+        torch.manual_seed(5)
+        out = model(inputs.to(where))
+        out.square().sum().backward()
+        results.append([out.detach(), *(p.grad for p in model.parameters())])
+    for a, b in zip(*results, strict=True):
+        assert b.device.type == "hpu"
+        torch.testing.assert_close(b.cpu(), a, rtol=1e-5, atol=1e-6)
 
 
 def train(model, data, optimizer, device):
@@ -213,6 +285,29 @@ def test_scaler_runs_on_hpu():
     scaler.step(optimizer)
     scaler.update()
     assert torch.equal(model.weight, before) and scaler.get_scale() == 4.0
+
+
+def test_a_custom_compile_backend_sees_hpu():
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(i.device.type for i in inputs if isinstance(i, torch.Tensor))
+        return graph.forward
+
+    x = torch.arange(4.0, device="hpu")
+    assert torch.equal(torch.compile(lambda t: t.sin() + 1, backend=backend)(x), x.sin() + 1)
+    assert seen == ["hpu"]
+
+
+def test_fake_tensors_follow_shapes_without_memory():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    before = torch.hpu.memory_allocated()
+    with FakeTensorMode():
+        x = torch.empty(1 << 20, 1 << 10, device="hpu")
+        y = nn.functional.linear(x, torch.empty(8, 1 << 10, device="hpu"))
+        assert y.shape == (1 << 20, 8) and y.device == torch.device("hpu", 0)
+    assert torch.hpu.memory_allocated() == before
 
 
 def test_compile_traces_what_runs():
