@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from ._torch import foreign
 if TYPE_CHECKING:
     from hpushim.engine.syntax import Module
 
+_SAMPLES = re.compile(r"sample|denois|^(model|net|unet|forward|generate|decoder?)(_|$)", re.I)
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
 
@@ -27,11 +29,13 @@ class InferenceLoop(Rule):
     name = "inference-loop-without-mark-step"
     severity = "info"
     safety = "manual"
-    markers = (b"no_grad", b"inference_mode")
+    markers = ()  # no reason to read a file
 
     @classmethod
     def applies(cls, module: Module) -> bool:
-        device = b".cuda(" in module.data or b".to(" in module.data
+        if not any(region in module.data for region in (b"no_grad", b"inference_mode")):
+            return False
+        device = any(word in module.data for word in (b".cuda(", b".to(", b"device"))
         return device and module.target.mode in ("portable", "lazy")
 
     def on_module(self, module: Module) -> Iterator[Finding]:
@@ -40,12 +44,9 @@ class InferenceLoop(Rule):
         for loop in _batches.loops(module):
             node = loop.node
             called = [call for call, _ in loop.calls if _is_model(module, call)]
-            if (
-                not called
-                or not loop.always
-                or _trains(node)
-                or not _without_gradients(module, node)
-            ):
+            if not called or not loop.always:
+                called = list(_feeding(node))
+            if not called or _trains(node) or not _without_gradients(module, node):
                 continue
             yield self.finding(
                 module,
@@ -53,6 +54,23 @@ class InferenceLoop(Rule):
                 f"in lazy mode what `{module.source(called[0].func)}` does here is collected until a result is read; "
                 "call `htcore.mark_step()` behind it where the loop keeps results on the card",
             )
+
+
+def _feeding(loop: ast.For) -> Iterator[ast.Call]:
+    """The calls of a sampling loop: ``x = self.p_sample(x, t)``, which take what the loop has made."""
+    made = {
+        part.id
+        for part in ast.walk(loop)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    } - {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+    for statement in ast.walk(loop):
+        call = statement.value if isinstance(statement, ast.Assign) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
+            continue
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        given = {arg.id for arg in call.args if isinstance(arg, ast.Name)}
+        if _SAMPLES.search(name) and given & made:
+            yield call
 
 
 def _is_model(module: Module, call: ast.Call) -> bool:
