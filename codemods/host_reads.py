@@ -32,7 +32,10 @@ class HostRead(Rule):
 
     @classmethod
     def applies(cls, module: Module) -> bool:
-        return b".numpy()" in module.data or b".item()" in module.data
+        device = b"cuda" in module.data or b"device" in module.data or b".to(" in module.data
+        return (b".numpy()" in module.data or b".item()" in module.data) and (
+            device or any(word in module.data for word in _HALF)
+        )
 
     def __init__(self) -> None:
         self._told = False
