@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -80,6 +77,11 @@ def _call(chunk: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
 def _in_processes(
     work: Callable[[T], R], items: Sequence[T], sizes: Sequence[int], workers: int
 ) -> Iterator[tuple[int, R]]:
+    # Here, because most runs need no process.
+    import multiprocessing
+    from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+    from concurrent.futures.process import BrokenProcessPool
+
     global _work
     _work = work  # inherited by the forked children, so that it need not be pickled
     done: set[int] = set()

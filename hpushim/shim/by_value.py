@@ -14,7 +14,8 @@ from typing import Any
 
 from hpushim.shim import in_place, log
 
-_SKIPPED = ("torch", "hpushim", "_hpushim", "habana_frameworks")
+# The standard library takes nothing from torch, and has most of the other names.
+_SKIPPED = {*sys.stdlib_module_names, "torch", "hpushim", "_hpushim", "habana_frameworks"}
 
 
 _restored: list[tuple[Any, str, str]] = []

@@ -25,6 +25,11 @@ ROOT_VARIABLE = "HPUSHIM_REWRITE"
 SHOW_VARIABLE = "HPUSHIM_SHOW_REWRITES"
 
 _OURS = ("hpushim", "_hpushim", "habana_frameworks")
+#: What after a text may make a comparison of it, and what before a bracket makes no call, or one that compares.
+_OPERATORS = (b"==", b"!=", b":", b"[", b".", b"in", b"not")
+_NO_CALLS = frozenset(
+    b"startswith get in not and or if elif while return assert case yield await lambda".split()
+)
 _NOT_OWN = ("site-packages", "dist-packages", "node_modules")
 
 
@@ -86,11 +91,24 @@ def compiled(path: str, data: bytes) -> CodeType:
 def comparisons(file: str) -> list[Rewrite]:
     """The device-type comparisons of a file that mentions a device at all. Raises OSError."""
     data = Path(file).read_bytes()
-    if b"cuda" not in data:
+    if b"cuda" not in data or not _may_compare(data):
         return []
     from hpushim.shim import rewrite
 
     return rewrite.find(data)
+
+
+def _may_compare(data: bytes) -> bool:
+    """False where every ``"cuda"`` is plainly given to a call, a keyword or a name: most scripts need no parsing."""
+    import re
+
+    text = rb"""(?:(\w+)\s*([(=])|\b(else))?\s*["']cuda(?::0|:)?["'](?=\s*(\S{0,3}))"""
+    for word, sign, branch, after in re.findall(text, data):
+        if after.startswith(_OPERATORS) or not (sign or branch):
+            return True
+        if sign == b"(" and word in _NO_CALLS:
+            return True
+    return False
 
 
 class _Finder:

@@ -78,7 +78,8 @@ def cases(torch: Any) -> dict[str, tuple[Call, Call, int]]:
     """What is compared: name to the native call, the shimmed one, and how many are timed at once."""
     a, host = torch.ones(1, device="hpu"), torch.ones(1)
     model = torch.nn.Linear(4, 4).to("hpu")
-    native, cuda = torch.device("hpu"), "cuda"
+    native = torch.device("hpu")
+    cuda = "cuda"
     step = gpt(torch)
 
     def both(call: Call) -> tuple[Call, Call, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,23 @@ WIDENED = {
 @pytest.mark.parametrize("source", list(WIDENED))
 def test_widened(source: str) -> None:
     assert rewritten(source) == WIDENED[source]
+
+
+@pytest.mark.parametrize("source", list(WIDENED))
+def test_a_script_that_compares_is_read_for_the_warning(source: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f'x = make(device="cuda")\nx.to("cuda")\nif {source}:\n    pass\n')
+    assert [one.line for one in loading.comparisons(str(script))] == [3]
+
+
+def test_a_script_that_only_moves_is_not_even_parsed(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(rewrite, "find", lambda data: pytest.fail("parsed"))
+    script = tmp_path / "train.py"
+    script.write_text(
+        'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+        'x = x.to("cuda:0")\nmodel = Model(device="cuda").to(\'cuda\')\nd = "cpu" if off else "cuda"\n'
+    )
+    assert loading.comparisons(str(script)) == []
 
 
 @pytest.mark.parametrize(
