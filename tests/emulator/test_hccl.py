@@ -142,3 +142,14 @@ def test_limits_are_errors_as_on_the_device(policy: str) -> None:
             assert "lose digits" in found[name][1]
         else:  # summed in float32, which has not all of these numbers
             assert found[name] == [2 * int(torch.tensor(exact / 2, dtype=torch.float32).item())]
+
+
+@pytest.mark.slow
+def test_fsdp2_averages_and_hccl_does_not(tmp_path: Path) -> None:
+    """torch's fully_shard reduces with AVG: an error as on the device, and the sum that it offers runs."""
+    target = tmp_path / "hpu.pt"
+    ways = ("fsdp2_plain", "fsdp2_sum", "fsdp1_original_parameters", "ddp", "tensor_parallel")
+    launch(2, "hccl_training.py", "hpu", str(target), str(tmp_path), *ways, HPUSHIM_POLICY="strict")
+    found = torch.load(target)
+    assert "ReduceOp.AVG over hccl does not work on gaudi2" in found.pop("fsdp2_plain")
+    assert len(found) == 4 and not any(isinstance(weights, str) for weights in found.values())
