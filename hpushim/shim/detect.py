@@ -138,6 +138,9 @@ def _on_gaudi(torch: Any, wanted: Mode) -> Decision:
     if wanted == "auto" and torch.backends.cuda.is_built() and torch.cuda.is_available():
         return Decision(False, "a working CUDA device is here, so nothing is patched", quiet=True)
     _refuse_cuda_build(torch)
+    from hpushim.shim import devices
+
+    devices.show_chosen_cards()
     importlib.import_module("habana_frameworks.torch")
     if not torch.hpu.is_available():
         raise HpushimError(

@@ -7,11 +7,14 @@ becomes 0. Only device arguments come through here: no other string is ever look
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from hpushim.shim import log
+from hpushim.shim.in_place import Undo
 
 MODULE_ID = "HLS_MODULE_ID"
+MODULES = "HABANA_VISIBLE_MODULES"
 DEVICE = "hpu"
 INDEXED = "hpu:0"
 
@@ -62,6 +65,37 @@ def index_of(device: Any) -> int | None:
     if isinstance(device, str):
         return int(device[5:]) if is_cuda_text(device) and ":" in device else None
     return getattr(device, "index", None)
+
+
+_chosen: list[str] = []
+
+
+def show_chosen_cards() -> Undo | None:
+    """Says ``CUDA_VISIBLE_DEVICES`` in Gaudi's variable, unless that is set; returns how to undo it.
+
+    The Gaudi software reads its variable once, so this comes before its import where the shim is what imports it;
+    where somebody else has imported it, that is said. A second call changes nothing.
+    """
+    numbers = os.environ.get("CUDA_VISIBLE_DEVICES", "").replace(" ", "")
+    if MODULES not in os.environ and all(number.isdigit() for number in numbers.split(",")):
+        os.environ[MODULES] = numbers
+        _chosen[:] = [numbers]
+        late = "habana_frameworks.torch" in sys.modules and "hpushim.emulator" not in sys.modules
+        log.note(
+            "HPU804",
+            f"CUDA_VISIBLE_DEVICES={numbers} is taken as {MODULES}={numbers}"
+            + (", which may be too late: the Gaudi software was imported before" if late else ""),
+        )
+    if not _chosen or os.environ.get(MODULES) != _chosen[0]:
+        return None
+
+    def undo() -> bool:
+        if not _chosen or os.environ.get(MODULES) != _chosen.pop():
+            return False
+        del os.environ[MODULES]
+        return True
+
+    return undo
 
 
 def choose_card(module: int) -> None:

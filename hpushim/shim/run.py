@@ -19,7 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 from hpushim.errors import HpushimError
-from hpushim.shim import children, detect, loading
+from hpushim.shim import children, detect, loading, log
 
 MAIN_VARIABLE = "HPUSHIM_MAIN"
 """The script of a run, for spawned children that load it again."""
@@ -139,6 +139,7 @@ def _start_shim() -> None:
         importlib.import_module("torch")
     if not session.activate() and detect.mode() == "auto":
         detect.require_cuda()
+        log.start("a working CUDA device is here: nothing is patched, the script runs as it is")
 
 
 def script_of(target: str) -> Path | None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -20,7 +21,21 @@ if torch.backends.cuda.is_built():
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-STEPS = st.lists(st.sampled_from(["activate", "deactivate", "use", "native"]), max_size=8)
+NAMES = st.sampled_from(["activate", "deactivate", "use"])
+# What is done in a native block may open another; threads switch the shim under each other.
+THREADS = st.lists(
+    st.lists(st.sampled_from(["activate", "deactivate", "native", "use"]), max_size=6),
+    min_size=2,
+    max_size=3,
+)
+STEPS = st.lists(
+    st.recursive(
+        NAMES | st.fixed_dictionaries({"threads": THREADS}),
+        lambda inner: st.fixed_dictionaries({"native": st.lists(inner, max_size=3)}),
+        max_leaves=6,
+    ),
+    max_size=6,
+)
 
 
 def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -45,13 +60,42 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(st.lists(STEPS, min_size=4, max_size=8))
-def test_torch_ends_as_it_began(sequences: list[list[str]]) -> None:
+def test_torch_ends_as_it_began(sequences: list[list[Any]]) -> None:
     done = python(str(HERE / "torch_state.py"), json.dumps(sequences), HPUSHIM_LOG="quiet")
     assert done.returncode == 0, done.stderr[-3000:]
     for steps, (differs, sticky) in zip(
         sequences, json.loads(done.stdout.splitlines()[-1]), strict=True
     ):
         assert (differs, sticky) == ([], []), steps
+
+
+def test_nested_native_blocks_and_threads() -> None:
+    """The cases that random sequences rarely reach."""
+    sequences: list[list[Any]] = [
+        ["activate", {"native": [{"native": []}, "activate"]}, "use"],
+        ["activate", {"native": ["deactivate", {"native": ["activate"]}]}, "use", "deactivate"],
+        [{"native": ["activate"]}, "use"],
+        ["activate", {"threads": [["native", "use"] * 5, ["native", "native"] * 3]}, "use"],
+        [{"threads": [["activate", "deactivate"] * 4, ["use"] * 20, ["native", "activate"]]}],
+    ]
+    done = python(str(HERE / "torch_state.py"), json.dumps(sequences), HPUSHIM_LOG="quiet")
+    assert done.returncode == 0, done.stderr[-3000:]
+    reports = json.loads(done.stdout.splitlines()[-1])
+    assert reports == [[[], []]] * len(sequences)
+
+
+def test_native_blocks_say_when_the_shim_goes_on() -> None:
+    code = (
+        "import torch, hpushim; on = lambda: hpushim.status()['active']; seen = []\n"
+        "with hpushim.native():\n"
+        "    with hpushim.native():\n        seen.append(on())\n"
+        "    seen.append(on()); hpushim.deactivate(); seen.append(hpushim.activate())\n"
+        "seen.append(on())\n"
+        "with hpushim.native():\n    hpushim.deactivate()\n"
+        "seen.append(on())\nprint(seen)"
+    )
+    done = python("-c", code, HPUSHIM="emulate", HPUSHIM_LOG="quiet")
+    assert done.stdout.strip() == "[False, False, False, True, False]", done.stderr
 
 
 CUDA_MACHINE = """
@@ -75,6 +119,54 @@ def test_working_cuda_means_nothing_is_patched() -> None:
     done = python("-c", code, HPUSHIM="auto", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "hpushim:" not in done.stderr
+
+
+ON_CUDA = """
+import importlib.abc, sys
+import torch
+torch.cuda.is_available = lambda: True  # as torch itself would say on such a machine
+torch.backends.cuda.is_built = lambda: True
+sys.path.insert(0, {here!r})
+import torch_state
+before = torch_state.snapshot()
+{start}
+assert torch_state.difference(before, torch_state.snapshot()) == []
+import hpushim
+assert not hpushim.status()["active"] and not hpushim.status()["patches"]
+"""
+
+
+@pytest.mark.parametrize("variable", ["auto", "1"])
+def test_working_cuda_and_the_entry_point(variable: str) -> None:
+    """``HPUSHIM=…`` in the environment of a CUDA machine: torch's entry point patches nothing and says nothing."""
+    code = ON_CUDA.format(here=str(HERE), start="import _hpushim; _hpushim.autoload()")
+    done = python("-c", code, HPUSHIM=variable, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("hpushim:") <= 1
+
+
+def test_working_cuda_and_run(tmp_path: Path) -> None:
+    """``hpushim run`` on a CUDA machine: nothing is patched, the script runs as it is, and one line says so."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys, torch, torch_state, hpushim\n"
+        "assert not hpushim.status()['patches'], hpushim.status()\n"
+        "assert str(torch.device('cuda:3')) == 'cuda:3'\n"
+        "assert torch_state.difference(torch_state.as_it_was, torch_state.snapshot()) == []\n"
+        "print(sys.argv[1:], torch.device('cuda').type == 'cuda')\n"
+    )
+    start = (
+        "torch_state.as_it_was = before\n"
+        f"sys.argv = ['hpushim', 'run', {str(script)!r}, 'a']\n"
+        "import hpushim.cli, hpushim.shim.run\n"
+        "hpushim.shim.run._cuda_build = lambda: True  # as torch's version file would say\n"
+        "try:\n    hpushim.cli.main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code"
+    )
+    code = ON_CUDA.format(here=str(HERE), start=start)
+    done = python("-c", code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == "['a'] True"
+    assert done.stderr.count("hpushim:") == 1 and "CUDA" in done.stderr, done.stderr
 
 
 def test_neither_cuda_nor_gaudi_stays_off_and_says_how_to_emulate() -> None:

@@ -112,20 +112,64 @@ def main() -> None:
     reports = []
     for steps in json.loads(sys.argv[1]):
         before = snapshot()
-        for step in steps:
-            if step == "activate":
-                hpushim.activate()
-            elif step == "deactivate":
-                hpushim.deactivate()
-            elif step == "use" and hpushim.status()["active"]:
-                use()
-            elif step == "native":
-                with hpushim.native():
-                    assert str(torch.device("cuda")) == "cuda"
-                    assert not torch.cuda.is_available()
+        walk(steps)
         hpushim.deactivate()
         reports.append([difference(before, snapshot()), hpushim.status()["sticky"]])
     print(json.dumps(reports))
+
+
+def walk(steps: list[Any]) -> None:
+    """Takes the steps in their order: a name, steps inside a native block, or several lists of steps in threads at once."""
+    import torch
+
+    import hpushim
+
+    for step in steps:
+        if step == "activate":
+            hpushim.activate()
+        elif step == "deactivate":
+            hpushim.deactivate()
+        elif step == "use" and hpushim.status()["active"]:
+            use()
+        elif isinstance(step, dict) and "native" in step:
+            with hpushim.native():
+                assert str(torch.device("cuda")) == "cuda"
+                assert not torch.cuda.is_available()
+                walk(step["native"])
+                assert not hpushim.status()["active"]
+                assert str(torch.device("cuda")) == "cuda"
+        elif isinstance(step, dict):
+            together(step["threads"])
+
+
+def together(lists: list[list[Any]]) -> None:
+    """Each list of steps in a thread of its own, all at once; what one of them raises is raised here."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max(len(lists), 1)) as pool:
+        for done in [pool.submit(walk_among_others, steps) for steps in lists]:
+            done.result()
+
+
+def walk_among_others(steps: list[str]) -> None:
+    """Steps whose outcome other threads may change in between: only that nothing breaks can be asked."""
+    import torch
+
+    import hpushim
+
+    for step in steps:
+        if step == "activate":
+            hpushim.activate()
+        elif step == "deactivate":
+            hpushim.deactivate()
+        elif step == "native":
+            with hpushim.native():
+                assert not hpushim.status()["active"]
+                torch.zeros(2).sum()
+        else:
+            torch.zeros(2, device="cpu").sum()
+            torch.device("cpu")
+            torch.nn.Linear(2, 2)(torch.ones(1, 2))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hpushim.shim import log
+from hpushim.shim import devices, log
 from hpushim.shim.in_place import Undo
 from hpushim.shim.patch import ERROR, WARN, patch
 
 Original = Callable[..., Any]
 
-_MODULES = "HABANA_VISIBLE_MODULES"
 _WORDS = ("CUDA", "CUDNN", "CUBLAS", "TF32")
 _TOLD = "HPUSHIM_TOLD"
 # Taken up above, or by availability.
@@ -24,20 +23,7 @@ _BY_TORCHRUN = {"TORCH_NCCL_ASYNC_ERROR_HANDLING"}
 @patch("torch", how="hook", row="CUDA_VISIBLE_DEVICES", level=WARN)
 def visible_devices() -> Undo | None:
     """The cards of ``CUDA_VISIBLE_DEVICES`` are the modules that the process may use, unless Gaudi's variable says so."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "").replace(" ", "")
-    numbers = chosen.split(",")
-    if _MODULES in os.environ or not all(number.isdigit() for number in numbers):
-        return None
-    os.environ[_MODULES] = chosen
-    log.note("HPU804", f"CUDA_VISIBLE_DEVICES={chosen} is taken as {_MODULES}={chosen}")
-
-    def undo() -> bool:
-        if os.environ.get(_MODULES) != chosen:
-            return False
-        del os.environ[_MODULES]
-        return True
-
-    return undo
+    return devices.show_chosen_cards()
 
 
 def warn_of_nccl() -> None:
