@@ -268,7 +268,9 @@ def fsdp2_plain() -> Weights:
 def fsdp2_sum() -> Weights:
     """The gradients are summed and divided, as hccl wants it, in place of ReduceOp.AVG."""
     net = fsdp2(init_device_mesh(WHERE, (WORLD,)))
-    net.set_force_sum_reduction_for_comms(True)
+    for part in net.modules():
+        if isinstance(part, fsdp.FSDPModule):
+            part.set_force_sum_reduction_for_comms(True)
     train(net)
     return whole(net)
 
