@@ -80,7 +80,8 @@ def module_cuda(original: Callable[..., Any], self: Any, device: Any = None) -> 
 @patch("torch:Tensor.is_cuda", how="getter", level=APPROXIMATE, factory=True)
 def is_cuda(original: Callable[..., Any]) -> Callable[..., Any]:
     """True on HPU: code that asks wants to know whether the tensor is on the accelerator."""
-    here = devices.target()  # the one that a process has, compared as a whole: its type is slow to read
+    # The one that a process has, compared as a whole: its type is slow to read.
+    here = devices.target()
 
     def is_cuda(self: Any) -> bool:
         return self.device == here or original(self)  # type: ignore[no-any-return]
