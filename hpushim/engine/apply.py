@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 from hpushim.model import Edit, Finding
 
@@ -249,6 +250,7 @@ def _statements(data: bytes, tree: ast.Module) -> list[tuple[str, int, int]]:
 
     starts = starts_of_lines(data)
     found: list[tuple[str, int, int]] = []
+    kind: Any  # mypy takes a class of nodes for unhashable
     stack: list[ast.AST] = list(tree.body)
     while stack:
         node = stack.pop()
@@ -261,7 +263,8 @@ def _statements(data: bytes, tree: ast.Module) -> list[tuple[str, int, int]]:
                     starts[end_line - 1] + end_column,
                 )
             )
-        for part in _blocks(node.__class__):
+        kind = node.__class__
+        for part in _blocks(kind):
             stack += getattr(node, part)
     return found
 
