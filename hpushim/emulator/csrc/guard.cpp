@@ -1,5 +1,5 @@
 // The device as torch sees it: guard, streams, events, accelerator hooks.
-#include "device.h"
+#include "recorder.h"
 
 #include <ATen/detail/HPUHooksInterface.h>
 #include <c10/core/AutogradState.h>
@@ -20,6 +20,12 @@ struct EventRecord {
 
 std::atomic<int64_t> last_stream{0};
 thread_local int64_t stream_now = 0;
+
+// Whoever waits for the device first has it run what is pending.
+void waited() {
+  count(kSynchronizes);
+  end_graph();
+}
 
 c10::Stream stream_of(int64_t id) { return c10::Stream(c10::Stream::UNSAFE, here(), id); }
 
@@ -59,6 +65,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
               const c10::EventFlag flag) const override {
     if (*event == nullptr) *event = new EventRecord();
     auto* record = static_cast<EventRecord*>(*event);
+    end_graph();  // an event stands behind the work before it
     record->at = Clock::now();
     record->timed = flag == c10::EventFlag::BACKEND_DEFAULT;
   }
@@ -66,10 +73,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void*) const override { return true; }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
   bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override { count(kSynchronizes); }
-  void synchronizeEvent(void*) const override { count(kSynchronizes); }
+  void synchronizeStream(const c10::Stream&) const override { waited(); }
+  void synchronizeEvent(void*) const override { waited(); }
   void synchronizeDevice(const c10::DeviceIndex) const override {
-    count(kSynchronizes);
+    waited();
     note("synchronize", "device");
   }
   double elapsedTime(void* a, void* b, const c10::DeviceIndex) const override {

@@ -2,6 +2,7 @@
 #include "device.h"
 #include "hccl.h"
 #include "objections.h"
+#include "recorder.h"
 
 #ifdef HPU_DISTRIBUTED
 
@@ -316,6 +317,7 @@ void run_collective(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     (*stack)[first + i] = c10::IValue(std::move(stand_in));
     count(kCollectives);
     note("collective", op.operator_name().name.c_str());
+    end_graph();  // the tensors must be there before they are sent
   }
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }

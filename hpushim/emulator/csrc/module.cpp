@@ -45,6 +45,7 @@ py::dict memory_dict() {
 
 void synchronize() {
   count(kSynchronizes);
+  end_graph();
   note("synchronize", "device");
 }
 

@@ -1,7 +1,7 @@
 // Objections under the three policies: recorded; or acted on as the device does; or raised at the first.
 #include "objections.h"
 
-#include "operators.h"
+#include "recorder.h"
 
 #include <ATen/Functions.h>
 #include <ATen/native/TypeProperties.h>
@@ -94,6 +94,7 @@ at::ScalarType refused_argument(const OperatorFacts& facts, const OperatorRule& 
 
 void fall_back(const OperatorFacts& facts, const std::string& why, bool forbidden) {
   count(kCpuFallbacks);
+  end_graph();  // the CPU needs what the pending graph computes
   note("cpu_fallback", facts.name.c_str());
   facts.fallbacks.fetch_add(1, std::memory_order_relaxed);
   TORCH_CHECK(!capturing.load() || policy.load() == Policy::kObserve, user_line(), ": ", facts.name, why,
