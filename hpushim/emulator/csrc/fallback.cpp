@@ -45,7 +45,8 @@ struct Aliases {
 at::Tensor to_host(const OperatorFacts& facts, Aliases& aliases, const at::Tensor& t, const Argument& at) {
   if (!t.defined()) return t;
   if (is_on_hpu(t)) return aliases.add(t, at.written);
-  if ((t.dim() != 0 || at.written) && !at.takes_host) refuse_mixed(facts, t);
+  const bool harmless = !at.written && (t.dim() == 0 || t.numel() == 0);  // as torch's own device check has it
+  if (!harmless && !at.takes_host) refuse_mixed(facts, t);
   return t;
 }
 
