@@ -27,7 +27,11 @@ using OptionalDtype = std::optional<at::ScalarType>;
 
 void check_factory(std::optional<at::Layout> layout, std::optional<at::Device> device,
                    std::optional<bool> pin) {
-  if (device && device->has_index()) check_index(device->index());
+  // The bridge warns and takes its one card: libraries name the card of their rank, as in barrier(device_ids=).
+  if (device && device->index() > 0)
+    remark("device_index", "HPU110",
+           "hpu:" + std::to_string(static_cast<int>(device->index())) + " was asked for, and a process sees one card",
+           "the tensor is on hpu:0; write \"hpu\", and choose the card of a process with HABANA_VISIBLE_MODULES or HLS_MODULE_ID");
   TORCH_CHECK(!pin.value_or(false), "emulated HPU: only dense CPU tensors can be pinned; drop pin_memory=True");
   if (layout.value_or(at::kStrided) != at::kStrided) refuse_layout(*layout, "a factory");
 }
