@@ -79,7 +79,7 @@ class Rule(_Named):
       called once for each such node, in source order, in the one walk that serves all rules;
     * ``on_module(self, module)``: called once when the walk is over.
 
-    Both are generators of :class:`~hpushim.model.Finding`; build them with :meth:`finding`. An instance
+    Both return an iterable of :class:`~hpushim.model.Finding` and may be generators; build them with :meth:`finding`. An instance
     serves one file, so state between handlers lives on ``self``.
     """
 

@@ -1,4 +1,4 @@
-"""The device's checks as one table: the 63 subjects of the design study and more, each a named check, and apart from
+"""The device's checks as one table: 63 subjects and more, each a named check, and apart from
 them the counts of behaviour.
 
 ``python tests/emulator/device_checks.py`` runs the tests that the table names and prints for each check passed, failed
