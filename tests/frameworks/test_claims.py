@@ -79,7 +79,8 @@ def test_lightning_with_two_processes(precision: str) -> None:
         pytest.skip(reason)
     expected = running.train(packages, "lightning_ddp.py", "cpu", "", 2, precision)
     found = running.train(packages, "lightning_ddp.py", "cuda", "eager", 2, precision)
-    assert found.pop("device") == "hpu" and found.pop("backend") == "nccl"
+    # Lightning asks torch for the backend of its device, so nobody here asked for NCCL.
+    assert found.pop("device") == "hpu" and found.pop("backend") == "hccl"
     tolerance = 0.02 if "16" in precision else 1e-5
     assert found["losses"] == pytest.approx(expected["losses"], rel=tolerance)
     assert found["weights"] == pytest.approx(expected["weights"], rel=tolerance)
