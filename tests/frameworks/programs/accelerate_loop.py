@@ -19,7 +19,11 @@ def main(where: str, precision: str, backend: str = "", sharded: str = "") -> No
     plugin = None
     if sharded and where != "cpu":  # on the CPU DDP is the reference
         plugin = FullyShardedDataParallelPlugin(
-            fsdp_version=int(sharded), auto_wrap_policy="size_based_wrap", min_num_params=100
+            fsdp_version=int(sharded),
+            auto_wrap_policy="size_based_wrap",
+            min_num_params=100,
+            # The optimizer is made before prepare(): of FSDP1's flat parameters it would know nothing.
+            use_orig_params=True if sharded == "1" else None,
         )
     accelerator = Accelerator(
         cpu=where == "cpu",
