@@ -11,7 +11,7 @@ import pytest
 
 from hpushim.engine import page as pages
 from hpushim.engine.document import Kind
-from hpushim.engine.kinds import by_name
+from hpushim.engine.files.kinds import by_name
 from hpushim.engine.page import Block, Page
 from hpushim.engine.rule import AnyRule, every_rule
 from hpushim.engine.run import Context, examine, interesting

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine import journal, pool
 from hpushim.engine.diagnostics import diagnostic
-from hpushim.engine.discover import File, Found, Passed, discover, left_out, project_root
+from hpushim.engine.files import journal, pool
+from hpushim.engine.files.discover import File, Found, Passed, discover, left_out, project_root
+from hpushim.engine.files.source import Source, Unreadable, decode, rewritten
 from hpushim.engine.pins import pins, says_versions
 from hpushim.engine.run import Context, Unparsable, examine, interesting, own_markers, wanted_kinds
-from hpushim.engine.source import Source, Unreadable, decode, rewritten
 from hpushim.engine.text import Project
 from hpushim.errors import HpushimError
 from hpushim.model import Edit, FileResult, Finding, Report, Target
@@ -298,7 +298,7 @@ def _unwritten(result: FileResult, why: str | None) -> FileResult:
 
 
 def _refuse_dirty(root: Path, paths: list[Path]) -> None:
-    from hpushim.engine.git import uncommitted
+    from hpushim.engine.files.git import uncommitted
 
     dirty = uncommitted(paths)
     if not dirty:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.engine.discover import File, discover, left_out, project_root
 from hpushim.engine.document import Kind
+from hpushim.engine.files.discover import File, discover, left_out, project_root
 from hpushim.errors import HpushimError
 
 KINDS: frozenset[Kind] = frozenset(

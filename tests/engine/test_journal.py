@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpushim.engine import journal, replace
+from hpushim.engine.files import journal, replace
 from hpushim.errors import HpushimError
 
 

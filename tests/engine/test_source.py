@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpushim.engine.source import Unreadable, decode, rewritten
+from hpushim.engine.files.source import Unreadable, decode, rewritten
 from hpushim.model import Edit, Span
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine import kinds
 from hpushim.engine.document import Kind
+from hpushim.engine.files import kinds
 from hpushim.errors import HpushimError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from hpushim.engine import replace
+from hpushim.engine.files import replace
 from hpushim.errors import HpushimError
 
 FOLDER = ".hpushim"
