@@ -10,6 +10,7 @@ from hpushim.model import Finding, Fix
 
 from . import _devices
 from ._claims import claimed
+from ._dual import dual
 from ._names import NameRule
 from ._strings import quoted
 from ._torch import dotted
@@ -74,7 +75,9 @@ class RandomName(NameRule):
             return
         if isinstance(devices.value, (ast.List, ast.Tuple)) and not devices.value.elts:
             return  # the host's alone
-        edit = module.replace(devices, f"device_type={quoted(module, 'hpu')}")
+        # Without devices torch asks for the state of every card that is counted, and Gaudi gives that of card 0 alone.
+        first = "" if dual(module) else "devices=[0], "
+        edit = module.replace(devices, f"{first}device_type={quoted(module, 'hpu')}")
         yield self.finding(
             module,
             devices,
