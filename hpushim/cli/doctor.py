@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from hpushim.cli.output import say
+
 _COLORS = {"ok": "green", "note": "cyan", "problem": "red"}
 
 
@@ -26,5 +28,5 @@ def command(as_json: bool) -> int:
         for fact in found:
             click.echo(f"{fact.topic:<{width}}  ", nl=False)
             click.secho(f"{fact.state:<8}", fg=_COLORS[fact.state], nl=False)
-            click.echo(fact.text)
+            say(fact.text)
     return int(any(fact.state == "problem" for fact in found))

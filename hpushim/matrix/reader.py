@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import tomli
 
+from hpushim import safe_files
 from hpushim.errors import MatrixError
 from hpushim.matrix import locate, version
 from hpushim.matrix.query import Matrix
@@ -72,9 +73,7 @@ def read_file(
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
-    except IsADirectoryError:
-        raise MatrixError(f"{path} is a directory; expected a TOML file: name the file") from None
+        return safe_files.read(path).decode("utf-8")
     except FileNotFoundError:
         raise MatrixError(f"{path} does not exist; expected a TOML file: check the path") from None
     except OSError as error:
@@ -92,7 +91,7 @@ def _read(path: Path) -> str:
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomli.loads(text)
-    except tomli.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of TOML, too long a number, nested too deeply
         line = getattr(error, "lineno", 1)
         reason = str(error).split(" (at ")[0]
         raise MatrixError(
