@@ -81,8 +81,8 @@ def own_rows(found: Settings, file: Path | None, named: tuple[Path, ...]) -> tup
     folder = file.parent if file else Path()
     inside = tuple(folder / name for name in found.matrix)
     for name, path in zip(found.matrix, inside, strict=True):
-        real = os.path.realpath(path)
-        if "\0" in name or not Path(real).is_relative_to(os.path.realpath(folder)):
+        real = Path("" if "\0" in name else os.path.realpath(path))
+        if not real.is_relative_to(os.path.realpath(folder)):
             raise HpushimError(
                 f"{file}: [tool.hpushim] matrix names {name!r}, which lies outside of the project; "
                 f"expected a file in {folder}; if you mean it, name it yourself with --matrix"
@@ -170,7 +170,7 @@ def output_options(function: F) -> F:
         click.option(
             "--output",
             "-o",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=click.Path(readable=False, path_type=Path),
             help="Write the report to a file.",
         ),
         click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0]),

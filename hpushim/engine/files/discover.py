@@ -186,7 +186,7 @@ class _Walk:
             self.fail(path.absolute(), "a symbolic link to nothing")
             return
         if not stat.S_ISREG(mode):
-            self.fail(real, "not a regular file")
+            self.fail(path.absolute(), "not a regular file")
             return
         kind = kinds.by_name(path) or kinds.by_first_line(_head(real)) or "python"
         if kind in self.wanted:

@@ -109,8 +109,8 @@ def _written(home: Home, ready: Sequence[_Ready], failed: dict[Path, str]) -> No
             change, name = item.change, item.parts[-1]
             try:
                 with home.project.inner(*item.parts[:-1]) as folder:
-                    temporary, old = entry.temporary, change.before
-                    folder.write(name, change.after, temporary=temporary, still=old)
+                    old = change.before
+                    folder.write(name, change.after, temporary=entry.temporary, still=old)
             except OSError as error:
                 failed[change.path] = _why(error)
         with suppress(OSError):
@@ -255,7 +255,7 @@ def _put_back(project: Folder, run: Folder, entry: Entry, force: bool) -> None:
             folder.write(
                 name,
                 original,
-                temporary=entry.temporary or safe_files.temporary(),
+                temporary=entry.draft(),
                 still=now,
                 mode=entry.mode,
                 time_ns=entry.mtime_ns,

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -56,12 +57,17 @@ def each(
 
 @contextmanager
 def _unwatched() -> Iterator[None]:
-    """Without the collector of circles: a tree has none, and looking through it again and again is slow."""
+    """Without the collector of circles: a tree has none, and looking through it again and again is slow.
+
+    And without warnings: Python's about what it parses would show lines of it as they are.
+    """
     was = gc.isenabled()
     gc.disable()
     gc.freeze()  # the matrix and the rules stay anyway: no need to look at them
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         gc.unfreeze()
         if was:

@@ -34,6 +34,7 @@ FOLDER = ".hpushim"
 #: Seconds to wait for another run that is writing.
 PATIENCE = 60.0
 _JOURNAL = 256 << 20
+_LONGEST = 4096
 #: Of other programs, which obey what is in them.
 _OTHERS = frozenset([FOLDER, ".git", ".hg", ".svn", ".bzr", ".jj"])
 _OURS = re.compile(r"\d+(?:\.new)?|journal(?:\.part)?|done")
@@ -61,9 +62,16 @@ class Entry(msgspec.Struct, frozen=True):
             name = ""
         return place(name)
 
+    def draft(self) -> str:
+        """The name of the temporary file; another one where the journal names what hpushim never makes."""
+        known = safe_files.is_temporary(self.temporary)
+        return self.temporary if known else safe_files.temporary()
+
 
 def place(name: str) -> tuple[str, ...]:
     """The parts of a path relative to the project; refused for one that leads out, or to other programs' own files."""
+    if len(name) > _LONGEST:
+        raise Refused("its path in the journal is longer than a path can be")
     parts = tuple(name.split("/"))
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise Refused("its path in the journal leads out of the project")
@@ -165,8 +173,7 @@ class Home:
     def _clear(self, run: Folder, entry: Entry) -> None:
         *folders, name = entry.place()
         with self.project.inner(*folders) as folder:
-            if safe_files.is_temporary(entry.temporary):
-                folder.remove(entry.temporary)
+            folder.remove(entry.draft())
             if not entry.in_place:
                 return
             # Written in place. Torn is what begins as one content and goes on as the other.
