@@ -117,7 +117,9 @@ def _invalid(path: Path, text: str, raw: dict[str, Any], message: str) -> Matrix
         remedy = f"use one of: {', '.join(_choices(field))}" if _choices(field) else remedy
     if table == "row" and index is not None and index.isdigit():
         line = locate.row_line(text, int(index), field or "")
-        name = raw["row"][int(index)].get("name", f"number {int(index) + 1}")
+        row = raw["row"][int(index)]
+        name = row.get("name") if isinstance(row, dict) else None
+        name = f"number {int(index) + 1}" if name is None else name
         where = f"row {name!r}" + (f", field `{field}`" if field else "")
     else:
         line = locate.table_line(text, table or "", field or "")

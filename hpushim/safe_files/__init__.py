@@ -17,7 +17,7 @@ import errno
 import os
 
 from hpushim.safe_files import descriptors
-from hpushim.safe_files.descriptors import Refused
+from hpushim.safe_files.descriptors import Refused, Torn
 from hpushim.safe_files.folder import AT, CHANGED, LIMIT, Folder
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "LIMIT",
     "Folder",
     "Refused",
+    "Torn",
     "check",
     "head",
     "is_temporary",

@@ -29,6 +29,10 @@ class Refused(OSError):
         super().__init__(code, why)
 
 
+class Torn(Refused):
+    """A file that was being written itself and could not be taken back: it is neither old nor new."""
+
+
 def what(info: os.stat_result) -> str:
     """``a symbolic link``, ``a pipe`` …"""
     kind = stat.S_IFMT(info.st_mode)

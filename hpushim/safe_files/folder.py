@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from hpushim.safe_files import descriptors
-from hpushim.safe_files.descriptors import BINARY, NO_LINK, QUIET, Refused
+from hpushim.safe_files.descriptors import BINARY, NO_LINK, QUIET, Refused, Torn
 
 #: Bytes that are read at most where nothing else is said.
 LIMIT = 64 << 20
@@ -222,16 +222,26 @@ class Folder:
             os.close(source)
 
     def overwrite(self, name: str, data: bytes, *, still: bytes | None = None) -> None:
-        """Writes into the file itself; a process that is killed here leaves it torn."""
+        """Writes into the file itself; a process that is killed here leaves it torn.
+
+        Raises :class:`Torn` where neither the new bytes nor the old ones can be written to the end.
+        """
         descriptor = self.open(name, os.O_RDWR)
         try:
             old = descriptors.whole(descriptor, os.fstat(descriptor).st_size)
-            if still is not None and old != still:
+            # Another name of the same file may have brought the new bytes already.
+            if still is not None and old not in (still, data):
                 raise Refused(CHANGED)
             try:
                 descriptors.replace(descriptor, data)
-            except BaseException:
-                descriptors.replace(descriptor, old)
+            except BaseException as error:
+                try:
+                    descriptors.replace(descriptor, old)
+                except OSError:
+                    why = getattr(error, "strerror", None) or "stopped"
+                    raise Torn(
+                        f"{why}, and it could not be taken back; the next run does"
+                    ) from None
                 raise
         finally:
             os.close(descriptor)

@@ -112,6 +112,17 @@ def test_all_names_of_a_file_show_the_new_content(tmp_path: Path) -> None:
     assert state(other) == before and path.stat().st_nlink == 2
 
 
+def test_two_names_of_a_file_in_one_run(tmp_path: Path) -> None:
+    path = make(tmp_path, "a.py", mode=0o640)
+    other = tmp_path / "other.py"
+    os.link(path, other)
+    before = state(path)
+    assert journal.write(tmp_path, [change(path, b"new\n"), change(other, b"new\n")]) == {}
+    assert path.read_bytes() == other.read_bytes() == b"new\n" and path.stat().st_nlink == 2
+    assert len(journal.undo(tmp_path).restored) == 2
+    assert state(path) == state(other) == before
+
+
 def test_a_read_only_file_is_left(tmp_path: Path) -> None:
     path = make(tmp_path, "a.py", mode=0o444)
     other = make(tmp_path, "b.py")

@@ -56,6 +56,8 @@ class Zygote:
     def start(self, *words: str | Path, cwd: Path, env: dict[str, str] | None = None) -> Running:
         self._count += 1
         base = f"{self._folder.name}/{self._count}"
+        for name in ("out", "err"):  # there even if the child is killed before it comes to it
+            Path(f"{base}.{name}").touch()
         asked = {
             "words": [os.fsencode(word).decode("utf-8", "surrogateescape") for word in words],
             "cwd": str(cwd),

@@ -19,7 +19,7 @@ from hpushim import safe_files, showing
 from hpushim.engine.files import runs
 from hpushim.engine.files.runs import FOLDER, Entry, Home
 from hpushim.errors import HpushimError
-from hpushim.safe_files import CHANGED, Folder, Refused
+from hpushim.safe_files import CHANGED, Folder, Refused, Torn
 
 __all__ = ["FOLDER", "Change", "Restored", "tidy", "undo", "write"]
 
@@ -104,6 +104,7 @@ def _written(home: Home, ready: Sequence[_Ready], failed: dict[Path, str]) -> No
     except OSError:
         home.drop_all()
         raise
+    torn = False  # then the run is not finished, and the next one heals what it left
     with run:
         for entry, item in zip(entries, ready, strict=True):
             change, name = item.change, item.parts[-1]
@@ -113,8 +114,10 @@ def _written(home: Home, ready: Sequence[_Ready], failed: dict[Path, str]) -> No
                     folder.write(name, change.after, temporary=entry.temporary, still=old)
             except OSError as error:
                 failed[change.path] = _why(error)
-        with suppress(OSError):
-            runs.finish(run)
+                torn = torn or isinstance(error, Torn)
+        if not torn:
+            with suppress(OSError):
+                runs.finish(run)
 
 
 def _entry(number: int, item: _Ready) -> Entry:
@@ -143,6 +146,7 @@ def tidy(root: Path) -> None:
     with suppress(OSError), runs.opened(root, make=False) as home:
         if home is not None:
             home.tidy()
+            home.drop_all()
 
 
 # -- back -----------------------------------------------------------------------------------
@@ -184,6 +188,7 @@ def _undo(root: Path, start: Path, force: bool) -> Restored | None:
             mine = [entry for entry in entries if _within(root, entry, start)]
             if mine:
                 return _restored(home, name, run, entries, mine, force)
+        home.drop_all()
     return None
 
 
@@ -204,12 +209,14 @@ def _restored(
     restored: list[str] = []
     refused: list[tuple[str, str]] = []
     done: set[int] = set()
+    torn = False
     for entry in mine:
         shown = showing.path(entry.path.encode("latin-1", "replace"))
         try:
             _put_back(home.project, run, entry, force)
         except Refused as error:
             refused.append((shown, error.strerror or "refused"))
+            torn = torn or isinstance(error, Torn)
         except OSError as error:
             refused.append((shown, f"cannot be written: {error.strerror}"))
         else:
@@ -217,9 +224,11 @@ def _restored(
             done.add(entry.number)
     left = [entry for entry in entries if entry.number not in done]
     if left:
-        if done:
-            runs.keep(run, left)
-        runs.finish(run)
+        with suppress(OSError):  # where the journal stays as it was, it is still right
+            if done:
+                runs.keep(run, left)
+            if not torn:
+                runs.finish(run)
     else:
         with suppress(OSError):
             home.drop(name)
