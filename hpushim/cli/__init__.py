@@ -91,7 +91,7 @@ def _told(error: BaseException) -> int:
     from hpushim.cli.output import say
 
     if isinstance(error, click.exceptions.Abort):
-        say("hpushim: stopped; `hpushim migrate --undo` puts back what was written", err=True)
+        say("hpushim: stopped", err=True)
         return 130
     if isinstance(error, click.ClickException):
         import io

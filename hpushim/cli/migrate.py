@@ -45,25 +45,29 @@ def command(
     """
     if undo:
         return _undo(paths or (Path(),), force)
-    from hpushim.cli.output import exit_code, progress, ready, show, show_diff
+    from hpushim.cli.output import exit_code, progress, ready, say, show, show_diff
     from hpushim.engine.project import migrate
 
     asked = request(paths, options)
     ready(output, asked.root)
-    with progress("migrating") as update:
-        report = migrate(
-            asked.paths,
-            asked.target,
-            matrix=asked.matrix(),
-            select=asked.select,
-            ignore=asked.ignore,
-            exclude=asked.exclude,
-            unsafe=asked.unsafe,
-            jobs=jobs,
-            progress=update,
-            write=not diff,
-            allow_dirty=allow_dirty,
-        )
+    try:
+        with progress("migrating") as update:
+            report = migrate(
+                asked.paths,
+                asked.target,
+                matrix=asked.matrix(),
+                select=asked.select,
+                ignore=asked.ignore,
+                exclude=asked.exclude,
+                unsafe=asked.unsafe,
+                jobs=jobs,
+                progress=update,
+                write=not diff,
+                allow_dirty=allow_dirty,
+            )
+    except KeyboardInterrupt:
+        say("hpushim: stopped; --undo puts back what was written, if anything was", err=True)
+        return 130
     shown = True
     if diff:
         show_diff(report)

@@ -26,19 +26,17 @@ def render_text(report: Report, *, concise: bool = False, color: bool = False) -
 
     ``[*]`` marks a finding with a safe fix, ``[?]`` one that needs ``--unsafe``; applied ones say so.
     """
-    lines = [
-        [(showing.one_line(text), style) for text, style in line]
-        for line in _lines(report, concise)
-    ]
+    lines = _lines(report, concise)
     if not color:
-        return "".join("".join(text for text, _ in line) + "\n" for line in lines)
+        plain = ("".join(text for text, _ in line) for line in lines)
+        return "".join(f"{showing.one_line(line)}\n" for line in plain)
     from rich.console import Console
     from rich.text import Text
 
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, soft_wrap=True, highlight=False)
     for line in lines:
-        console.print(Text.assemble(*line))
+        console.print(Text.assemble(*((showing.one_line(text), style) for text, style in line)))
     return out.getvalue()
 
 

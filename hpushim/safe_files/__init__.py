@@ -73,19 +73,14 @@ def write(path: Path, data: bytes, *, project: Path | None = None) -> None:
 
 
 def check(path: Path, *, project: Path | None = None) -> None:
-    """Raises the OSError that :func:`write` would raise now; leaves nothing behind."""
+    """Raises the OSError that :func:`write` would raise now, as far as that can be told without writing."""
     name = _name(path)
     with _folder(path, project) as folder:
         old = folder.look(name)
-        probe = temporary()
-        try:
-            folder.new(probe, b"", sync=False)
-        except OSError as error:
-            if old is None or error.errno not in _CLOSED:
-                raise
+        if not folder.writable():
+            if old is None:
+                raise Refused("its folder cannot be written to", errno.EACCES)
             os.close(folder.open(name, os.O_WRONLY))
-        else:
-            folder.remove(probe)
 
 
 def temporary(token: bytes = b"") -> str:

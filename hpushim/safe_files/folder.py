@@ -65,6 +65,11 @@ class Folder:
         """Owner, mode and the like of the folder itself."""
         return os.fstat(self._descriptor) if AT else os.stat(self.path)
 
+    def writable(self) -> bool:
+        """May files be made in it? A full disk says yes."""
+        wanted = os.W_OK | os.X_OK
+        return os.access(".", wanted, dir_fd=self._at) if AT else os.access(self.path, wanted)
+
     def inner(self, *names: str, make: bool = False) -> Folder:
         """The folder further in, made on the way with ``make``; the caller closes it."""
         here = Folder(self.path, os.dup(self._descriptor) if AT else -1)
