@@ -11,6 +11,8 @@ Step = tuple[str, int, int, int, int]
 _SMALL = 10_000
 #: How far to look for the place where two texts are the same again.
 _AHEAD = 64
+#: Characters of a line that says nothing, such as `)` or `else:`.
+_EMPTY = 5
 
 
 def split(text: str) -> list[str]:
@@ -64,7 +66,7 @@ def _quickly(
             found.append(("equal", start_old, i, start_new, j))
         start_old, start_new = i, j
         while i < end_old and j < end_new and old[i] != new[j]:
-            a, b = _meeting(old[i : i + _AHEAD + 1], new[j : j + _AHEAD + 1])
+            a, b = _near(old, new, i, j) or _meeting(old[i : i + _AHEAD], new[j : j + _AHEAD])
             i, j = min(i + a, end_old), min(j + b, end_new)
         found += _between(old, new, start_old, i, start_new, j)
     found += _exactly(old, new, i, end_old, j, end_new)
@@ -74,15 +76,29 @@ def _quickly(
 def _between(
     old: Sequence[str], new: Sequence[str], i: int, end_old: int, j: int, end_new: int
 ) -> list[Step]:
-    if (end_old - i) * (end_new - j) <= _AHEAD:
+    if (end_old - i) * (end_new - j) <= _AHEAD * _AHEAD:
         return _exactly(old, new, i, end_old, j, end_new)
     return [("replace", i, end_old, j, end_new)]
 
 
+#: Lines to pass over on each side, the fewest first.
+_FEW = sorted(((a, b) for a in range(5) for b in range(5) if a + b), key=lambda pair: (sum(pair), abs(pair[0] - pair[1])))  # fmt: skip
+
+
+def _near(old: Sequence[str], new: Sequence[str], i: int, j: int) -> tuple[int, int] | None:
+    """How many lines to pass over on each side, where that is few and a line that says something follows."""
+    for a, b in _FEW:
+        if i + a < len(old) and j + b < len(new) and (line := old[i + a]) == new[j + b]:
+            if len(line.strip()) > _EMPTY:
+                return a, b
+            after = i + a + 1
+            if after < len(old) and old[after : after + 2] == new[j + b + 1 : j + b + 3]:
+                return a, b
+    return None
+
+
 def _meeting(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many lines to pass over on each side; the first two differ."""
-    if len(old) > 1 and len(new) > 1 and old[1] == new[1]:
-        return 1, 1
+    """The same, further on."""
     places: dict[str, int] = {}
     for place, line in enumerate(new):
         places.setdefault(line, place)
@@ -91,8 +107,8 @@ def _meeting(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
         b = places.get(line)
         if b is None:
             continue
-        # Two lines in a row are a meeting; a single one may be any blank line.
-        again = a + 1 < len(old) and b + 1 < len(new) and old[a + 1] == new[b + 1]
+        # Three lines in a row are a meeting; one or two may be blank ones anywhere.
+        again = old[a + 1 : a + 3] == new[b + 1 : b + 3]
         if (not again, a + b) < (not sure, sum(best)):
             best, sure = (a, b), again
     return best
