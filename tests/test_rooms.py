@@ -14,10 +14,11 @@ ROOMS = {
     # room → rooms that it may import, anywhere in its files
     "model": set(),
     "errors": set(),
+    "quiet_git": set(),
     "safe_files": set(),
     "showing": set(),
-    "matrix": {"errors", "model", "safe_files"},
-    "engine": {"errors", "matrix", "model", "safe_files", "showing"},
+    "matrix": {"errors", "model", "quiet_git", "safe_files"},
+    "engine": {"errors", "matrix", "model", "quiet_git", "safe_files", "showing"},
     "codemods": {"engine", "errors", "matrix", "model"},
     "report": {"errors", "matrix", "model", "showing"},
     "shim": {"errors", "matrix", "model", "safe_files"},
@@ -33,6 +34,17 @@ DOORS = {
 FORBIDDEN = {
     "model": {"torch", "libcst", "click", "rich", "yaml", "jinja2"},
     "errors": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "quiet_git": {
+        "torch",
+        "libcst",
+        "click",
+        "rich",
+        "yaml",
+        "jinja2",
+        "msgspec",
+        "tomli",
+        "pathlib",
+    },
     "safe_files": {
         "torch",
         "libcst",
@@ -110,6 +122,36 @@ def test_a_file_imports_only_from_the_rooms_it_may(room: str, path: Path) -> Non
                 assert target in allowed, f"{path.name} imports {name}"
         else:
             assert top not in FORBIDDEN[room], f"{path.name} imports {name}"
+
+
+#: Calls that print, write or read files, and the one place for each; the others are of files of hpushim's own.
+ONE_PLACE = {
+    "print": {"print", "echo"},
+    "write": {"write_text", "write_bytes", "mkstemp", "NamedTemporaryFile", "rmtree", "copyfile", "truncate", "touch"},
+    "read": {"read_text", "read_bytes", "open"},
+}  # fmt: skip
+ITS_FILES = {
+    "print": {
+        "cli/output.py",
+        "report/rows.py",
+        "report/text.py",
+    },  # the latter two draw into a text
+    "write": {"matrix/sources.py"},
+    "read": {"cli/__init__.py", "engine/page.py", "matrix/readings.py", "matrix/sources.py"},
+}
+
+
+@pytest.mark.parametrize("what", ONE_PLACE)
+@pytest.mark.parametrize("room", ["cli", "engine", "matrix", "report"])
+def test_there_is_one_place_to_print_write_and_read(what: str, room: str) -> None:
+    for path in sorted((ROOT / "hpushim" / room).rglob("*.py")):
+        name = path.relative_to(ROOT / "hpushim").as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = node.func if isinstance(node, ast.Call) else None
+            word = getattr(called, "attr", getattr(called, "id", ""))
+            on = getattr(getattr(called, "value", None), "id", "")
+            mine = on in ("folder", "runs", "console") or name in ITS_FILES[what]
+            assert word not in ONE_PLACE[what] or mine, f"{name}:{node.lineno} calls {word}"
 
 
 def _loaded_after(code: str) -> set[str]:

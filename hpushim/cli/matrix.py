@@ -104,8 +104,8 @@ def _compare(folder: Path, as_cited: bool, fill: bool) -> int:
 
     found = tuple(sources.compare(load_readings(), load().sources, folder, as_cited))
     if fill:
-        click.echo(f"{sources.fill(readings_path(), found)} fingerprints written")
-    click.echo(rows.places_text(found), nl=False)
+        say(f"{sources.fill(readings_path(), found)} fingerprints written")
+    say(rows.places_text(found), nl=False)
     return 1 if any(item.state in ("moved", "changed", "gone") for item in found) else 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import runs
 
+from hpushim import quiet_git
 from hpushim.engine.files import git
 from hpushim.errors import HpushimError
 
@@ -113,7 +114,7 @@ def test_a_configuration_that_never_ends(
     """the configuration includes a pipe: git itself would wait for ever"""
     os.mkfifo(tmp_path / "pipe")
     in_git(repository, "config", "include.path", str(tmp_path / "pipe"))
-    monkeypatch.setattr(git, "PATIENCE", 0.5)
+    monkeypatch.setattr(quiet_git, "PATIENCE", 0.5)
     with pytest.raises(HpushimError, match="no answer"):
         git.uncommitted([repository / "train.py"])
 

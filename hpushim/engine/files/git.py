@@ -1,8 +1,7 @@
 """Which files have changes that git does not hold yet, decided without running what a project's git is told to run.
 
-``git status`` starts whatever a repository's configuration names: a monitor of the file system, filters that clean files,
-hooks, helpers that fetch. So git is asked only what stands in its index and in the last commit, with all of that switched
-off, and the bytes on disk are compared here. A file that only a filter could show to be clean counts as changed.
+``git status`` starts whatever a repository's configuration names. So git is asked only what stands in its index and in the last
+commit (see :mod:`hpushim.quiet_git`), and the bytes on disk are compared here. A file that only a filter could show to be clean counts as changed.
 """
 
 from __future__ import annotations
@@ -10,31 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpushim import safe_files
+from hpushim import quiet_git, safe_files
 from hpushim.errors import HpushimError
 
-#: Seconds for one question; git waits for ever where a project makes it read from a pipe.
-PATIENCE = 60.0
 #: From so many files on, git lists everything, because it looks for each name in each entry.
 _MANY = 200
-#: The line of the command overrules what the repository says.
-_OFF = (
-    "core.fsmonitor=false",
-    "core.untrackedCache=false",
-    f"core.hooksPath={os.devnull}",
-)
-_ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "",  # nothing is fetched, in whatever way
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_PAGER": "cat",
-    "LC_ALL": "C",
-}
 
 
 def uncommitted(files: Iterable[Path]) -> list[Path]:
@@ -51,7 +33,7 @@ def uncommitted(files: Iterable[Path]) -> list[Path]:
             trees.setdefault(tree, []).append(file)
     if not trees:
         return []
-    program = _program()
+    program = quiet_git.program()
     if program is None:
         return []
     return [file for tree in sorted(trees) for file in _Tree(program, tree).dirty(trees[tree])]
@@ -77,25 +59,11 @@ def _tree(folder: str, known: dict[str, str | None]) -> str | None:
     return found
 
 
-def _program() -> str | None:
-    """The git to run: from the folders of PATH that do not depend on the current folder."""
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        if os.path.isabs(folder):  # noqa: PTH117
-            for name in ("git.exe", "git") if os.name == "nt" else ("git",):
-                program = os.path.join(folder, name)  # noqa: PTH118
-                if os.path.isfile(program) and os.access(program, os.X_OK):  # noqa: PTH113
-                    return program
-    return None
-
-
 class _Tree:
     """One work tree."""
 
     def __init__(self, program: str, tree: str) -> None:
-        self.tree = tree
-        self.command = [program, "--no-replace-objects", "--no-pager"]
-        self.command += [word for setting in _OFF for word in ("-c", setting)]
-        self.command += ["-C", tree]
+        self.program, self.tree = program, tree
 
     def dirty(self, files: list[Path]) -> list[Path]:
         """The files with content that the last commit does not hold."""
@@ -168,18 +136,8 @@ class _Tree:
 
     def _ask(self, *words: str | bytes, given: bytes = b"", may_fail: bool = False) -> list[bytes]:
         """The fields of an answer."""
-        environment = {**os.environ, **_ENVIRONMENT}
         try:
-            done = subprocess.run(
-                [*self.command, *words],
-                capture_output=True,
-                check=False,
-                input=given,
-                env=environment,
-                timeout=PATIENCE,
-            )
-        except subprocess.TimeoutExpired:
-            raise self._cannot(f"no answer in {PATIENCE:.0f} seconds") from None
+            done = quiet_git.ask(self.program, "-C", self.tree, *words, given=given)
         except OSError as error:
             raise self._cannot(error.strerror or "not started") from None
         if done.returncode and not (may_fail and done.returncode == 1):
