@@ -4,7 +4,7 @@
 
     python tests/bench/growth.py                    # every case for n = 1,000, 10,000, 100,000
     python tests/bench/growth.py patterns lines     # some of them
-    python tests/bench/growth.py --sizes 1000 10000
+    python tests/bench/growth.py engine --sizes 500 1000 2000
 
 Each measurement runs in a process of its own. The exponent is that of the last step: 1 is linear, 2 quadratic. CPU time is
 measured, without what lays the input out; memory is what the process had at most, less what it had before.
@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from hpushim.engine import project
 from hpushim.engine.files import git, journal, pool
 from hpushim.engine.files.discover import discover
 from hpushim.engine.files.ignore import Patterns
@@ -156,6 +157,40 @@ def items(n: int, top: Path) -> Work:
     return lambda: list(pool.each(len, [b""] * n, [0] * n, 1, lambda item, why: 0))
 
 
+def whole(
+    name: str, head: str, part: str, tail: str = "", joint: str = ""
+) -> Callable[[int, Path], Work]:
+    """One file of n parts, looked at and rewritten from end to end."""
+
+    def case(n: int, top: Path) -> Work:
+        file = top / name
+        file.write_text(head + joint.join(part.format(n=k) for k in range(n)) + tail)
+        return lambda: project.migrate([file], Target(), write=False, jobs=1)
+
+    return case
+
+
+_CELL = '{{"cell_type": "code", "source": ["x{n} = y.cuda()\\n"], "outputs": [], "metadata": {{}}}}'
+#: Whole files through the engine.
+ENGINE: dict[str, Callable[[int, Path], Work]] = {
+    "engine: calls in one function": whole("a.py", "import torch\ndef f(x):\n", "    x{n} = x.cuda()\n"),
+    "engine: functions": whole("a.py", "import torch\n", "def f{n}(x):\n    return x.cuda()\n\n"),
+    "engine: calls in one statement": whole("a.py", "import torch\ny = [", "x.cuda(),\n", "]\n"),
+    "engine: checks": whole("a.py", "import torch\n", "d{n} = 'cuda' if torch.cuda.is_available() else 'cpu'\n"),
+    "engine: suppressions": whole("a.py", "import torch\n", "x.cuda()  # hpushim: ignore[HPU102]\n"),
+    "engine: cells": whole("a.ipynb", '{"cells": [', _CELL, '], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', ","),
+    "engine: lines of a shell script": whole("a.sh", "", "CUDA_VISIBLE_DEVICES={n} python a.py --backend nccl\n"),
+    "engine: commands of one line": whole("a.sh", "", "CUDA_VISIBLE_DEVICES={n} python a.py", "\n", " && "),
+    "engine: lines of a Dockerfile": whole("Dockerfile", "FROM nvidia/cuda\n", "RUN CUDA_VISIBLE_DEVICES={n} python a.py\n"),
+    "engine: keys of YAML": whole("a.yaml", "", "k{n}:\n  device: cuda\n"),
+    "engine: anchors of YAML": whole("a.yaml", "a0: &b0 {{device: cuda}}\n".format(), "c{n}: &d{n} [*b0, cuda]\n"),
+    "engine: keys of JSON": whole("a.json", '{"a": [', '{{"device": "cuda"}}', "]}", ","),
+    "engine: keys of TOML": whole("a.toml", "", "[t{n}]\ndevice = 'cuda'\n"),
+    "engine: requirements": whole("requirements.txt", "", "torch=={n}.0+cu118\n"),
+    "engine: a sum": whole("a.py", "import torch\ny = (", "x.cuda()\n", ")\n", "+ "),
+    "engine: names of attributes": whole("a.py", "import torch\ny = x", ".a\\\n", ".cuda()\n"),
+}  # fmt: skip
+
 CASES: dict[str, Callable[[int, Path], Work]] = {
     "files": files,
     "links": links,
@@ -223,6 +258,9 @@ def table(names: list[str], sizes: list[int]) -> Iterator[str]:
         times = " | ".join(f"{took:.3f} s" for took in seconds)
         title += "" if scale == 1 else f" (n × {scale:.2g})"
         yield f"| {title} | {times} | {exponent} | {found[-1][1]:.0f} |"
+
+
+CASES.update(ENGINE)
 
 
 def main() -> None:

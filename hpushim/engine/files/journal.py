@@ -84,7 +84,8 @@ def _checked(project: Folder, root: Path, change: Change) -> _Ready:
     parts = runs.place(change.path.relative_to(root).as_posix())
     with project.inner(*parts[:-1]) as folder:
         info = folder.look(parts[-1])
-        if info is None or folder.read(parts[-1], len(change.before)) != change.before:
+        size = len(change.before)
+        if info is None or info.st_size != size or folder.read(parts[-1], size) != change.before:
             raise Refused(CHANGED)
     if not info.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
         raise Refused("read-only; make it writable first")

@@ -24,7 +24,7 @@ _WORTH = 1_500_000
 #: After so many files, what circles there are is thrown away all the same.
 _TIDY = 100
 #: Seconds of processor time for one item: so many, and so many for each MiB of it.
-SECONDS = 60.0
+SECONDS = 120.0
 SECONDS_PER_MIB = 60.0
 
 
