@@ -11,8 +11,8 @@ import click
 @click.option("--rows", is_flag=True, help="Also list the matrix rows that the rule handles.")
 def command(code: str | None, all_: bool, rows: bool) -> int:
     """Explain CODE, such as HPU102: what, why, example, what is left alone, sources."""
-    from hpushim.engine.catalogue import catalogue
-    from hpushim.engine.page import explain
+    from hpushim.engine.rules.catalogue import catalogue
+    from hpushim.engine.rules.page import explain
 
     if all_:
         click.echo(catalogue(), nl=False)
@@ -38,7 +38,7 @@ def command(code: str | None, all_: bool, rows: bool) -> int:
 def _unknown(code: str) -> str:
     import difflib
 
-    from hpushim.engine.catalogue import codes
+    from hpushim.engine.rules.catalogue import codes
 
     near = difflib.get_close_matches(code, codes(), n=3)
     hint = f"near it: {', '.join(near)}" if near else "see `hpushim explain --all`"

@@ -58,7 +58,7 @@ def check(files: tuple[Path, ...]) -> int:
     Exit code 1 when a row lacks something, 2 when a file cannot be used at all.
     """
     from hpushim.cli.options import settings
-    from hpushim.engine.rule import every_rule
+    from hpushim.engine.rules.registry import every_rule
     from hpushim.matrix import load
     from hpushim.matrix.summary import flaws
 

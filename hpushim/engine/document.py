@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from hpushim.engine.context import Kind
 from hpushim.engine.text import ALONE, Project, Text
 from hpushim.model import Edit, Span, Target
 
 if TYPE_CHECKING:
-    from hpushim.engine.entries import Entry
-    from hpushim.engine.words import Instruction, Requirement, Script, Word
+    from hpushim.engine.data.entries import Entry
+    from hpushim.engine.notebook import Notebook
+    from hpushim.engine.shell.words import Instruction, Requirement, Script, Word
     from hpushim.matrix import Matrix
-
-Kind = Literal[
-    "python",
-    "notebook",
-    "yaml",
-    "json",
-    "toml",
-    "ini",
-    "shell",
-    "dockerfile",
-    "requirements",
-    "makefile",
-    "markdown",
-]
 
 
 class Document(Text):
@@ -42,6 +30,12 @@ class Document(Text):
     ) -> None:
         super().__init__(text, path, target, matrix, project)
         self.kind = kind
+        #: The notebook that the text is, read already.
+        self.notebook: Notebook | None = None
+
+    def again(self, text: str) -> Document:
+        """The same file with another text."""
+        return Document(text, self.path, self.kind, self.target, self.matrix, self.project)
 
     def source(self, span: Span) -> str:
         """The text at a span, as written."""
@@ -50,6 +44,10 @@ class Document(Text):
     def replace(self, span: Span, new: str) -> Edit:
         """The edit that puts ``new`` in place of a span."""
         return Edit(span, self.text_at(span), new)
+
+    def insert(self, at: int, new: str) -> Edit:
+        """The edit that puts ``new`` at a byte offset."""
+        return Edit(Span(at, at), "", new)
 
     def rewrite(self, entry: Entry, new: str) -> Edit:
         """The edit that gives a scalar the string value ``new`` and keeps its quotes."""
@@ -60,36 +58,47 @@ class Document(Text):
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """Every value of a YAML, JSON or TOML file, in source order."""
-        from hpushim.engine import jsonc, toml, yaml
+        from hpushim.engine.data import json, toml, yaml
 
-        readers = {"yaml": yaml.entries, "json": jsonc.entries, "toml": toml.entries}
+        readers = {"yaml": yaml.entries, "json": json.entries, "toml": toml.entries}
         reader = readers.get(self.kind)
         return reader(self.text) if reader else ()
 
     @cached_property
     def script(self) -> Script:
         """The commands of a shell file, of a Dockerfile's RUN lines, of a notebook's ``!`` lines."""
-        from hpushim.engine import scripts
+        from hpushim.engine.shell import embedded
 
-        return scripts.script(self)
+        return embedded.script(self.kind, self.commands, self.instructions)
+
+    @property
+    def commands(self) -> bytes:
+        """The text in which commands are looked for."""
+        if self.kind != "notebook":
+            return self.data
+        if self.notebook is None:
+            from hpushim.engine.notebook import Notebook
+
+            self.notebook = Notebook(self.text)
+        return self.notebook.commands()
 
     def words(self, span: Span) -> tuple[Word, ...]:
         """The words of a piece of a command line, such as the inside of ``OPTS="--backend nccl"``."""
-        from hpushim.engine import shell
+        from hpushim.engine.shell import shell
 
         return shell.words(self.data, span)
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
         """The instructions of a Dockerfile."""
-        from hpushim.engine import dockerfile
+        from hpushim.engine.shell import dockerfile
 
         return dockerfile.instructions(self.text) if self.kind == "dockerfile" else ()
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
         """The lines of a requirements file that ask for something."""
-        from hpushim.engine import requirements
+        from hpushim.engine.data import requirements
 
         return requirements.requirements(self.text) if self.kind == "requirements" else ()
 

@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpushim.engine.context import Context, Unparsable
+from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.diagnostics import diagnostic
 from hpushim.engine.files import journal, pool
 from hpushim.engine.files.discover import File, Found, Passed, discover, left_out, project_root
 from hpushim.engine.files.source import Source, Unreadable, decode, rewritten
-from hpushim.engine.pins import pins, says_versions
-from hpushim.engine.run import Context, Unparsable, examine, interesting, own_markers, wanted_kinds
+from hpushim.engine.judge import interesting, own_words, wanted_kinds
+from hpushim.engine.one_file import examine, settle
 from hpushim.engine.text import Project
 from hpushim.errors import HpushimError
 from hpushim.model import Edit, FileResult, Finding, Report, Target
@@ -124,7 +126,7 @@ class _Run:
         methods: Counter[bytes] = Counter()
         asked: dict[tuple[str, str], None] = {}
         options: set[bytes] = set()
-        own = own_markers(matrix)
+        own = own_words(matrix)
         for file in self.found.files:
             data = _read(file.path)
             if isinstance(data, bytes) and file.kind == "python":
@@ -243,8 +245,7 @@ def _one(
 
 
 def _analysed(file: File, source: Source, context: Context) -> FileResult:
-    found = examine(source.text, file.kind, file.shown, context)
-    return _unchanged(file, source, found.findings)
+    return _unchanged(file, source, examine(source.text, file.kind, file.shown, context))
 
 
 def _unchanged(file: File, source: Source, findings: tuple[Finding, ...]) -> FileResult:
@@ -254,8 +255,6 @@ def _unchanged(file: File, source: Source, findings: tuple[Finding, ...]) -> Fil
 
 
 def _migrated(file: File, source: Source, context: Context) -> FileResult:
-    from hpushim.engine.settle import settle
-
     settled = settle(source.text, file.kind, file.shown, context)
     current = source
     for edits in settled.steps:

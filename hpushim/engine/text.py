@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine.markers import Markers
-from hpushim.model import Edit, Span, Target
+from hpushim.model import Span, Target
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
@@ -88,11 +87,6 @@ class Text:
         self.project = project
 
     @cached_property
-    def markers(self) -> Markers:
-        """What the text holds, for questions such as ``b"cuda" in text.markers``; each is answered once."""
-        return Markers(self.data)
-
-    @cached_property
     def line_starts(self) -> list[int]:
         """The byte offset of every line's first byte, and of the end when a newline ends the text."""
         return starts_of_lines(self.data)
@@ -117,7 +111,3 @@ class Text:
     def text_at(self, span: Span) -> str:
         """The text at a span, as written."""
         return self.data[span.start : span.end].decode()
-
-    def insert(self, at: int, new: str) -> Edit:
-        """The edit that puts ``new`` at a byte offset."""
-        return Edit(Span(at, at), "", new)

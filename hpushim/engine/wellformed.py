@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hpushim.engine.document import Kind
+from hpushim.engine.context import Kind
 
 
 def unproven(kind: Kind, before: bytes, after: bytes) -> str | None:
@@ -13,10 +13,6 @@ def unproven(kind: Kind, before: bytes, after: bytes) -> str | None:
     if check is None or _error(check, before) is not None:
         return None
     error = _error(check, after)
-    if error is None and kind == "notebook":
-        from hpushim.engine import notebook
-
-        return notebook.unproven(before, after)
     return None if error is None else f"the result is no {kind} ({error})"
 
 

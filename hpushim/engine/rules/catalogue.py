@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hpushim.engine import page
-from hpushim.engine.rule import AnyRule, every_rule
+from hpushim.engine.rules import page
+from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.rule import AnyRule
 
 _INTRO = """\
 # The rules

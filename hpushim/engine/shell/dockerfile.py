@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from hpushim.engine import shell
-from hpushim.engine.words import Assignment, Instruction, Script, Word
+from hpushim.engine.shell import shell
+from hpushim.engine.shell.words import Assignment, Instruction, Script, Word
 from hpushim.model import Span
 
 _ESCAPE = re.compile(rb"^#[ \t]*escape[ \t]*=[ \t]*([\\`])", re.IGNORECASE | re.MULTILINE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from hpushim.engine.entries import DEPTH, Entry
+from hpushim.engine.data.entries import DEPTH, Entry
 from hpushim.engine.text import Offsets
 from hpushim.model import Span
 

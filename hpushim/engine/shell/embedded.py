@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from hpushim.engine import shell
-from hpushim.engine.words import Script
-
-if TYPE_CHECKING:
-    from hpushim.engine.document import Document
+from hpushim.engine.context import Kind
+from hpushim.engine.shell import shell
+from hpushim.engine.shell.words import Instruction, Script
 
 _FENCED = re.compile(
     rb"^(?P<lead>[ \t]*)(?P<ticks>`{3,}|~{3,})[ \t]*(?:bash|sh|shell|console|shell-session|zsh|text)?[ \t]*\r?\n"
@@ -21,26 +19,22 @@ _RECIPE = re.compile(rb"^\t([@+-]*)((?:[^\r\n\\]|\\(?:\r\n|[\r\n]|.))*)", re.MUL
 _VARIABLE = re.compile(rb"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
 
-def script(document: Document) -> Script:
-    """The commands of a document; empty for kinds that hold none."""
-    data = document.data
-    if document.kind == "shell":
-        return shell.script(data)
-    if document.kind == "dockerfile":
-        parts = [item.script for item in document.instructions if item.script is not None]
-        return Script(
-            tuple(command for part in parts for command in part.commands),
-            tuple(assignment for part in parts for assignment in part.assignments),
-            any(part.partial for part in parts),
-        )
-    if document.kind == "makefile":
-        return shell.script(_recipes(data))
-    if document.kind == "markdown":
-        return shell.script(_fenced(data))
-    if document.kind == "notebook":
-        from hpushim.engine import notebook
-
-        return notebook.script(document)
+def script(kind: Kind, data: bytes, instructions: Sequence[Instruction]) -> Script:
+    """The commands of a text of some kind; empty for kinds that hold none."""
+    match kind:
+        case "shell" | "notebook":
+            return shell.script(data)
+        case "dockerfile":
+            parts = [item.script for item in instructions if item.script is not None]
+            return Script(
+                tuple(command for part in parts for command in part.commands),
+                tuple(assignment for part in parts for assignment in part.assignments),
+                any(part.partial for part in parts),
+            )
+        case "makefile":
+            return shell.script(_recipes(data))
+        case "markdown":
+            return shell.script(_fenced(data))
     return Script()
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from hpushim.engine.rule import AnyRule, every_rule
+from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.rule import AnyRule
 
 SECTIONS = ("What", "Why", "Example", "Left alone", "Fix safety", "References")
 

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any
 
-from hpushim.engine.words import Assignment, Command, Script, Word
+from hpushim.engine.shell.words import Assignment, Command, Script, Word
 from hpushim.model import Span
 
 _WORDS = frozenset(

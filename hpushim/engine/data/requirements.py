@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hpushim.engine.words import Requirement
+from hpushim.engine.shell.words import Requirement
 from hpushim.model import Span
 
 _LINE = re.compile(rb"(?:[^\r\n\\]|\\(?:\r\n|\n|\r|[^\r\n])|\\$)*(?:\r\n|\r|\n|$)")

@@ -1,0 +1,264 @@
+"""Changes of nodes into edits of text: the one place where Python code is written.
+
+The changes of one line, or of one header, are collected; libcst parses the line once, they are made from the inside
+out, and the result is narrowed to the tokens that differ. What cannot be made raises :class:`NotRewritable`.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from hpushim.engine.python.build import Builder
+from hpushim.engine.python.changes import Insert, Remove, Replace
+from hpushim.engine.python.narrow import narrowed
+from hpushim.engine.python.removal import removal
+from hpushim.engine.python.slots import Unplaced
+from hpushim.engine.python.units import Unit, line_group, owner, unit
+from hpushim.model import Edit, Span
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from hpushim.engine.python.module import Module
+
+
+class NotRewritable(Exception):
+    """The code is left as it is; the message says why in half a sentence."""
+
+
+class Count:
+    """How many statements libcst has rewritten in this process, and the seconds that it took."""
+
+    statements = 0
+    removed = 0
+    inserted = 0
+    seconds = 0.0
+
+
+def rewrite(
+    module: Module, changes: Iterable[Replace | Remove | Insert]
+) -> tuple[list[Edit], set[ast.AST]]:
+    """The edits that make the changes, in text order, and the statements whose text they touch."""
+    work = _Work(module)
+    for change in changes:
+        work.add(change)
+    return work.edits(), work.touched
+
+
+class _Work:
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._builders: dict[ast.AST, Builder] = {}
+        self._inserts: list[Insert] = []
+        self._removed: dict[ast.stmt, None] = {}
+        self.touched: set[ast.AST] = set()
+
+    def add(self, change: Replace | Remove | Insert) -> None:
+        if isinstance(change, Insert):
+            self._inserts.append(change)
+            self._touch(change.anchor)
+        elif isinstance(change, Remove) and isinstance(change.node, ast.stmt):
+            self._removed[change.node] = None
+            self._touch(change.node)
+        else:
+            try:
+                self._of_node(change)
+            except Unplaced as error:
+                raise NotRewritable(str(error)) from None
+
+    def _of_node(self, change: Replace | Remove) -> None:
+        statement = owner(self._module, change.node)
+        self._touch(statement)
+        builder = self._builders.get(statement)
+        if builder is None:
+            builder = self._builders[statement] = Builder(self._module, statement)
+        if isinstance(change, Replace):
+            builder.replace(change.node, change.new)
+        else:
+            builder.remove(change.node)
+
+    def _touch(self, node: ast.AST) -> None:
+        self.touched.add(node)
+        self.touched.update(self._module.ancestors(node))
+
+    # -- the edits --------------------------------------------------------------------------
+
+    def edits(self) -> list[Edit]:
+        module = self._module
+        plan = removal(module, self._removed)
+        for node in plan.gone:
+            self._touch(node)
+        edits = list(plan.edits)
+        Count.removed += len(plan.edits)
+        gone = plan.gone
+        shared = set(plan.shared)
+        for statement in plan.passed:
+            self._builders.pop(statement, None)
+            self._builders[statement] = Builder(module, statement)
+            self._builders[statement].replace(statement, _as_pass)
+        beside: dict[ast.stmt, list[Insert]] = {}
+        for insert in self._inserts:
+            if self._lines_of_its_own(insert):
+                edits.append(self._line(insert))
+            else:
+                beside.setdefault(insert.anchor, []).append(insert)
+        done: set[ast.AST] = set()
+        passed = set(plan.passed)
+        for node in (*self._builders, *shared, *beside):
+            if node in done or (node in gone and node not in shared | passed):
+                continue
+            place = unit(module, node)
+            done.update(place.nodes)
+            edits += self._rewritten(place, shared, beside)
+        edits.sort(key=lambda edit: edit.span)
+        return edits
+
+    def _rewritten(
+        self, place: Unit, gone: set[ast.stmt], beside: dict[ast.stmt, list[Insert]]
+    ) -> list[Edit]:
+        start = time.perf_counter()
+        source = self._module.source(place.span)
+        frame, node = self._parsed(place, source)
+        try:
+            new = (
+                self._header(place, node)
+                if place.compound
+                else self._line_of(place, node, gone, beside)
+            )
+        except Unplaced as error:
+            raise NotRewritable(str(error)) from None
+        code = frame(new).code
+        Count.statements += 1
+        Count.seconds += time.perf_counter() - start
+        if not code.startswith(place.lead) or not code.endswith(place.tail):
+            raise NotRewritable("the change reaches beyond the statement")
+        text = code[len(place.lead) : len(code) - len(place.tail)]
+        return narrowed(place.span.start, source, text)
+
+    def _parsed(self, place: Unit, source: str) -> tuple[Any, Any]:
+        """libcst's node for the unit, and what makes the whole text again from another one."""
+        import libcst as cst
+
+        text = f"{place.lead}{source}{place.tail}"
+        try:
+            tree = cst.parse_module(text, config=_config(self._module))
+        except cst.ParserSyntaxError as error:
+            raise NotRewritable(f"libcst does not parse it: {error.message}") from None
+        except RecursionError:
+            raise NotRewritable("it is nested too deeply for libcst") from None
+        if tree.code != text:
+            raise NotRewritable("libcst does not give it back as it is written")
+        framed = place.lead.startswith("if 1:")
+        node: Any = tree.body[0]
+        if framed:
+            node = node.body.body[0]
+        if isinstance(place.nodes[0], ast.ExceptHandler):
+            handler = node.handlers[0]
+            return lambda new: _with_first(tree, framed, node.with_changes(handlers=[new])), handler
+        if isinstance(place.nodes[0], ast.match_case):
+            case = node.cases[0]
+            return lambda new: _with_first(tree, framed, node.with_changes(cases=[new])), case
+        return lambda new: _with_first(tree, framed, new), node
+
+    def _header(self, place: Unit, node: Any) -> Any:
+        return self._builders[place.nodes[0]].build(node)
+
+    def _line_of(
+        self, place: Unit, line: Any, gone: set[ast.stmt], beside: dict[ast.stmt, list[Insert]]
+    ) -> Any:
+        from hpushim.engine.python import sequences
+
+        statements: list[Any] = list(line.body)
+        for number, statement in enumerate(place.nodes):
+            builder = self._builders.get(statement)
+            if builder is not None:
+                statements[number] = _kept_semicolon(
+                    builder.build(statements[number]), statements[number]
+                )
+        line = line.with_changes(body=statements)
+        for number in range(len(place.nodes) - 1, -1, -1):
+            for insert in reversed(beside.get(place.nodes[number], [])):
+                line = _inserted(line, number, insert)
+        indices = [n for n, statement in enumerate(place.nodes) if statement in gone]
+        return sequences.without(line, "body", indices) if indices else line
+
+    # -- lines of their own -----------------------------------------------------------------
+
+    def _lines_of_its_own(self, insert: Insert) -> bool:
+        module = self._module
+        if insert.own_line or isinstance(getattr(insert.anchor, "body", None), list):
+            return True
+        group = line_group(module, insert.anchor)
+        start = module.start(group[0])
+        line = module.line_span(module.position(start)[0])
+        return len(group) == 1 and not module.source(Span(line.start, start)).strip()
+
+    def _line(self, insert: Insert) -> Edit:
+        """The edit that puts a line, or several, of its own before or behind a statement."""
+        module = self._module
+        Count.inserted += 1
+        code = _checked(insert.code, module)
+        anchor = insert.anchor
+        indent = module.indent(anchor)
+        lines = f"{module.newline}{indent}".join(code)
+        if not insert.after:
+            at = module.line_span(module.position(module.start(anchor))[0]).start
+            return Edit(Span(at, at), "", f"{indent}{lines}{module.newline}")
+        end = module.line_span(anchor.end_lineno or anchor.lineno)
+        at = end.start + len(module.source(end).rstrip("\r\n").encode())
+        return Edit(Span(at, at), "", f"{module.newline}{indent}{lines}")
+
+
+def _as_pass(node: Any) -> Any:
+    import libcst as cst
+
+    return cst.Pass(semicolon=node.semicolon)
+
+
+def _kept_semicolon(new: Any, old: Any) -> Any:
+    return new.with_changes(semicolon=old.semicolon)
+
+
+def _inserted(line: Any, number: int, insert: Insert) -> Any:
+    """A simple statement line with another statement beside its ``number``-th."""
+    import libcst as cst
+
+    parsed = cst.parse_statement(insert.code)
+    if not isinstance(parsed, cst.SimpleStatementLine):
+        raise NotRewritable("a compound statement cannot share a line")
+    new = parsed.body[0]
+    body = list(line.body)
+    between = cst.Semicolon(whitespace_after=cst.SimpleWhitespace(" "))
+    if insert.after:
+        old = body[number]
+        body[number : number + 1] = [
+            old.with_changes(semicolon=between),
+            new.with_changes(semicolon=old.semicolon),
+        ]
+    else:
+        body.insert(number, new.with_changes(semicolon=between))
+    return line.with_changes(body=body)
+
+
+def _with_first(tree: cst.Module, framed: bool, new: Any) -> cst.Module:
+    if not framed:
+        return tree.with_changes(body=[new])
+    frame: Any = tree.body[0]
+    return tree.with_changes(body=[frame.with_changes(body=frame.body.with_changes(body=[new]))])
+
+
+def _checked(code: str, module: Module) -> list[str]:
+    """The lines of new code, which libcst parses."""
+    import libcst as cst
+
+    tree = cst.parse_module(code, config=_config(module))
+    return tree.code.rstrip("\n").split("\n")
+
+
+def _config(module: Module) -> cst.PartialParserConfig:
+    import libcst as cst
+
+    return cst.PartialParserConfig(encoding="utf-8", default_newline=module.newline)

@@ -1,0 +1,68 @@
+"""Items taken out of libcst's lists: arguments, elements, imported names, small statements.
+
+What separates items belongs to the item before: an item goes with its comma, and the one that comes to stand
+last takes over how the list ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hpushim.engine.python.slots import Unplaced
+
+
+def without(node: Any, field: str, gone: Sequence[int]) -> Any:
+    """``node`` without some of the items in one of its fields."""
+    items = list(getattr(node, field))
+    kept = [item for place, item in enumerate(items) if place not in gone]
+    if field == "decorators":
+        return node.with_changes(decorators=kept)
+    if kept and kept[-1] is not items[-1]:
+        kept[-1] = _last(kept[-1], items[-1])
+    changes: dict[str, Any] = {field: kept}
+    if not kept:
+        changes.update(_emptied(node, field))
+    return node.with_changes(**changes)
+
+
+def _last(item: Any, before: Any) -> Any:
+    """An item that comes to stand where ``before`` stood, at the end of a list."""
+    import libcst as cst
+
+    if isinstance(item, cst.BaseSmallStatement):
+        return item.with_changes(semicolon=before.semicolon)
+    comma = before.comma
+    told = _comment(item.comma)
+    changes: dict[str, Any] = {}
+    after = getattr(before, "whitespace_after_arg", None)
+    if told:
+        # The comment on its line stays, and so does the comma before it.
+        end = comma.whitespace_after if isinstance(comma, cst.Comma) else after
+        white = item.comma.whitespace_after
+        if isinstance(end, cst.ParenthesizedWhitespace):
+            white = white.with_changes(
+                indent=end.indent, last_line=end.last_line, empty_lines=end.empty_lines
+            )
+        changes["comma"] = item.comma.with_changes(whitespace_after=white)
+    else:
+        changes["comma"] = comma
+        if after is not None:
+            changes["whitespace_after_arg"] = after
+    return item.with_changes(**changes)
+
+
+def _comment(comma: Any) -> bool:
+    line = getattr(getattr(comma, "whitespace_after", None), "first_line", None)
+    return getattr(line, "comment", None) is not None
+
+
+def _emptied(node: Any, field: str) -> dict[str, Any]:
+    import libcst as cst
+
+    match field:
+        case "args":
+            return {"whitespace_before_args": cst.SimpleWhitespace("")}
+        case "elements" | "bases" | "keywords":
+            return {}
+    raise Unplaced(f"nothing is left of {field}")

@@ -1,0 +1,58 @@
+"""What a rule asks for, by word; which files it reads and what it is called with follow from that."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+_WORD = re.compile(r"[A-Za-z0-9_]+")
+
+
+class Wants(msgspec.Struct, frozen=True):
+    """The words of a rule, each kind with the handler that is called for it.
+
+    A rule sees a file only where one of its words stands in it. ``advice`` is no reason to read a file: the rule sees it
+    where another rule's word has let it through.
+    """
+
+    #: ``on_name``: dotted names (``torch.device``); with ``.*`` whatever lies below (``torch.cuda.*``).
+    names: tuple[str, ...] = ()
+    #: ``on_attribute``: ``x.is_cuda`` for ``is_cuda``.
+    attributes: tuple[str, ...] = ()
+    #: ``on_call``: calls of ``word`` and of ``x.word``.
+    calls: tuple[str, ...] = ()
+    #: ``on_keyword``: ``word=…`` in a call.
+    keywords: tuple[str, ...] = ()
+    #: ``on_string``: string constants that hold the text.
+    strings: tuple[str, ...] = ()
+    #: ``on_import``: packages, or dotted names in them.
+    imports: tuple[str, ...] = ()
+    #: ``on_definition``: functions and classes of this name.
+    definitions: tuple[str, ...] = ()
+    #: ``on_number``: numbers in this spelling.
+    numbers: tuple[str, ...] = ()
+    #: Further words for which ``on_module`` is called.
+    words: tuple[str, ...] = ()
+    #: Words of which one must be in the file as well.
+    beside: tuple[str, ...] = ()
+    advice: bool = False
+
+    def alternatives(self) -> tuple[frozenset[str], ...]:
+        """Sets of words; the rule may find something where a file has all words of one of them."""
+        found = [_of_name(name) for name in self.names]
+        found += [frozenset({word}) for word in (*self.attributes, *self.calls, *self.keywords)]
+        found += [frozenset({word}) for word in (*self.definitions, *self.words)]
+        found += [frozenset({name.partition(".")[0]}) for name in self.imports]
+        found += [frozenset(_WORD.findall(number)) for number in self.numbers]
+        return tuple(dict.fromkeys(found))
+
+
+def last(name: str) -> str:
+    """The last word that a wanted name gives: ``cuda`` for ``torch.cuda.*``."""
+    return name.removesuffix(".*").rpartition(".")[2]
+
+
+def _of_name(name: str) -> frozenset[str]:
+    root = name.partition(".")[0]
+    return frozenset({last(name)} if root == "builtins" else {root, last(name)})
