@@ -50,6 +50,9 @@ def local_name(module: Module, dotted: str, alias: str = "") -> str:
 def through(module: Module, node: ast.AST, dotted: str) -> tuple[str, tuple[Import, ...]]:
     """How ``dotted`` is written at ``node`` through its top package, and the import that this needs."""
     package, _, rest = dotted.partition(".")
+    first = root(node)
+    if first is not None and module.qualified(first) == package:
+        return f"{first.id}.{rest}", ()
     scope = module.scope(node)
     for name, bindings in module.global_scope.bindings.items():
         if any(b.qualified == package for b in bindings) and scope.lookup(name) is bindings:
@@ -218,23 +221,10 @@ class _Plan:
             if binding.qualified and new.startswith(f"{binding.qualified}."):
                 assert name is not None
                 return name.id + new[len(binding.qualified) :]
-        loaded = self._loaded(node)
-        if loaded is not None and new.startswith(f"{loaded[1]}."):
-            return loaded[0] + new[len(loaded[1]) :]
         text, needed = through(self._module, node, new)
         for item in needed:
             self._import(item)
         return text
-
-    def _loaded(self, node: ast.expr) -> tuple[str, str] | None:
-        """The text and the meaning of the package that ``node`` starts with, however it came there."""
-        inner = node
-        while isinstance(inner, ast.Attribute):
-            inner = inner.value
-        meant = self._module.qualified(inner)
-        if meant is None or "." in meant or meant.startswith("builtins"):
-            return None
-        return self._module.source(inner), meant
 
     def _rewritten(self, plan: _Statement) -> Iterator[Plain]:
         node = plan.node

@@ -55,6 +55,7 @@ class Index:
         self._statements: defaultdict[type[ast.AST], list[Any]] = defaultdict(list)
         #: What is assigned to attributes, by their names.
         self.stores: defaultdict[str, list[ast.expr]] = defaultdict(list)
+        self._definitions: dict[str, list[ast.AST]] = {}
         self._opened: set[ast.AST] = set()
         self._words: set[bytes] = set()
         self._whole = False
@@ -105,6 +106,15 @@ class Index:
     def statements(self, kind: type[N]) -> list[N]:
         """Every statement, handler or case of exactly this class."""
         return cast("list[N]", self._statements.get(kind, []))
+
+    def definitions(self, name: str) -> list[Any]:
+        """Every function and class of this name."""
+        if not self._definitions:
+            kinds: tuple[Any, ...] = _DEFINITIONS
+            for kind in kinds:
+                for node in self.statements(kind):
+                    self._definitions.setdefault(node.name, []).append(node)
+        return self._definitions.get(name, [])
 
     def stored(self, attribute: str) -> list[ast.expr]:
         """What the module assigns to attributes of this name, on whatever object."""

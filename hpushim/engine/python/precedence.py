@@ -12,7 +12,7 @@ _LEVELS = {
     "RightShift": 9, "Add": 10, "Subtract": 10, "Multiply": 11, "MatrixMultiply": 11, "Divide": 11, "Modulo": 11,
     "FloorDivide": 11, "Power": 13, "ConcatenatedString": 15,
 }  # fmt: skip
-_ATOM = 16
+ATOM = 16
 _OPERATORS = {
     "Or": 2, "And": 3, "BitOr": 6, "BitXor": 7, "BitAnd": 8, "LShift": 9, "RShift": 9, "Add": 10, "Sub": 10, "Mult": 11,
     "MatMult": 11, "Div": 11, "Mod": 11, "FloorDiv": 11, "Pow": 13,
@@ -23,22 +23,22 @@ def level(node: Any) -> int:
     """How tightly a libcst expression binds, 0 to 16; one in parentheses is an atom."""
     name = node.__class__.__name__
     if getattr(node, "lpar", ()):
-        return _ATOM
+        return ATOM
     if name in ("BinaryOperation", "BooleanOperation"):
         return _LEVELS[node.operator.__class__.__name__]
     if name == "UnaryOperation" and node.operator.__class__.__name__ == "Not":
         return _LEVELS["Not"]
-    return _LEVELS.get(name, _ATOM)
+    return _LEVELS.get(name, ATOM)
 
 
 def required(parent: ast.AST | None, child: ast.AST) -> int:
     """How tightly an expression must bind to stand in the place of ``child`` without parentheses."""
     match parent:
         case ast.Attribute() | ast.Await():
-            return _ATOM
+            return ATOM
         case ast.Call() | ast.Subscript():
             func = parent.func if isinstance(parent, ast.Call) else parent.value
-            return _ATOM if func is child else 0
+            return ATOM if func is child else 0
         case ast.BinOp():
             own = _OPERATORS[parent.op.__class__.__name__]
             if isinstance(parent.op, ast.Pow):

@@ -148,17 +148,12 @@ class _Working:
                 for constant in index.numbers(number):
                     self.call(rule, "on_number", constant)
         for word in wants.definitions:
-            for definition in self._definitions(word) if word in words else ():
+            for definition in index.definitions(word) if word in words else ():
                 self.call(rule, "on_definition", definition)
         if wants.imports:
             for alias, name in self._imported():
                 if any(name == wanted or name.startswith(f"{wanted}.") for wanted in wants.imports):
                     self.call(rule, "on_import", alias, name)
-
-    def _definitions(self, word: str) -> Iterator[ast.AST]:
-        kinds: tuple[Any, ...] = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        for kind in kinds:
-            yield from (node for node in self._module.index.statements(kind) if node.name == word)
 
     def _imported(self) -> Iterator[tuple[ast.alias, str]]:
         for statement in self._module.imports:

@@ -38,10 +38,19 @@ class Reference(msgspec.Struct, frozen=True):
 @cache
 def catalog(candidates: tuple[type[Rule], ...]) -> Catalog:
     """The names that these rules want; a rule is given by its place among them."""
+    return _arranged([rule.wants.names for rule in candidates])
+
+
+@cache
+def _catalog(names: tuple[str, ...]) -> Catalog:
+    return _arranged([names])
+
+
+def _arranged(wanted: Sequence[tuple[str, ...]]) -> Catalog:
     exact: dict[str, list[int]] = {}
     below: dict[str, list[int]] = {}
-    for place, rule in enumerate(candidates):
-        for name in rule.wants.names:
+    for place, names in enumerate(wanted):
+        for name in names:
             table = below if name.endswith(".*") else exact
             table.setdefault(name.removesuffix(".*"), []).append(place)
     plain = {*exact, *below}
@@ -72,6 +81,16 @@ def references(module: Module, words: frozenset[str], names: Catalog) -> list[Re
     return _Search(module, names).run(words)
 
 
+def find(module: Module, *names: str) -> list[tuple[ast.expr, str]]:
+    """Every use of some dotted names, ``.*`` for whatever lies below one, with the name that is used."""
+    found = _Search(module, _catalog(names)).run(None)
+    return sorted(((r.node, r.name) for r in found), key=lambda item: _place(item[0]))
+
+
+def _place(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
 class _Search:
     def __init__(self, module: Module, names: Catalog) -> None:
         self._module = module
@@ -79,9 +98,9 @@ class _Search:
         self._seen: set[ast.expr] = set()
         self._found: list[Reference] = []
 
-    def run(self, words: frozenset[str]) -> list[Reference]:
+    def run(self, words: frozenset[str] | None) -> list[Reference]:
         index = self._module.index
-        for word in sorted(self._names.words & words):
+        for word in sorted(self._names.words if words is None else self._names.words & words):
             for attribute in index.attributes(word):
                 self._use(attribute)
             for name in index.names(word):
