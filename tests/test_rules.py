@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from hpushim.engine import page as pages
-from hpushim.engine.document import Kind
+from hpushim.engine.context import Context, Kind
 from hpushim.engine.files.kinds import by_name
-from hpushim.engine.page import Block, Page
-from hpushim.engine.rule import AnyRule, every_rule
-from hpushim.engine.run import Context, examine, interesting
-from hpushim.engine.settle import Settled, settle
+from hpushim.engine.judge import interesting
+from hpushim.engine.one_file import examine, settle
+from hpushim.engine.rules import page as pages
+from hpushim.engine.rules.page import Block, Page
+from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.rule import AnyRule
+from hpushim.engine.settle import Settled
 from hpushim.engine.text import ALONE, Project
 from hpushim.matrix import load
 from hpushim.model import Finding, Target
@@ -139,7 +141,7 @@ def test_findings_are_as_shown(page: Page, block: Block, following: list[Block])
     assert subjects, f"{page.path.name}:{block.line}: findings of what? put a block before it"
     subject = subjects[-1]
     kind, path = _kind(subject)
-    found = examine(subject.text, kind, path, _context(subject)).findings
+    found = examine(subject.text, kind, path, _context(subject))
     mine = [f for f in found if f.code in _codes(page)]
     shown = [f"{f.line}:{f.column}: {f.code} {f.message}" for f in mine]
     expected = [line for line in block.text.splitlines() if line.strip()]

@@ -381,16 +381,21 @@ def _blocks_of(kind: Any) -> tuple[str, ...]:
 
 def _header_of(kind: Any) -> tuple[str, ...]:
     """The fields that hold expressions, patterns, arguments or items."""
-    blocks = _blocks_of(kind)
-    return tuple(name for name in kind._fields if name not in blocks and name not in _CONTEXTS
-                 and not (name in _TEXTS or (name == "name" and kind not in _NAMED_BY_NODE)))  # fmt: skip
+    left_out = {*_blocks_of(kind), *_CONTEXTS, *_TEXTS}
+    if kind is not getattr(ast, "TypeAlias", None):
+        left_out.add("name")
+    if kind in (ast.Global, ast.Nonlocal):
+        left_out.add("names")
+    return tuple(name for name in kind._fields if name not in left_out)
 
 
 #: Fields that hold text or numbers.
 _TEXTS = frozenset(
-    ["attr", "id", "arg", "module", "level", "names", "type_comment", "simple", "is_async", "conversion", "kind", "rest", "kwd_attrs", "tag", "lineno", "str"]
-)  # fmt: skip
-_NAMED_BY_NODE = frozenset([getattr(ast, "TypeAlias", None)])
+    [
+        *("attr", "id", "arg", "module", "level", "type_comment", "simple", "is_async"),
+        *("conversion", "kind", "rest", "kwd_attrs", "tag", "str"),
+    ]
+)
 _BLOCKS_OF = _PerClass(_blocks_of)
 _HEADER_OF = _PerClass(_header_of)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.registry import every_rule, home
 from hpushim.engine.rules.rule import AnyRule
 
 SECTIONS = ("What", "Why", "Example", "Left alone", "Fix safety", "References")
@@ -107,15 +107,12 @@ def _block(
 
 @cache
 def pages() -> dict[str, Path]:
-    """Stem → path of every page in the ``codemods`` room, its README excluded."""
-    import importlib
-
-    package = importlib.import_module("hpushim.codemods")
+    """Stem → path of the page of every rule that has one."""
     found: dict[str, Path] = {}
-    for folder in package.__path__:
-        for path in sorted(Path(folder).glob("*.md")):
-            if path.stem != "README":
-                found[path.stem] = path
+    for rule in every_rule():
+        path = home(rule).with_suffix(".md")
+        if path.is_file():
+            found[path.stem] = path
     return found
 
 

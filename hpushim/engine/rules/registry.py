@@ -28,7 +28,14 @@ def every_rule() -> tuple[AnyRule, ...]:
     for info in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
         if info.ispkg or info.name == f"{PACKAGE}.command":
             continue
-        module = importlib.import_module(info.name)
+        try:
+            module = importlib.import_module(info.name)
+        except ImportError:
+            import os
+
+            if "HPUSHIM_PORTING" in os.environ:
+                continue
+            raise
         found += [
             item
             for item in vars(module).values()
