@@ -39,7 +39,9 @@ class _Reasons(msgspec.Struct, frozen=True):
 @cache
 def _reasons(candidates: tuple[type[Rule], ...]) -> _Reasons:
     reading = [rule for rule in candidates if not rule.wants.advice]
-    asked = tuple(rule for rule in reading if rule.wants.beside or rule.wants.strings)
+    asked = tuple(
+        rule for rule in reading if rule.wants.beside or rule.wants.strings or rule.wants.texts
+    )
     plain = [
         words for rule in reading if not rule.wants.beside for words in rule.wants.alternatives()
     ]
@@ -72,11 +74,15 @@ def interesting(data: bytes, words: frozenset[str], candidates: tuple[type[Rule]
 
 def _active(rule: type[Rule], data: bytes, words: frozenset[str]) -> bool:
     wants = rule.wants
-    if wants.beside and not words.intersection(wants.beside):
+    if wants.beside and not _holds(data, words, wants.beside):
         return False
     if any(needed <= words for needed in wants.alternatives()):
         return True
-    return any(text.encode() in data for text in wants.strings)
+    return _holds(data, words, (*wants.strings, *wants.texts))
+
+
+def _holds(data: bytes, words: frozenset[str], texts: Iterable[str]) -> bool:
+    return any(text in words or text.encode() in data for text in texts)
 
 
 def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[Rule], Found]]:

@@ -34,7 +34,9 @@ class Wants(msgspec.Struct, frozen=True):
     numbers: tuple[str, ...] = ()
     #: Further words for which ``on_module`` is called.
     words: tuple[str, ...] = ()
-    #: Words of which one must be in the file as well.
+    #: The same for other pieces of text, which may be parts of words; the empty one is in every file.
+    texts: tuple[str, ...] = ()
+    #: Words or other pieces of text of which one must be in the file as well.
     beside: tuple[str, ...] = ()
     advice: bool = False
 
