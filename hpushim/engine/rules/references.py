@@ -145,6 +145,8 @@ class _Search:
         fronts = list(whole)
         while True:
             exact = _common([names.exact.get(front, ()) for front in fronts])
+            if part is node:  # told already to those who want whatever lies below
+                exact = tuple(place for place in exact if place not in below)
             if exact:
                 self._found.append(Reference(part, fronts[0], exact))
             if not isinstance(part, ast.Attribute):
@@ -168,7 +170,7 @@ def _below(names: Catalog, name: str) -> tuple[int, ...]:
     while front:
         found += names.below.get(front, ())
         front = front.rpartition(".")[0]
-    return found
+    return tuple(dict.fromkeys(found))
 
 
 def _common(places: list[tuple[int, ...]]) -> tuple[int, ...]:
