@@ -73,10 +73,12 @@ class NameRule(Rule):
     careful: ClassVar[frozenset[str]] = frozenset()
     #: Where the argument that picks a card stands (0-based), by name.
     card: ClassVar[dict[str, int]] = {}
+    #: Names that the rule wants beside its table's, and takes care of by itself.
+    further: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         if "code" in vars(cls) and "wants" not in vars(cls):
-            cls.wants = Wants(names=_wanted(cls))
+            cls.wants = Wants(names=(*_wanted(cls), *cls.further))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """The finding on one use, where the name is this rule's."""

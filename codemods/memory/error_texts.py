@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._claims import kept_whole
-from ._verdict import ask, inside
+from ..analysis.verdict import ask, inside
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
-_TEXTS = (
-    "out of memory",
-    "cuda error",
-    "cublas_",
-    "cudnn_status",
-    "nccl error",
-    "device-side assert",
-)
+_TEXTS = ("out of memory", "CUDA error", "cuda error", "CUBLAS_", "CUDNN_STATUS", "NCCL error", "nccl error", "device-side assert")  # fmt: skip
 _METHODS = ("find", "count", "startswith", "index", "__contains__")
+#: A longer text is no part of an error's.
+_LONGEST = 80
 
 
 class ErrorText(Rule):
@@ -31,12 +24,10 @@ class ErrorText(Rule):
 
     code = "HPU420"
     name = "cuda-error-text"
-    markers = (b"out of memory", b"CUDA error", b"CUBLAS_", b"CUDNN_STATUS", b"NCCL error", b"device-side assert")  # fmt: skip
+    wants = Wants(strings=_TEXTS)
 
-    def on_Constant(self, module: Module, node: ast.Constant) -> Iterator[Finding]:
-        if not isinstance(node.value, str) or len(node.value) > 80 or kept_whole(module):
-            return
-        if not any(text in node.value.lower() for text in _TEXTS) or not _looked_for(module, node):
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        if len(str(node.value)) > _LONGEST or not _is_looked_for(module, node):
             return
         answer = ask(module, "the text of an out-of-memory error")
         yield self.finding(
@@ -47,7 +38,7 @@ class ErrorText(Rule):
         )
 
 
-def _looked_for(module: Module, node: ast.Constant) -> bool:
+def _is_looked_for(module: Module, node: ast.Constant) -> bool:
     """Is the text compared with an error's, and not written?"""
     parent = module.parent(node)
     if isinstance(parent, ast.Compare):

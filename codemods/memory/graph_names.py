@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.model import Finding
+from hpushim.engine.rules.rule import Found, Yield
 
-from ._names import Name, NameRule, known, said
+from ..analysis.verdict import known, said
+from ..bases.torch_name import Name, NameRule
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 
 class GraphName(NameRule):
@@ -19,7 +19,7 @@ class GraphName(NameRule):
     code = "HPU416"
     name = "cuda-graph"
     severity = "error"
-    codes: ClassVar[dict[str, str]] = {
+    table: ClassVar[dict[str, str]] = {
         "CUDAGraph": "HPU416",
         "CUDAGraph.": "HPU416",
         "graph": "HPU416",
@@ -39,22 +39,19 @@ class GraphName(NameRule):
     }
     also: ClassVar[dict[str, str]] = {"HPU417": "cuda-runtime"}
 
-    def prepare(self, module: Module, use: Name) -> None:
-        """Nothing: graphs are rewritten by hand."""
+    def special(self, module: Module, use: Name, code: str) -> Yield:
+        """Graphs are rewritten by hand."""
+        return (self._by_hand(module, use, code),)
 
-    def special(self, module: Module, use: Name, code: str) -> Iterator[Finding] | None:
-        return self._by_hand(module, use, code)
-
-    def _by_hand(self, module: Module, use: Name, code: str) -> Iterator[Finding]:
+    def _by_hand(self, module: Module, use: Name, code: str) -> Found:
         part, verdict = known(module, use.name)
         shown = module.source(use.node)
         if verdict is None or verdict.row is None:
-            yield self.finding(
+            return self.finding(
                 module, use.node, f"`{shown}` belongs to CUDA's runtime, which is not there on Gaudi", code=code
             )  # fmt: skip
-            return
         instead = f"; `{verdict.target}` is the nearest" if verdict.target else ""
-        yield self.finding(
+        return self.finding(
             module, use.node, f"`{shown}` is not rewritten: {said(verdict.note)}{instead}",
             row=part, code=code, safety="manual",
         )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ._names import NameRule
+from ..bases.torch_name import NameRule
 
 
 class MemoryName(NameRule):
@@ -13,7 +13,7 @@ class MemoryName(NameRule):
     code = "HPU401"
     name = "cuda-memory-statistics"
     severity = "error"
-    codes: ClassVar[dict[str, str]] = {
+    table: ClassVar[dict[str, str]] = {
         "memory_allocated": "HPU401",
         "max_memory_allocated": "HPU401",
         "memory_reserved": "HPU401",

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Yield
 
-from . import _devices
-from ._claims import claimed
-from ._names import NameRule
-from ._strings import quoted
-from ._torch import dotted
-from ._verdict import ask
+from ..analysis.devices import Devices, Role, Site
+from ..analysis.verdict import ask, said
+from ..bases.torch_name import NameRule, called
+from ..edits.spelling import quoted
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
-_FORKS = ("torch.random.fork_rng",)
+_FORK = "torch.random.fork_rng"
+_GENERATOR = "torch.Generator"
 
 
 class RandomName(NameRule):
@@ -27,7 +26,7 @@ class RandomName(NameRule):
     code = "HPU407"
     name = "cuda-seed"
     severity = "error"
-    codes: ClassVar[dict[str, str]] = {
+    table: ClassVar[dict[str, str]] = {
         "manual_seed": "HPU407",
         "manual_seed_all": "HPU407",
         "seed": "HPU407",
@@ -39,47 +38,52 @@ class RandomName(NameRule):
         "set_rng_state_all": "HPU408",
         "default_generators": "HPU409",
     }
+    further = (_FORK, _GENERATOR)
     card: ClassVar[dict[str, int]] = {"get_rng_state": 0, "set_rng_state": 1}
     also: ClassVar[dict[str, str]] = {
         "HPU408": "cuda-random-state",
         "HPU409": "cuda-generator",
     }
 
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        yield from super().on_module(module)
-        row = module.matrix.row("torch.Generator")
-        for site in _devices.of(module).of_kind("generator"):
-            note = f": {row.note.rstrip('.')}" if row else ""
-            yield self.finding(
-                module,
-                site.node,
-                f"`torch.Generator` on `hpu` is not established{note}",
-                fix=Fix("write hpu", "unsafe", site.edits),
-                row=row.name if row else None,
-                code="HPU409",
-                severity="warning",
-            )
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if name == _FORK:
+            yield from self._forked(module, node)
+        else:
+            yield from super().on_name(module, node, name)
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
+    def on_module(self, module: Module) -> Yield:
+        for site in module.view(Devices).of_role(Role.GENERATOR):
+            yield self._made_on_card(module, site)
+
+    def _made_on_card(self, module: Module, site: Site) -> Found:
+        row = module.matrix.row(_GENERATOR)
+        note = f": {said(row.note)}" if row else ""
+        return self.finding(
+            module,
+            site.node,
+            f"`torch.Generator` on `hpu` is not established{note}",
+            fix=Rewrite("write hpu", "unsafe", site.changes),
+            row=row.name if row else None,
+            code="HPU409",
+            severity="warning",
+            covers=site.covers,
+        )
+
+    def _forked(self, module: Module, node: ast.expr) -> Yield:
         """``fork_rng(devices=[…])`` saves the states of CUDA cards."""
-        if not node.keywords or dotted(module, node.func) not in _FORKS:
-            return ()
-        return self._forked(module, node)
-
-    def _forked(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if claimed(module, node):
-            return
-        devices = next((k for k in node.keywords if k.arg == "devices"), None)
-        if devices is None or any(k.arg == "device_type" for k in node.keywords):
+        call = called(module, node)
+        given = {k.arg: k for k in call.keywords} if call is not None else {}
+        devices = given.get("devices")
+        if devices is None or "device_type" in given:
             return
         if isinstance(devices.value, (ast.List, ast.Tuple)) and not devices.value.elts:
             return  # the host's alone
-        edit = module.replace(devices, f"device_type={quoted(module, 'hpu')}")
+        change = Replace(devices, f"device_type={quoted(module, 'hpu')}")
         yield self.finding(
             module,
             devices,
             f"`{module.source(devices)}` numbers CUDA cards; the card of the process is `hpu`",
-            fix=Fix("fork the card's state", "safe", (edit,)),
-            row=ask(module, "torch.random.fork_rng").row,
+            fix=Rewrite("fork the card's state", "safe", (change,)),
+            row=ask(module, _FORK).row,
             code="HPU408",
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from ._names import Name, NameRule
+from ..bases.torch_name import Name, NameRule, called
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
     from hpushim.matrix import Verdict
 
 
@@ -18,7 +18,7 @@ class StreamName(NameRule):
     code = "HPU412"
     name = "cuda-stream"
     severity = "error"
-    codes: ClassVar[dict[str, str]] = {
+    table: ClassVar[dict[str, str]] = {
         "Stream": "HPU412",
         "Stream.": "HPU412",
         "stream": "HPU412",
@@ -41,7 +41,7 @@ class StreamName(NameRule):
     def gone(
         self, module: Module, use: Name, verdict: Verdict | None
     ) -> list[ast.expr | ast.keyword]:
-        call = module.parent(use.node)
-        if use.below == "synchronize" and isinstance(call, ast.Call) and call.func is use.node:
+        call = called(module, use.node)
+        if use.below == "synchronize" and call is not None:
             return [*call.args, *call.keywords]  # Gaudi's takes no device
         return super().gone(module, use, verdict)

@@ -145,10 +145,13 @@ class _Working:
             if word in words:
                 for keyword in index.keywords(word):
                     self.call(rule, "on_keyword", keyword)
+        told: set[ast.Constant] = set()  # one string may hold several of the texts
         for text in wants.strings:
             if text.encode() in self._module.data:
                 for string in index.strings(text):
-                    self.call(rule, "on_string", string)
+                    if string not in told:
+                        told.add(string)
+                        self.call(rule, "on_string", string)
         for number in wants.numbers:
             if words.issuperset(_words_in(number)):
                 for constant in index.numbers(number):
