@@ -15,6 +15,7 @@ from hpushim.engine.diagnostics import diagnostic
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import references
 from hpushim.engine.rules.rule import AnyRule, Found, Kept, Rule
+from hpushim.engine.rules.wants import Wants
 from hpushim.model import Finding
 
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
@@ -32,19 +33,15 @@ class _Reasons(msgspec.Struct, frozen=True):
     single: frozenset[str]
     pairs: dict[str, frozenset[str]]
     others: tuple[frozenset[str], ...]
-    #: Rules whose words are not enough.
-    asked: tuple[type[Rule], ...]
+    #: What words are not enough to tell.
+    asked: tuple[Wants, ...]
 
 
 @cache
 def _reasons(candidates: tuple[type[Rule], ...]) -> _Reasons:
-    reading = [rule for rule in candidates if not rule.wants.advice]
-    asked = tuple(
-        rule for rule in reading if rule.wants.beside or rule.wants.strings or rule.wants.texts
-    )
-    plain = [
-        words for rule in reading if not rule.wants.beside for words in rule.wants.alternatives()
-    ]
+    reading = [rule.wants.reasons() for rule in candidates]
+    asked = tuple(wants for wants in reading if wants.beside or wants.strings or wants.texts)
+    plain = [words for wants in reading if not wants.beside for words in wants.alternatives()]
     common = Counter(word for words in plain if len(words) == 2 for word in words)
     pairs: dict[str, set[str]] = {}
     for words in plain:
@@ -68,12 +65,12 @@ def interesting(data: bytes, words: frozenset[str], candidates: tuple[type[Rule]
         if word in words and not others.isdisjoint(words):
             return True
     return any(needed <= words for needed in reasons.others) or any(
-        _active(rule, data, words) for rule in reasons.asked
+        _fits(wants, data, words) for wants in reasons.asked
     )
 
 
-def _active(rule: type[Rule], data: bytes, words: frozenset[str]) -> bool:
-    wants = rule.wants
+def _fits(wants: Wants, data: bytes, words: frozenset[str]) -> bool:
+    """Does a text hold what is wanted?"""
     if wants.beside and not _holds(data, words, wants.beside):
         return False
     if any(needed <= words for needed in wants.alternatives()):
@@ -92,7 +89,7 @@ def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[R
     """
     words = words_of(module.data)
     working = _Working(module, words)
-    active = tuple(rule for rule in candidates if _active(rule, module.data, words))
+    active = tuple(rule for rule in candidates if _fits(rule.wants, module.data, words))
     instances = [rule() for rule in active]
     for reference in references.references(module, words, references.catalog(active)):
         for place in reference.rules:

@@ -38,6 +38,8 @@ class Wants(msgspec.Struct, frozen=True):
     texts: tuple[str, ...] = ()
     #: Words or other pieces of text of which one must be in the file as well.
     beside: tuple[str, ...] = ()
+    #: Those of the above that are no reason to read a file, as they are written there.
+    hints: frozenset[str] = frozenset()
     advice: bool = False
 
     def alternatives(self) -> tuple[frozenset[str], ...]:
@@ -45,9 +47,29 @@ class Wants(msgspec.Struct, frozen=True):
         found = [_of_name(name) for name in self.names]
         found += [frozenset({word}) for word in (*self.attributes, *self.calls, *self.keywords)]
         found += [frozenset({word}) for word in (*self.definitions, *self.words)]
-        found += [frozenset({name.partition(".")[0]}) for name in self.imports]
-        found += [frozenset(_WORD.findall(number)) for number in self.numbers]
+        found += [frozenset(_WORD.findall(text)) for text in (*self.imports, *self.numbers)]
         return tuple(dict.fromkeys(found))
+
+    def reasons(self) -> Wants:
+        """What of this is a reason to read a file."""
+        if self.advice:
+            return Wants()
+        if not self.hints:
+            return self
+        return msgspec.structs.replace(
+            self,
+            **{
+                field: tuple(word for word in getattr(self, field) if word not in self.hints)
+                for field in _WORDS
+            },
+        )
+
+
+#: The fields that hold words, names and texts to look for.
+_WORDS = (
+    *("names", "attributes", "calls", "keywords", "strings"),
+    *("imports", "definitions", "numbers", "words", "texts"),
+)
 
 
 def last(name: str) -> str:
