@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hpushim.engine.catalogue import catalogue, codes
+from hpushim.engine.rules.catalogue import catalogue, codes
 
 FILE = Path(__file__).resolve().parent.parent / "codemods" / "README.md"
 

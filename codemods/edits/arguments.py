@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.changes import Remove, Replace
+from hpushim.engine.python.slots import order
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -30,17 +31,21 @@ def drop(call: ast.Call, *names: str, positional: int | None = None) -> tuple[Re
     return tuple(map(Remove, gone))
 
 
-def add(call: ast.Call, text: str, *, first: bool = False) -> Replace:
-    """Gives ``call`` further arguments, written as in a call, behind its own or before them."""
+def add(
+    call: ast.Call, text: str, *, first: bool = False, behind: ast.expr | None = None
+) -> Replace:
+    """Gives ``call`` further arguments, written as in a call: at its end, before all others or behind the value of one."""
+    given = [part.value if isinstance(part, ast.keyword) else part for part in order(call)]
+    place = given.index(behind) if behind is not None else -1
 
     def added(node: cst.Call) -> cst.Call:
-        return with_arguments(node, text, first=first)
+        return with_arguments(node, text, first=first, behind=place)
 
     return Replace(call, added)
 
 
-def with_arguments(node: cst.Call, text: str, *, first: bool = False) -> cst.Call:
-    """A libcst call with further arguments."""
+def with_arguments(node: cst.Call, text: str, *, first: bool = False, behind: int = -1) -> cst.Call:
+    """A libcst call with further arguments: before all others, or behind the one at a place."""
     import libcst as cst
 
     new = arguments(text)
@@ -51,10 +56,13 @@ def with_arguments(node: cst.Call, text: str, *, first: bool = False) -> cst.Cal
     if first:
         new[-1] = new[-1].with_changes(comma=comma)
         return node.with_changes(args=[*new, *old])
-    last = old[-1]
-    old[-1] = last.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
-    new[-1] = new[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-    return node.with_changes(args=[*old, *new])
+    place = behind % len(old)
+    before = old[place]
+    old[place] = before.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
+    new[-1] = new[-1].with_changes(
+        comma=before.comma, whitespace_after_arg=before.whitespace_after_arg
+    )
+    return node.with_changes(args=[*old[: place + 1], *new, *old[place + 1 :]])
 
 
 def arguments(text: str) -> list[cst.Arg]:

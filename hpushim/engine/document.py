@@ -79,7 +79,10 @@ class Document(Text):
         if self.notebook is None:
             from hpushim.engine.notebook import Notebook
 
-            self.notebook = Notebook(self.text)
+            try:
+                self.notebook = Notebook(self.text)
+            except (ValueError, RecursionError):
+                return b""
         return self.notebook.commands()
 
     def words(self, span: Span) -> tuple[Word, ...]:

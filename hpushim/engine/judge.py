@@ -65,9 +65,8 @@ def _marked(rule: type[TextRule], data: bytes) -> bool:
 def parse(text: str, path: str, context: Context) -> Module:
     """The module; raises :class:`~hpushim.engine.context.Unparsable` with an HPU001 finding."""
     try:
-        return Module(
-            text, path, context.target, context.matrix, context.project, references.ambient()
-        )
+        ambient = references.ambient(rules())
+        return Module(text, path, context.target, context.matrix, context.project, ambient)
     except SyntaxError as error:
         line = max(error.lineno or 1, 1)
         why = f"{error.msg} (line {line})"

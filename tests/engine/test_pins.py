@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.codemods._versions import judge
-from hpushim.engine.pins import pins
+from hpushim.codemods.analysis.versions import judge
+from hpushim.engine.data.pins import pins
 from hpushim.engine.project import analyse
 from hpushim.engine.text import Project, Text
 from hpushim.matrix import load

@@ -88,7 +88,9 @@ class Builder:
     ) -> Any:
         if isinstance(new, str):
             self._lock(node, there)
-            changed = _in_place_of(made, _parsed(node, new))
+            changed = _parsed(node, new)
+            if not isinstance(node, ast.stmt):
+                changed = _in_place_of(made, changed)
         else:
             changed = new(made)
         if isinstance(node, ast.expr) and hasattr(changed, "lpar"):

@@ -134,6 +134,8 @@ class _Plan:
         parts = new.split(".")
         bound = {b.qualified for b in self._module.bindings(name)}
         whole = next(iter(bound)) if len(bound) == 1 else None
+        if whole is not None and new.startswith(f"{whole}."):
+            return whole  # the new name is reached through it as well
         if whole is not None and tail and parts[-len(tail) :] != tail:
             # The module itself moved, and what is read from it lies deeper now.
             return self._sibling(whole, new, tail[-1])

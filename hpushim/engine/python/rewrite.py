@@ -7,6 +7,7 @@ out, and the result is narrowed to the tokens that differ. What cannot be made r
 from __future__ import annotations
 
 import ast
+import re
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from hpushim.engine.python.module import Module
+
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class NotRewritable(Exception):
@@ -120,23 +124,35 @@ class _Work:
         self, place: Unit, gone: set[ast.stmt], beside: dict[ast.stmt, list[Insert]]
     ) -> list[Edit]:
         start = time.perf_counter()
-        source = self._module.source(place.span)
-        frame, node = self._parsed(place, source)
+        module = self._module
+        source = module.source(place.span)
+        # Bare carriage returns, which libcst does not give back, are as long as what it does.
+        bare = "\r" in source and "\n" not in source
+        old = source.replace("\r", "\n") if bare else source
+        frame, node = self._parsed(place, old)
         try:
             new = (
                 self._header(place, node)
                 if place.compound
                 else self._line_of(place, node, gone, beside)
             )
-        except Unplaced as error:
-            raise NotRewritable(str(error)) from None
-        code = frame(new).code
+            code = frame(new).code
+        except NotRewritable:
+            raise
+        except Exception as error:  # a rule's function, or libcst, which validates what it is given
+            why = str(error).splitlines()[0] if str(error) else ""
+            raise NotRewritable(f"{error.__class__.__name__}: {why}"[:200]) from None
         Count.statements += 1
         Count.seconds += time.perf_counter() - start
         if not code.startswith(place.lead) or not code.endswith(place.tail):
             raise NotRewritable("the change reaches beyond the statement")
         text = code[len(place.lead) : len(code) - len(place.tail)]
-        return narrowed(place.span.start, source, text)
+        return [self._as_written(edit) for edit in narrowed(place.span.start, old, text)]
+
+    def _as_written(self, edit: Edit) -> Edit:
+        """The edit in the newlines of the file."""
+        module = self._module
+        return Edit(edit.span, module.source(edit.span), _LINE_END.sub(module.newline, edit.new))
 
     def _parsed(self, place: Unit, source: str) -> tuple[Any, Any]:
         """libcst's node for the unit, and what makes the whole text again from another one."""
@@ -144,7 +160,7 @@ class _Work:
 
         text = f"{place.lead}{source}{place.tail}"
         try:
-            tree = cst.parse_module(text, config=_config(self._module))
+            tree = cst.parse_module(text, config=_config())
         except cst.ParserSyntaxError as error:
             raise NotRewritable(f"libcst does not parse it: {error.message}") from None
         except RecursionError:
@@ -180,7 +196,8 @@ class _Work:
                 )
         line = line.with_changes(body=statements)
         for number in range(len(place.nodes) - 1, -1, -1):
-            for insert in reversed(beside.get(place.nodes[number], [])):
+            anchor = place.nodes[number]
+            for insert in reversed(beside.get(anchor, []) if isinstance(anchor, ast.stmt) else []):
                 line = _inserted(line, number, insert)
         indices = [n for n, statement in enumerate(place.nodes) if statement in gone]
         return sequences.without(line, "body", indices) if indices else line
@@ -200,7 +217,7 @@ class _Work:
         """The edit that puts a line, or several, of its own before or behind a statement."""
         module = self._module
         Count.inserted += 1
-        code = _checked(insert.code, module)
+        code = _checked(insert.code)
         anchor = insert.anchor
         indent = module.indent(anchor)
         lines = f"{module.newline}{indent}".join(code)
@@ -250,15 +267,14 @@ def _with_first(tree: cst.Module, framed: bool, new: Any) -> cst.Module:
     return tree.with_changes(body=[frame.with_changes(body=frame.body.with_changes(body=[new]))])
 
 
-def _checked(code: str, module: Module) -> list[str]:
+def _checked(code: str) -> list[str]:
     """The lines of new code, which libcst parses."""
     import libcst as cst
 
-    tree = cst.parse_module(code, config=_config(module))
-    return tree.code.rstrip("\n").split("\n")
+    return cst.parse_module(code, config=_config()).code.rstrip("\n").split("\n")
 
 
-def _config(module: Module) -> cst.PartialParserConfig:
+def _config() -> cst.PartialParserConfig:
     import libcst as cst
 
-    return cst.PartialParserConfig(encoding="utf-8", default_newline=module.newline)
+    return cst.PartialParserConfig(encoding="utf-8", default_newline="\n")

@@ -16,6 +16,8 @@ from hpushim.model import Span
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+#: libcst takes any, but gives back bare carriage returns as something else.
+_NEWLINE = "\n"
 _COMPOUND = (ast.ExceptHandler, ast.match_case)
 
 
@@ -54,7 +56,7 @@ def unit(module: Module, statement: ast.AST) -> Unit:
     rest = module.source(Span(end, module.line_span(run[-1].end_lineno or 1).end))
     if rest.lstrip(" \t\f").startswith(";"):
         end += rest.index(";") + 1
-    return Unit(tuple(run), Span(start, end), _frame(module, start), module.newline)
+    return Unit(tuple(run), Span(start, end), _frame(module, start), _NEWLINE)
 
 
 def line_group(module: Module, statement: ast.stmt) -> list[ast.stmt]:
@@ -79,21 +81,20 @@ def _header(module: Module, node: Any) -> Unit:
     body = module.start(node.body[0])
     lead = _frame(module, start)
     if isinstance(node, ast.ExceptHandler):
-        lead = f"{lead}try: pass{module.newline}{lead.rpartition(module.newline)[2]}"
+        lead = f"{lead}try: pass{_NEWLINE}{lead.rpartition(_NEWLINE)[2]}"
     elif isinstance(node, ast.match_case):
         indent = _indent(module, start)
-        lead = f"if 1:{module.newline}{indent[:1]}match 1:{module.newline}{indent}"
-    else:
-        if isinstance(node, ast.If) and module.data[start : start + 4] == b"elif":
-            start += 2
-    return Unit((node,), Span(start, body), lead, f"pass{module.newline}")
+        lead = f"if 1:{_NEWLINE}{indent[:1]}match 1:{_NEWLINE}{indent}"
+    elif isinstance(node, ast.If) and module.data[start : start + 4] == b"elif":
+        start += 2
+    return Unit((node,), Span(start, body), lead, f"pass{_NEWLINE}")
 
 
 def _frame(module: Module, start: int) -> str:
     """What has to stand before a piece of text that starts at a column other than the first."""
     if start == module.line_span(module.position(start)[0]).start:
         return ""
-    return f"if 1:{module.newline}{_indent(module, start)}"
+    return f"if 1:{_NEWLINE}{_indent(module, start)}"
 
 
 def _indent(module: Module, start: int) -> str:

@@ -10,7 +10,6 @@ from functools import cache
 import msgspec
 
 from hpushim.engine.python.module import Module
-from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.rule import Rule
 from hpushim.engine.rules.wants import last
 
@@ -64,9 +63,9 @@ def _arranged(wanted: Sequence[tuple[str, ...]]) -> Catalog:
 
 
 @cache
-def ambient() -> tuple[str, ...]:
+def ambient(candidates: tuple[type[Rule], ...]) -> tuple[str, ...]:
     """The packages whose names rules want, the most wanted first: an unbound name of this spelling stands for one."""
-    roots = [name.partition(".")[0] for rule in rules() for name in rule.wants.names]
+    roots = [name.partition(".")[0] for rule in candidates for name in rule.wants.names]
     return tuple(root for root, _ in Counter(roots).most_common() if root != "builtins")
 
 
