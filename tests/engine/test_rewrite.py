@@ -266,10 +266,26 @@ def test_imports_and_definitions_are_added_once_behind_the_others() -> None:
 # -- what cannot be done is refused -----------------------------------------------------------
 
 
-def test_what_libcst_does_not_give_back_is_left() -> None:
-    m = module("y = (old,\r 1,\n 2)\n")
-    with pytest.raises(NotRewritable):
-        made(m, Replace(node(m, "old"), "new"))
+@pytest.mark.parametrize(
+    "new",
+    [
+        "1 +",
+        "",
+        lambda node: 1 // 0,
+        lambda node: node.with_changes(value="a b"),
+        lambda node: None,
+    ],
+)
+def test_what_cannot_be_made_is_refused(new: Any) -> None:
+    m = module("y = f(old)\n")
+    with pytest.raises(NotRewritable, match=r".+"):
+        made(m, Replace(node(m, "old"), new))
+
+
+def test_every_kind_of_newline_stays() -> None:
+    m = module("if x:\r    y = (old,\r 1)\rz = (old,\r 1,\n 2)\r\n")
+    after = made(m, *(Replace(n, "new") for n in m.index.names("old")))
+    assert after == m.text.replace("old", "new")
 
 
 # -- real code --------------------------------------------------------------------------------

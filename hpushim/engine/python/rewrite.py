@@ -140,8 +140,7 @@ class _Work:
         except NotRewritable:
             raise
         except Exception as error:  # a rule's function, or libcst, which validates what it is given
-            why = str(error).splitlines()[0] if str(error) else ""
-            raise NotRewritable(f"{error.__class__.__name__}: {why}"[:200]) from None
+            raise NotRewritable(_why(error)) from None
         Count.statements += 1
         Count.seconds += time.perf_counter() - start
         if not code.startswith(place.lead) or not code.endswith(place.tail):
@@ -227,6 +226,15 @@ class _Work:
         end = module.line_span(anchor.end_lineno or anchor.lineno)
         at = end.start + len(module.source(end).rstrip("\r\n").encode())
         return Edit(Span(at, at), "", f"{module.newline}{indent}{lines}")
+
+
+def _why(error: Exception) -> str:
+    """An error in one line; libcst's own cannot always be shown."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = ""
+    return f"{error.__class__.__name__}: {text}"[:200].rstrip(": ")
 
 
 def _as_pass(node: Any) -> Any:
