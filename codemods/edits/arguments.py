@@ -74,6 +74,19 @@ def arguments(text: str) -> list[cst.Arg]:
     return list(call.args)
 
 
+def only(call: ast.Call, text: str) -> Replace:
+    """Gives ``call`` these arguments in place of all that it has."""
+
+    def changed(node: cst.Call) -> cst.Call:
+        import libcst as cst
+
+        return node.with_changes(
+            args=arguments(text), whitespace_before_args=cst.SimpleWhitespace("")
+        )
+
+    return Replace(call, changed)
+
+
 def rename(keyword: ast.keyword, name: str) -> Replace:
     """Gives an argument by keyword another name."""
 
@@ -118,6 +131,11 @@ def call_of(node: Any, text: str) -> Any:
         inner = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     made: Any = cst.parse_expression(f"x{text}")
     return _with_root(made, inner)
+
+
+def unwrapped(node: Any, inner: Any) -> Any:
+    """A part of a libcst expression in its place, inside the parentheses that stand around it."""
+    return inner.with_changes(lpar=[*node.lpar, *inner.lpar], rpar=[*inner.rpar, *node.rpar])
 
 
 def _with_root(node: Any, root: Any) -> Any:

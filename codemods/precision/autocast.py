@@ -11,7 +11,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.autocast import CUDA_ONLY, GENERIC, AutocastSite, site
 from ..analysis.verdict import ask
-from ..edits.arguments import add, arguments, by_keyword, with_arguments
+from ..edits.arguments import add, by_keyword, with_arguments
 from ..edits.imports import local_name, root, torch
 from ..edits.spelling import quoted, retext
 
@@ -121,7 +121,7 @@ class CudaAutocast(Rule):
         given = {keyword.arg for keyword in found.call.keywords}
         if len(found.args) < 2 and not given & {"dtype", None} and not found.is_off:
             bfloat16, needed = torch(module, found.call, "bfloat16")
-            changes += [self._after_device(found, f"dtype={bfloat16}"), *needed]
+            changes += [add(found.call, f"dtype={bfloat16}", behind=device), *needed]
         yield self.finding(
             module,
             device,
@@ -131,27 +131,6 @@ class CudaAutocast(Rule):
             code="HPU202",
             covers=(device,),
         )
-
-    def _after_device(self, found: AutocastSite, text: str) -> Change:
-        """An argument right behind the device."""
-        device = found.device
-        place = next(
-            n for n, part in enumerate((*found.call.args, *found.call.keywords)) if device in (part, getattr(part, "value", None))
-        )  # fmt: skip
-        if place == len(found.call.args) + len(found.call.keywords) - 1:
-            return add(found.call, text)
-
-        def inserted(node: Any) -> Any:
-            old = list(node.args)
-            (new,) = arguments(text)
-            new = new.with_changes(comma=old[place].comma)
-            import libcst as cst
-
-            comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-            old[place : place + 1] = [old[place].with_changes(comma=comma), new]
-            return node.with_changes(args=old)
-
-        return Replace(found.call, inserted)
 
 
 def _is_handed_on(module: Module, node: ast.expr) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Edit, Finding, Fix
+from hpushim.engine.python.changes import Change, Rename, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _imports
-from ._claims import kept_whole
-from ._strings import quoted
-from ._verdict import Answer, ask
+from ..analysis.verdict import ask
+from ..edits.arguments import add
+from ..edits.spelling import quoted
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 #: Questions about CUDA's autocast, and the function that takes a device type instead.
 _STATE = {
@@ -24,7 +23,7 @@ _STATE = {
     "torch.is_autocast_enabled": "torch.is_autocast_enabled",
     "torch.set_autocast_enabled": "torch.set_autocast_enabled",
 }
-_ARGUMENTS = {"set_autocast_gpu_dtype": 1, "set_autocast_enabled": 1}
+_ARGUMENTS = {"torch.set_autocast_gpu_dtype": 1, "torch.set_autocast_enabled": 1}
 _CUSTOM = {
     f"torch.cuda.amp.{part}{name}": f"torch.amp.{name}"
     for name in ("custom_fwd", "custom_bwd")
@@ -37,75 +36,42 @@ class AutocastState(Rule):
 
     code = "HPU207"
     name = "custom-fwd-cuda"
-    markers = (b"custom_fwd", b"custom_bwd", b"autocast")
+    wants = Wants(names=(*_STATE, *_CUSTOM))
     also: ClassVar[dict[str, str]] = {"HPU211": "autocast-state-cuda"}
 
-    def __init__(self) -> None:
-        self._sites: list[tuple[ast.expr, str, str]] = []
-
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterable[Finding]:
-        self._mention(module, node)
-        return ()
-
-    def on_Name(self, module: Module, node: ast.Name) -> Iterable[Finding]:
-        self._mention(module, node)
-        return ()
-
-    def _mention(self, module: Module, node: ast.expr) -> None:
-        old = module.qualified(node)
-        if old is None or kept_whole(module):
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        parent = module.parent(node)
+        call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        custom = name in _CUSTOM
+        if module.qualified(node) != name or not (custom or _is_bare(call, name)):
             return
-        if old in _STATE and self._is_bare(module, node, old):
-            self._sites.append((node, old, _STATE[old]))
-        elif old in _CUSTOM:
-            self._sites.append((node, old, _CUSTOM[old]))
-            if ask(module, old).safety == "safe":
-                _imports.of(module).want(node, _CUSTOM[old])
+        answer = ask(module, name)
+        new = _CUSTOM[name] if custom else _STATE[name]
+        changes = _changes(node, call, new, quoted(module, "hpu"), custom)
+        fix = Rewrite("name the device type", answer.safety, changes) if answer.fixable else None
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` is about CUDA's autocast; `{new}` takes the device type",
+            fix=fix,
+            row=answer.row,
+            code="HPU207" if custom else "HPU211",
+        )
 
-    def _is_bare(self, module: Module, node: ast.expr, old: str) -> bool:
-        """Whether the call does not name a device type yet."""
-        call = module.parent(node)
-        if not isinstance(call, ast.Call) or call.func is not node or call.keywords:
-            return False
-        return len(call.args) == _ARGUMENTS.get(old.rpartition(".")[2], 0)
 
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        for node, old, new in self._sites:
-            answer = ask(module, old)
-            custom = old in _CUSTOM
-            shown = module.source(node)
-            yield self.finding(
-                module,
-                node,
-                f"`{shown}` is about CUDA's autocast; `{new}` takes the device type",
-                fix=self._fix(module, node, new, custom, answer),
-                row=answer.row,
-                code="HPU207" if custom else "HPU211",
-            )
+def _is_bare(call: ast.Call | None, name: str) -> bool:
+    """Is it a call that does not name a device type yet?"""
+    if call is None or call.keywords:
+        return False
+    return len(call.args) == _ARGUMENTS.get(name, 0)
 
-    def _fix(
-        self, module: Module, node: ast.expr, new: str, custom: bool, answer: Answer
-    ) -> Fix | None:
-        if not answer.fixable:
-            return None
-        imports = _imports.of(module)
-        name, needed = imports.spell(node, new)
-        edits: list[Edit] = list(needed)
-        if name != module.source(node):
-            edits.append(module.replace(node, name))
-        device = quoted(module, "hpu")
-        if custom:
-            device = f"device_type={device}"
-        edits.append(self._device(module, node, device))
-        return Fix("name the device type", answer.safety, tuple(edits), imports.group(node))
 
-    def _device(self, module: Module, node: ast.expr, device: str) -> Edit:
-        call = module.parent(node)
-        if isinstance(call, ast.Call) and call.func is node:
-            if call.args and device.startswith("device_type="):
-                return module.insert(module.span(call.args[-1]).end, f", {device}")
-            parts = [*call.args, *call.keywords]
-            if not parts:
-                return module.insert(module.span(call).end - 1, device)
-            return module.insert(module.span(parts[0]).start, f"{device}, ")
-        return module.insert(module.span(node).end, f"({device})")  # @custom_fwd
+def _changes(
+    node: ast.expr, call: ast.Call | None, new: str, device: str, custom: bool
+) -> tuple[Change, ...]:
+    """The new name with the device type: ``@custom_fwd``, ``@custom_fwd(cast_inputs=…)``, ``custom_fwd(function)``."""
+    given = f"device_type={device}" if custom else device
+    if call is None:
+        return (Rename(node, new, tail=f"({given})"),)
+    behind = call.args[-1] if custom and call.args else None
+    return (Rename(node, new), add(call, given, first=behind is None, behind=behind))
