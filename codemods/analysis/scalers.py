@@ -94,20 +94,20 @@ def _uses(module: Module, bindings: list[Binding]) -> tuple[ast.Call, ...]:
     for name in module.index.names(bindings[0].name):
         if not isinstance(name.ctx, ast.Load) or module.bindings(name) is not bindings:
             continue
-        attribute = module.parent(name)
-        call = module.parent(attribute) if isinstance(attribute, ast.Attribute) else None
-        if not isinstance(call, ast.Call) or call.func is not attribute:
+        method = module.parent(name)
+        call = module.parent(method) if method is not None else None
+        if not isinstance(method, ast.Attribute) or not isinstance(call, ast.Call):
             return ()
-        if not _can_go(module, call, attribute.attr):
+        if call.func is not method or not _can_go(module, call, method):
             return ()
         calls.append(call)
     return tuple(calls)
 
 
-def _can_go(module: Module, call: ast.Call, method: str) -> bool:
+def _can_go(module: Module, call: ast.Call, method: ast.Attribute) -> bool:
     """Is it clear what remains of a call without its scaler?"""
     plain = not any(isinstance(a, ast.Starred) for a in call.args)
-    match method:
+    match method.attr:
         case "scale":
             return plain and len(call.args) == 1 and not call.keywords
         case "step":

@@ -99,7 +99,7 @@ class CudaAutocast(Rule):
         tools = local_name(module, "functools")
         device = f"device_type={quoted(module, 'hpu')}"
         new = f"{tools}.partial({name}, {device}, dtype={bfloat16})"
-        changes = (Replace(node, new), *needed, Import("functools"))
+        changes: tuple[Change, ...] = (Replace(node, new), *needed, Import("functools"))
         safety = answer.safety if _is_called_plainly(module, node) else "unsafe"
         return self.finding(
             module,
