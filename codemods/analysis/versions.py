@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from packaging.specifiers import InvalidSpecifier, Specifier
+from packaging.version import InvalidVersion, Version
 
 if TYPE_CHECKING:
     from hpushim.engine.text import Text
     from hpushim.matrix import Limit, Row, Verdict
 
-_CLAUSE = re.compile(r"(===|[~=!<>]=|[<>])\s*v?(\d+(?:\.\d+)*)(\.\*)?")
-_Version = tuple[int, ...]
-_ANY = 1_000_000_000  # the last part of a version that may be any number
+#: What pip has taken behind operators to which it says nothing: `>=1.4.*`, `>=1.8+cu111`.
+_TAIL = re.compile(r"(\.\*|\+[\w.]+)$")
 
 
 def judge(text: Text, row: Row) -> Verdict:
@@ -36,37 +37,56 @@ def _asked(text: Text, row: Row, limit: Limit) -> list[str]:
 
 
 def _all_within(specifiers: list[str], limit: Limit) -> bool:
-    return bool(specifiers) and all(_within(specifier, limit) for specifier in specifiers)
+    return bool(specifiers) and all(
+        within(specifier, limit.since, limit.until) for specifier in specifiers
+    )
 
 
-def _within(specifier: str, limit: Limit) -> bool:
-    """Is every version that ``specifier`` admits in the limit, as far as its clauses say?"""
-    below = above = False
-    for operator, number, star in _CLAUSE.findall(specifier):
-        version = _version(number)
-        last, first = _last(operator, version, bool(star)), _first(operator, version)
-        if limit.until and last is not None:
-            end = _version(limit.until)
-            below |= (
-                last <= (*end[:-1], end[-1] + 1) if operator == "<" else last[: len(end)] <= end
-            )
-        if limit.since and first is not None:
-            above |= first >= _version(limit.since)
-    return (below or not limit.until) and (above or not limit.since)
+def within(specifier: str, since: str, until: str) -> bool:
+    """Is every version that ``specifier`` admits one from ``since`` to ``until``, as far as its clauses say?
+
+    ``2.5`` as the end takes all of ``2.5.*`` in; an empty text is no bound. A clause that is no version specifier says nothing.
+    """
+    clauses = [clause for text in specifier.split(",") if (clause := _clause(text.strip()))]
+    end = _next(Version(until).release) if until else None
+    ends = end is None or any(_ends_before(clause, end) for clause in clauses)
+    return ends and (not since or any(_starts_from(clause, Version(since)) for clause in clauses))
 
 
-def _last(operator: str, version: _Version, star: bool) -> _Version | None:
-    """The newest version that a clause admits (``<``: the one that it stays below); None without an end."""
-    if operator == "~=":
-        return (*version[:-1], _ANY)
-    if operator in ("==", "===", "<=", "<"):
-        return (*version, _ANY) if star else version
-    return None
+class _Clause(NamedTuple):
+    """One condition on a version: ``==2.5.*`` has ``prefix``."""
+
+    operator: str
+    version: Version
+    prefix: bool
 
 
-def _first(operator: str, version: _Version) -> _Version | None:
-    return version if operator in ("==", "===", ">=", ">", "~=") else None
+def _clause(text: str) -> _Clause | None:
+    """A clause with the release that its version belongs to: ``2.0`` for ``2.0rc1`` and for ``2.0+cu121``."""
+    plain = _TAIL.sub("", text)
+    try:
+        found = Specifier(plain)
+        version = Version(Version(found.version).base_version)
+    except (InvalidSpecifier, InvalidVersion):
+        return None
+    return _Clause(found.operator, version, text.endswith(".*"))
 
 
-def _version(number: str) -> _Version:
-    return tuple(int(part) for part in number.split("."))
+def _ends_before(clause: _Clause, end: Version) -> bool:
+    """Is every version that the clause admits an earlier one than ``end``?"""
+    if clause.operator == "~=":
+        return _next(clause.version.release[:-1]) <= end
+    if clause.operator == "<":
+        return clause.version <= end
+    if clause.operator not in ("==", "===", "<="):
+        return False
+    return _next(clause.version.release) <= end if clause.prefix else clause.version < end
+
+
+def _starts_from(clause: _Clause, start: Version) -> bool:
+    return clause.operator in ("==", "===", ">=", ">", "~=") and clause.version >= start
+
+
+def _next(release: tuple[int, ...]) -> Version:
+    """The first version behind all that begin with these numbers."""
+    return Version(".".join(map(str, (*release[:-1], release[-1] + 1))))

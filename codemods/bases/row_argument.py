@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 from hpushim.model import Safety, Severity
 
+from ..analysis.verdict import said
 from ..analysis.versions import judge
 from ..edits.arguments import drop, rename
 from ..edits.spelling import retext
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
 
+#: Statuses of what is told where a file is read anyway, and is no reason to read it.
+ADVICE = ("native", "noop", "unknown")
 SEVERITY: dict[str, Severity] = {
     "unsupported": "error",
     "partial": "warning",
@@ -46,39 +50,47 @@ _CUDA_VALUES: dict[str, tuple[object, ...]] = {
 class RowRule(Rule):
     """Base of the rules whose findings are rows of the matrix: what they say of arguments.
 
-    A subclass wants the calls that :func:`calls_of` gives for its codes.
+    A subclass wants what :func:`wants_of` gives for its codes.
     """
 
-    def on_call(self, module: Module, node: ast.Call) -> Yield:
-        for row, keyword in given(module, node):
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """What the rows say of the arguments of a call."""
+        call = module.parent(node)
+        if not isinstance(call, ast.Call) or call.func is not node:
+            return
+        for row, keyword in given(module, call):
             verdict = judge(module, row)
-            if row.rule in (self.code, *self.also) and verdict.status != "native":
+            if row.rule in self.codes() and verdict.status != "native":
                 yield self.finding(
                     module,
-                    keyword,
-                    f"`{module.source(keyword).splitlines()[0]}`: {verdict.note.rstrip('.')}",
-                    fix=fix(module, node, keyword, row, verdict.status),
+                    module.span(keyword),  # told whatever covers the call: it is about the argument
+                    f"`{module.source(keyword).splitlines()[0]}`: {said(verdict.note)}",
+                    fix=fix(module, call, keyword, row, verdict.status),
                     row=row.name,
                     code=row.rule,
                     severity=SEVERITY[verdict.status],
                 )
 
 
-_CALL = re.compile(r"^(?P<call>[\w.]+)\((?P<name>\w+)=")
-#: What is told where a file is read anyway, and is no reason to read it.
-ADVICE = ("native", "noop", "unknown")
+_CALL = re.compile(r"^(?P<call>[\w.]+)\(\w+=")
 
 
-def calls_of(codes: Collection[str]) -> tuple[str, ...]:
-    """What is called with an argument under these codes: ``Trainer`` for ``lightning.Trainer(accelerator=)``."""
-    found = {
-        argument["call"].rpartition(".")[2]
-        for row in load().by_kind("argument")
-        if row.rule in codes and row.status not in ADVICE
-        for name in row.names
-        if (argument := _CALL.match(name))
-    }
-    return tuple(sorted(found))
+def wants_of(codes: Collection[str]) -> Wants:
+    """What is called with an argument under these codes: ``lightning.Trainer`` for ``lightning.Trainer(accelerator=)``."""
+    rows = [row for row in load().by_kind("argument") if row.rule in codes and may_speak(row)]
+    reasons = _called(row for row in rows if row.status not in ADVICE)
+    hints = _called(rows) - reasons
+    return Wants(names=tuple(sorted(reasons | hints)), hints=hints)
+
+
+def may_speak(row: Row) -> bool:
+    """Is there a target for which the row has something to tell?"""
+    return row.status != "native" or any(limit.status for limit in row.limits)
+
+
+def _called(rows: Iterable[Row]) -> frozenset[str]:
+    calls = (_CALL.match(name) for row in rows for name in row.names)
+    return frozenset(call["call"] for call in calls if call)
 
 
 def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, ast.keyword]]:

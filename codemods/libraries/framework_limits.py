@@ -3,60 +3,58 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.model import Finding
+import msgspec
 
-from ._row_arguments import SEVERITY
-from ._row_markers import of_arguments, of_names
-from ._torch import dotted
-from .matrix_names import MatrixName
+from hpushim.engine.rules.rule import Found, Yield
+
+from ..analysis.verdict import said
+from ..bases.row_argument import SEVERITY
+from ..bases.row_name import RowNameRule, wants_of
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 _LIGHTNING = ("lightning", "pytorch_lightning")
-_OPTIMIZERS = "several optimizers in Lightning"
-_LOADER = "the Habana data loader in Lightning"
+_LOADER = "habana_dataloader"
+_OPTIMIZERS_ROW = "several optimizers in Lightning"
+_LOADER_ROW = "the Habana data loader in Lightning"
 
 
-class FrameworkLimit(MatrixName):
+class FrameworkLimit(RowNameRule):
     """A name or an argument whose row carries this code, and two limits of Lightning that have no name."""
 
     code = "HPU717"
     name = "framework-limit"
-    also: ClassVar[dict[str, str]] = {}
-    markers = (
-        *of_names((code,)),
-        *of_arguments((code,)),
-        b"configure_optimizers",
-        b"habana_dataloader",
+    wants = msgspec.structs.replace(
+        wants_of(("HPU717",)), definitions=("configure_optimizers",), imports=(_LOADER,)
     )
 
-    def on_FunctionDef(self, module: Module, node: ast.FunctionDef) -> Iterator[Finding]:
-        if node.name != "configure_optimizers" or not _is_lightnings(module, module.parent(node)):
+    def on_definition(self, module: Module, node: ast.AST) -> Yield:
+        """``configure_optimizers`` that gives Lightning several."""
+        if not isinstance(node, ast.FunctionDef) or not _is_lightnings(module, module.parent(node)):
             return
         for found in ast.walk(node):
             if isinstance(found, ast.Return) and found.value is not None and _several(found.value):
-                yield self._limit(module, found, "several optimizers", _OPTIMIZERS)
+                yield self._limit(module, found, "several optimizers", _OPTIMIZERS_ROW)
 
-    def on_ImportFrom(self, module: Module, node: ast.ImportFrom) -> Iterator[Finding]:
-        if node.module == "habana_dataloader" and _imports_lightning(module):
-            yield self._limit(module, node, node.module, _LOADER)
+    def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
+        """``habana_dataloader`` beside Lightning."""
+        statement = module.parent(alias)
+        assert isinstance(statement, (ast.Import, ast.ImportFrom))
+        package = statement.module if isinstance(statement, ast.ImportFrom) else name
+        if package == _LOADER and alias is statement.names[0] and _imports_lightning(module):
+            yield self._limit(module, statement, _LOADER, _LOADER_ROW)
 
-    def on_Import(self, module: Module, node: ast.Import) -> Iterator[Finding]:
-        if node.names[0].name == "habana_dataloader" and _imports_lightning(module):
-            yield self._limit(module, node, node.names[0].name, _LOADER)
-
-    def _limit(self, module: Module, node: ast.AST, what: str, row: str) -> Finding:
+    def _limit(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
         found = module.matrix.row(row)
         assert found is not None, row
         verdict = module.matrix.judge(found, module.target)
         return self.finding(
             module,
-            node,
-            f"{what}: {verdict.note.rstrip('.')}",
+            module.span(node),  # told whatever covers it: no other rule speaks of the same
+            f"{what}: {said(verdict.note)}",
             row=row,
             severity=SEVERITY[verdict.status],
         )
@@ -66,7 +64,7 @@ def _is_lightnings(module: Module, owner: ast.AST | None) -> bool:
     """Whether a class derives from Lightning's module by name."""
     if not isinstance(owner, ast.ClassDef):
         return False
-    bases = [dotted(module, base) or "" for base in owner.bases]
+    bases = [module.qualified(base) or "" for base in owner.bases]
     return any(b.endswith(".LightningModule") and b.startswith(_LIGHTNING) for b in bases)
 
 
@@ -81,10 +79,9 @@ def _several(value: ast.expr) -> bool:
 
 
 def _imports_lightning(module: Module) -> bool:
-    names: list[str] = []
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
+    names = [
+        statement.module or "" if isinstance(statement, ast.ImportFrom) else alias.name
+        for statement in module.imports
+        for alias in statement.names
+    ]
     return any(name.partition(".")[0] in _LIGHTNING for name in names)

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.model import Finding, Fix
+import msgspec
 
-from ._row_arguments import SEVERITY, RowRule
-from ._row_markers import of_arguments, of_packages
-from ._strings import retext
-from ._verdict import ask, inside
-from ._versions import judge
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import load
+
+from ..analysis.verdict import ask, inside, said
+from ..analysis.versions import judge
+from ..bases.row_argument import ADVICE, SEVERITY, RowRule, may_speak, wants_of
+from ..edits.spelling import retext
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from collections.abc import Collection
+
+    from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
 
 _FLASH = "flash_attention_2"
+_ATTENTION = ("attn_implementation", "_attn_implementation")
+_MAP = "device_map"
 
 _ALSO = {
     "HPU213": "fp8-library",
@@ -41,73 +48,76 @@ _ALSO = {
 }
 
 
+def _wants(codes: Collection[str]) -> Wants:
+    """The packages under these codes, their arguments, and the words that ask for one of them."""
+    called = wants_of(codes)
+    packages = {
+        name: row.status not in ADVICE
+        for row in load().by_kind("package")
+        if row.rule in codes and may_speak(row)
+        for name in row.names
+        if name.replace(".", "_").isidentifier()
+    }
+    hints = {name for name, reason in packages.items() if not reason}
+    return msgspec.structs.replace(
+        called,
+        imports=tuple(packages),
+        keywords=(_MAP, *_ATTENTION),
+        words=(_FLASH,),
+        hints=frozenset((*called.hints, *hints, *_ATTENTION)),
+    )
+
+
 class Library(RowRule):
     """An import of a package that the matrix knows, once for each package and file."""
 
     code = "HPU709"
     name = "cuda-library"
+    wants = _wants(("HPU709", *_ALSO))
+    uncovered = True
     also: ClassVar[dict[str, str]] = _ALSO
-    markers = (
-        *of_packages(("HPU709", *_ALSO)),
-        *of_arguments(("HPU709", *_ALSO)),
-        _FLASH.encode(),
-        b"device_map",
-    )
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def on_Import(self, module: Module, node: ast.Import) -> Iterator[Finding]:
-        for alias in node.names:
-            yield from self._package(module, alias, alias.name)
-
-    def on_ImportFrom(self, module: Module, node: ast.ImportFrom) -> Iterator[Finding]:
-        if node.module and not node.level:
-            for alias in node.names:
-                yield from self._package(module, alias, f"{node.module}.{alias.name}")
-
-    def _package(self, module: Module, where: ast.alias, dotted: str) -> Iterator[Finding]:
-        row = _row(module, dotted)
+    def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
+        row = _row(module, name)
         if (
             row is None
             or row.name in self._told
-            or dotted.split(".", maxsplit=1)[0] in module.project.modules
+            or name.split(".", maxsplit=1)[0] in module.project.modules
         ):
             return
         verdict = judge(module, row)
-        codes = (self.code, *self.also)
-        if row.rule not in codes or verdict.status == "native":
+        if row.rule not in self.codes() or verdict.status == "native":
             return
         self._told.add(row.name)
         severity = SEVERITY[verdict.status]
-        if severity == "error" and _guarded(module, where):
+        if severity == "error" and _guarded(module, alias):
             severity = "warning"
         yield self.finding(
             module,
-            where,
-            f"`{row.name}`: {verdict.note[:1].lower() + verdict.note[1:].rstrip('.')}",
+            alias,
+            f"`{row.name}`: {verdict.note[:1].lower() + said(verdict.note[1:])}",
             row=row.name,
             code=row.rule,
             severity=severity,
         )
 
-    def on_keyword(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
-        if node.arg == "device_map":
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        if node.arg == _MAP:
             yield from self._device_map(module, node)
-        elif (
-            node.arg in ("attn_implementation", "_attn_implementation")
-            and module.constant(node.value) == _FLASH
-        ):
+        elif module.constant(node.value) == _FLASH:
             yield self.finding(
                 module,
                 node.value,
                 f"`{_FLASH}` needs a CUDA extension; torch's own attention is `sdpa`",
-                fix=Fix("use sdpa", "unsafe", (retext(module, node.value, "sdpa"),)),
+                fix=Rewrite("use sdpa", "unsafe", (retext(module, node.value, "sdpa"),)),
                 row="flash_attn",
                 code="HPU703",
             )
 
-    def _device_map(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
+    def _device_map(self, module: Module, node: ast.keyword) -> Yield:
         """``from_pretrained(…, device_map="auto")``."""
         if any(_spreads(module, value) for value in module.values(node.value)):
             answer = ask(module, "transformers.AutoModel.from_pretrained(device_map=)")
@@ -127,9 +137,8 @@ def _spreads(module: Module, value: ast.expr) -> bool:
     return module.constant(value) in ("auto", "balanced", "balanced_low_0", "sequential")
 
 
-def _row(module: Module, dotted: str) -> Row | None:
-    """The row of the package that ``dotted`` lies in, the nearest one."""
-    name = dotted
+def _row(module: Module, name: str) -> Row | None:
+    """The row of the package that a name lies in, the nearest one."""
     while name:
         row = module.matrix.row(name, "package")
         if row is not None:
