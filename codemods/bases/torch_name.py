@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Import, Remove, Rename, Replace, Rewrite
@@ -14,6 +15,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
 from ..analysis.cards import is_other_card
+from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import known, said
 from ..edits.imports import through
 from ..edits.spelling import ACCELERATOR, dual
@@ -27,19 +29,6 @@ CUDA = "torch.cuda."
 #: Submodules whose functions torch also offers at the top of ``torch.cuda``.
 _MODULES = ("memory", "random", "streams", "graphs", "_utils")
 _SAME = re.compile(rf"^torch\.cuda\.({'|'.join(_MODULES)})\.(?=[A-Za-z_])")
-#: The typed tensors of the old interface, with the dtype that each stands for.
-DTYPES = {
-    "FloatTensor": "float32",
-    "DoubleTensor": "float64",
-    "HalfTensor": "float16",
-    "BFloat16Tensor": "bfloat16",
-    "ByteTensor": "uint8",
-    "CharTensor": "int8",
-    "ShortTensor": "int16",
-    "IntTensor": "int32",
-    "LongTensor": "int64",
-    "BoolTensor": "bool",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +62,7 @@ class NameRule(Rule):
     careful: ClassVar[frozenset[str]] = frozenset()
     #: Where the argument that picks a card stands (0-based), by name.
     card: ClassVar[dict[str, int]] = {}
-    #: Names that the rule wants beside its table's, and takes care of by itself.
+    #: Wanted names beside those of the table.
     further: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -218,6 +207,7 @@ def _is_part(module: Module, node: ast.expr) -> bool:
     return isinstance(module.parent(node), ast.Attribute)
 
 
+@cache
 def name_codes() -> frozenset[str]:
     """The codes of all rules on names: a row that names one of them belongs to that rule."""
     return frozenset(code for rule in _rules() for code in rule.codes() if rule.table)
@@ -225,9 +215,16 @@ def name_codes() -> frozenset[str]:
 
 def is_taken(module: Module, use: Name) -> bool:
     """Does a rule take the name for itself?"""
-    if rule_of(module, use.name) in name_codes() or lookup(dict.fromkeys(DTYPES, "x"), use.below):
-        return True
-    return any(lookup(rule.table, use.below) for rule in _rules())
+    return rule_of(module, use.name) in name_codes() or bool(lookup(_tables(), use.below))
+
+
+@cache
+def _tables() -> dict[str, str]:
+    """The tables of all rules, and the typed tensors, whose rule is of another kind."""
+    found = dict.fromkeys(DTYPES, "-")
+    for rule in _rules():
+        found |= rule.table
+    return found
 
 
 def _rules() -> Iterator[type[NameRule]]:

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Change, Insert, Rename, Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _devices, _imports
-from ._claims import claimed
-from ._names import DTYPES, sets_default_type
-from ._strings import quoted
-from ._torch import dotted
-from ._verdict import ask
+from ..analysis.devices import Devices
+from ..analysis.roles import Role
+from ..analysis.tensor_types import DTYPES
+from ..analysis.verdict import ask
+from ..bases.torch_name import CUDA, called
+from ..edits.imports import torch
+from ..edits.spelling import quoted
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
+
+_TYPE = "torch.set_default_tensor_type"
+
+
+class _Kind(NamedTuple):
+    """A type of tensors that may become the default one: the node that names it, ``FloatTensor``, whether it is CUDA's."""
+
+    node: ast.expr
+    name: str
+    cuda: bool
 
 
 class DefaultDevice(Rule):
@@ -26,84 +37,70 @@ class DefaultDevice(Rule):
     code = "HPU115"
     name = "cuda-default-device"
     severity = "error"
-    markers = (b"set_default_tensor_type", b"set_default_device")
+    wants = Wants(names=(_TYPE,), words=("set_default_device",), beside=("cuda",))
 
     def __init__(self) -> None:
         self._calls: list[ast.Call] = []
 
-    def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        if b"cuda" in module.markers:
-            _devices.of(module)
-        yield from ()
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = called(module, node)
+        if call is not None and len(call.args) == 1 and not call.keywords:
+            self._calls.append(call)
+        return ()
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if (
-            sets_default_type(module, node)
-            and len(node.args) == 1
-            and not node.keywords
-            and not claimed(module, node)
-        ):
-            self._calls.append(node)
-        yield from ()
-
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        if b"cuda" not in module.markers:
-            return
-        devices = _devices.of(module)
-        for site in devices.of_kind("default"):
+    def on_module(self, module: Module) -> Yield:
+        devices = module.view(Devices)
+        for site in devices.of_role(Role.DEFAULT):
             yield self.finding(
                 module,
                 site.node,
                 f"`{module.source(site.node)}` is no home for new tensors on Gaudi; it is `hpu`",
-                fix=Fix("write hpu", "safe", site.edits, devices.group(site.node)),
+                fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
+                covers=site.covers,
             )
-        kinds = [self._kinds(module, call.args[0]) for call in self._calls]
-        if not any(cuda for found in kinds for _, cuda in found or ()):
+        kinds = [_kinds(module, call.args[0]) for call in self._calls]
+        if not any(kind.cuda for found in kinds for kind in found):
             return
         # One that is not understood could be the one that takes the others back.
         whole = all(kinds)
+        floats = {kind.name for found in kinds for kind in found} == {"FloatTensor"}
         for call, found in zip(self._calls, kinds, strict=True):
-            yield self._judge(module, call, found if whole else [])
+            yield self._judge(module, call, found if whole else [], floats=floats)
 
-    def _kinds(self, module: Module, node: ast.expr) -> list[tuple[str, bool]]:
-        """The types that an argument may be, with whether each is CUDA's; empty when not seen."""
-        parts = [node.body, node.orelse] if isinstance(node, ast.IfExp) else [node]
-        found: list[tuple[str, bool]] = []
-        for part in parts:
-            text = module.constant(part)
-            name = text if isinstance(text, str) else dotted(module, part)
-            kind = (name or "").rpartition(".")[2]
-            if kind not in DTYPES:
-                return []
-            found.append((kind, (name or "").startswith("torch.cuda.")))
-        return found
-
-    def _judge(self, module: Module, call: ast.Call, kinds: list[tuple[str, bool]]) -> Finding:
+    def _judge(self, module: Module, call: ast.Call, kinds: list[_Kind], *, floats: bool) -> Found:
         message = (
             f"`{module.source(call)}` makes CUDA or the CPU the home of new tensors; "
             "on Gaudi the default device does that"
         )
         statement = module.parent(call)
-        types = {kind for kind, _ in kinds}
+        types = {kind.name for kind in kinds}
         if len(types) != 1 or not isinstance(statement, ast.Expr):
             return self.finding(module, call, message)
-        words = [quoted(module, "hpu" if cuda else "cpu") for _, cuda in kinds]
-        argument = call.args[0]
-        device = words[0]
-        if isinstance(argument, ast.IfExp):
-            device = f"{words[0]} if {module.source(argument.test)} else {words[1]}"
-        imports = _imports.of(module)
-        set_device, needed = imports.through(call, "torch.set_default_device")
-        text = f"{set_device}({device})"
-        kind = types.pop()
-        every = {k for other in self._calls for k, _ in self._kinds(module, other.args[0])}
-        if every != {"FloatTensor"}:
-            set_dtype, _ = imports.through(call, "torch.set_default_dtype")
-            dtype, _ = imports.through(call, f"torch.{DTYPES[kind]}")
-            text += f"{module.newline}{module.indent(statement)}{set_dtype}({dtype})"
-        edits = (module.replace(call, text), *needed)
+        changes: list[Change] = [Rename(call.func, "torch.set_default_device")]
+        for kind in kinds:
+            changes.append(Replace(kind.node, quoted(module, "hpu" if kind.cuda else "cpu")))
+        if not floats:
+            set_dtype, needed = torch(module, call, "set_default_dtype")
+            dtype, _ = torch(module, call, DTYPES[types.pop()])
+            changes += [Insert(statement, f"{set_dtype}({dtype})"), *needed]
         return self.finding(
-            module, call, message, fix=Fix("set the default device", "safe", edits, "default device"),
-            row=ask(module, "torch.set_default_tensor_type").row,
-        )  # fmt: skip
+            module,
+            call,
+            message,
+            fix=Rewrite("set the default device", "safe", tuple(changes), "default device"),
+            row=ask(module, _TYPE).row,
+        )
+
+
+def _kinds(module: Module, node: ast.expr) -> list[_Kind]:
+    """The types that an argument may be; empty when one is not seen."""
+    found: list[_Kind] = []
+    for part in [node.body, node.orelse] if isinstance(node, ast.IfExp) else [node]:
+        text = module.constant(part)
+        name = (text if isinstance(text, str) else module.qualified(part)) or ""
+        kind = name.rpartition(".")[2]
+        if kind not in DTYPES:
+            return []
+        found.append(_Kind(part, kind, name.startswith(CUDA)))
+    return found

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _devices
+from ..analysis.devices import Devices
+from ..analysis.roles import Role
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 
 class DeviceCompare(Rule):
@@ -21,23 +21,21 @@ class DeviceCompare(Rule):
     code = "HPU107"
     name = "device-compared-with-cuda"
     severity = "error"
+    wants = Wants(words=("cuda",))
     also: ClassVar[dict[str, str]] = {"HPU125": "comparison-chooses-kernels"}
 
-    def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        _devices.of(module)
-        yield from ()
-
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        devices = _devices.of(module)
-        for site in devices.of_kind("compare"):
+    def on_module(self, module: Module) -> Yield:
+        devices = module.view(Devices)
+        for site in devices.of_role(Role.COMPARE):
             yield self.finding(
                 module,
                 site.node,
                 f"a device on Gaudi is never `{module.source(site.node)}`; compare with `hpu`",
-                fix=Fix("compare with hpu", "safe", site.edits, devices.group(site.node)),
+                fix=Rewrite("compare with hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
+                covers=site.covers,
             )
-        for site in devices.of_kind("kernels"):
+        for site in devices.of_role(Role.KERNELS):
             yield self.finding(
                 module,
                 site.node,
@@ -45,4 +43,5 @@ class DeviceCompare(Rule):
                 code="HPU125",
                 severity="info",
                 safety="manual",
+                covers=site.covers,
             )

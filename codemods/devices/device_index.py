@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.model import Edit, Finding
+from hpushim.engine.rules.rule import Found, Yield
 
-from ._claims import claim
-from ._dual import dual, either
-from ._names import Name, NameRule, known, rank_like
+from ..analysis.cards import is_card, is_other_card
+from ..analysis.verdict import known
+from ..bases.torch_name import Name, NameRule, called
+from ..edits.spelling import zero
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 
 class DeviceIndex(NameRule):
@@ -22,7 +22,7 @@ class DeviceIndex(NameRule):
     code = "HPU110"
     name = "cuda-device-index"
     severity = "error"
-    codes: ClassVar[dict[str, str]] = {
+    table: ClassVar[dict[str, str]] = {
         "device_count": "HPU110",
         "current_device": "HPU110",
         "set_device": "HPU110",
@@ -34,30 +34,19 @@ class DeviceIndex(NameRule):
     careful = frozenset({"can_device_access_peer"})
     also: ClassVar[dict[str, str]] = {"HPU111": "cuda-device-context"}
 
-    def special(self, module: Module, use: Name, code: str) -> Iterator[Finding] | None:
-        if use.below == "device" and isinstance(module.parent(use.node), ast.Call):
-            return self._context(module, use, code)
-        return None
+    def special(self, module: Module, use: Name, code: str) -> Yield | None:
+        call = called(module, use.node)
+        if use.below != "device" or call is None:
+            return None
+        return [self._context(module, use, code, call)]
 
-    def _context(self, module: Module, use: Name, code: str) -> Iterator[Finding]:
+    def _context(self, module: Module, use: Name, code: str, call: ast.Call) -> Found:
         """``with torch.cuda.device(i)``: the process has card 0 and no other."""
+        cards = [argument for argument in call.args[:1] if is_card(module, argument)]
         _, verdict = known(module, use.name)
         target = self.target(module, use)
-        call = module.parent(use.node)
-        if verdict is None or not target or not isinstance(call, ast.Call):
-            yield self.finding(module, use.node, f"`{module.source(use.node)}` has no counterpart on Gaudi", code=code)  # fmt: skip
-            return
-        extra: tuple[Edit, ...] = ()
-        given = call.args[0] if call.args else None
-        if given is not None and rank_like(module, given) and module.constant(given) != 0:
-            zero = either("0", module.source(given))[1:-1] if dual(module) else "0"
-            extra = (module.replace(given, zero),)
-        yield self.rename(module, use, code, target, "safe", verdict, extra)
-
-    def prepare(self, module: Module, use: Name) -> None:
-        super().prepare(module, use)
-        call = module.parent(use.node)
-        given = call.args[:1] if isinstance(call, ast.Call) and use.below == "device" else []
-        for argument in given:
-            if rank_like(module, argument):
-                claim(module, argument)
+        if verdict is None or not target:
+            message = f"`{module.source(use.node)}` has no counterpart on Gaudi"
+            return self.finding(module, use.node, message, code=code, covers=cards)
+        zeros = [zero(module, card) for card in cards if is_other_card(module, card)]
+        return self.rename(module, use, code, target, "safe", verdict, zeros, cards)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Change, Remove, Rewrite
+from hpushim.engine.rules.rule import Found, Yield
 
-from ._claims import claim
-from ._names import Name, NameRule, known, respell, said
-from ._statements import delete
+from ..analysis.verdict import known, said
+from ..bases.torch_name import Name, NameRule, called, respell
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
+_CUDA_VERSION = ("torch.version.cuda", "torch.backends.cuda.is_built")
+#: Their answers are taken apart, and are something else on Gaudi.
+_TAKEN_APART = ("get_device_properties", "get_device_capability")
 #: What people read from the properties, and the call that answers it on Gaudi.
 _PROPERTIES = {"total_memory": ("torch.hpu.mem_get_info", "()[1]"), "name": ("torch.hpu.get_device_name", "()")}  # fmt: skip
 
@@ -25,7 +27,7 @@ class DeviceInfo(NameRule):
     code = "HPU112"
     name = "cuda-device-info"
     severity = "warning"
-    codes: ClassVar[dict[str, str]] = {
+    table: ClassVar[dict[str, str]] = {
         "get_device_name": "HPU112",
         "get_device_properties": "HPU112",
         "_get_device_properties": "HPU112",
@@ -47,6 +49,7 @@ class DeviceInfo(NameRule):
         "has_half": "HPU116",
         "has_magma": "HPU116",
     }
+    further = tuple(name for front in _CUDA_VERSION for name in (front, f"{front}.*"))
     careful = frozenset({"get_arch_list", "utilization", "get_gencode_flags"})
     card: ClassVar[dict[str, int]] = {"get_device_name": 0, "utilization": 0}
     also: ClassVar[dict[str, str]] = {
@@ -56,112 +59,92 @@ class DeviceInfo(NameRule):
     }
 
     def takes(self, module: Module, use: Name) -> str:
-        if use.name.startswith(("torch.version.cuda", "torch.backends.cuda.is_built")):
-            return "HPU122"
-        return super().takes(module, use)
+        return "HPU122" if use.name.startswith(_CUDA_VERSION) else super().takes(module, use)
 
-    def prepare(self, module: Module, use: Name) -> None:
-        if self._ordinary(use):
-            super().prepare(module, use)
-        elif use.below == "get_device_properties":
-            call = module.parent(use.node)
-            for argument in call.args if isinstance(call, ast.Call) else ():
-                claim(module, argument)
-
-    def special(self, module: Module, use: Name, code: str) -> Iterator[Finding] | None:
-        if (read := self._property(module, use)) is not None:
-            return self._instead(module, use, code, read)
-        if (held := self._held(module, use)) is not None:
-            return self._each(module, use, code, *held)
-        if not self._ordinary(use):
-            return self._shape(module, use, code)
+    def special(self, module: Module, use: Name, code: str) -> Yield | None:
+        if use.below == "get_device_properties":
+            return [self._properties(module, use, code)]
+        if not use.below or use.below in _TAKEN_APART:
+            return [self._answer(module, use, code)]
         return None
 
-    def _ordinary(self, use: Name) -> bool:
-        return use.below not in ("get_device_properties", "get_device_capability") and bool(
-            use.below
-        )
+    # -- get_device_properties --------------------------------------------------------------
 
-    def _property(self, module: Module, use: Name) -> ast.Attribute | None:
-        """The attribute that is read from the properties, if it is one that Gaudi answers."""
-        if use.below != "get_device_properties":
-            return None
-        call = module.parent(use.node)
-        read = module.parent(call) if isinstance(call, ast.Call) else None
+    def _properties(self, module: Module, use: Name, code: str) -> Found:
+        call = called(module, use.node)
+        if call is None:
+            return self._answer(module, use, code)
+        read = module.parent(call)
         if isinstance(read, ast.Attribute) and read.attr in _PROPERTIES:
-            return read
-        return None
+            return self._read(module, use, code, call, read)
+        if isinstance(read, ast.Assign) and read.value is call:
+            reads = _reads_of(module, read)
+            if reads:
+                return self._each(module, use, code, call, read, reads)
+        return self._answer(module, use, code, call.args)
 
-    def _held(self, module: Module, use: Name) -> tuple[ast.Assign, list[ast.Attribute]] | None:
-        """``p = get_device_properties(i)``: the assignment and the reads, when Gaudi answers each."""
-        call = module.parent(use.node)
-        statement = module.parent(call) if call is not None else None
-        if use.below != "get_device_properties" or not isinstance(statement, ast.Assign):
-            return None
-        target = statement.targets[0]
-        if (
-            statement.value is not call
-            or len(statement.targets) > 1
-            or not isinstance(target, ast.Name)
-        ):
-            return None
-        bound = module.scope(target).lookup(target.id)
-        reads: list[ast.Attribute] = []
-        for node in module.nodes:
-            if (
-                isinstance(node, ast.Name)
-                and node.id == target.id
-                and module.bindings(node) is bound
-            ):
-                read = module.parent(node)
-                if node is target:
-                    continue
-                if not isinstance(read, ast.Attribute) or read.attr not in _PROPERTIES:
-                    return None
-                reads.append(read)
-        return (statement, reads) if len(bound) == 1 and reads else None
+    def _read(
+        self, module: Module, use: Name, code: str, call: ast.Call, read: ast.Attribute
+    ) -> Found:
+        """``get_device_properties(i).name``."""
+        target, tail = _PROPERTIES[read.attr]
+        return self.finding(
+            module,
+            read,
+            f"`{module.source(read)}` is `{target}{tail}` on Gaudi",
+            fix=Rewrite(f"ask {target}", "safe", respell(module, read, target, tail)),
+            row=use.name,
+            code=code,
+            covers=call.args,
+        )
 
     def _each(
         self,
         module: Module,
         use: Name,
         code: str,
+        call: ast.Call,
         statement: ast.Assign,
         reads: list[ast.Attribute],
-    ) -> Iterator[Finding]:
-        edits = list(delete(module, [statement]))
+    ) -> Found:
+        """``p = get_device_properties(i)``, and what is read from ``p``."""
+        changes: list[Change] = [Remove(statement)]
         for read in reads:
-            target, tail = _PROPERTIES[read.attr]
-            text, needed = respell(module, read, target)
-            edits += [module.replace(read, text + tail), *needed]
-        yield self.finding(
+            changes += respell(module, read, *_PROPERTIES[read.attr])
+        return self.finding(
             module,
             use.node,
             f"`{module.source(use.node)}` answers for NVIDIA hardware; on Gaudi each property is a question",
-            fix=Fix("ask for each property", "safe", tuple(edits)),
+            fix=Rewrite("ask for each property", "safe", tuple(changes)),
             row=use.name,
             code=code,
+            covers=call.args,
         )
 
-    def _instead(
-        self, module: Module, use: Name, code: str, read: ast.Attribute
-    ) -> Iterator[Finding]:
-        target, tail = _PROPERTIES[read.attr]
-        text, needed = respell(module, use.node, target)
-        yield self.finding(
-            module,
-            read,
-            f"`{module.source(read)}` is `{target}{tail}` on Gaudi",
-            fix=Fix(f"ask {target}", "safe", (module.replace(read, text + tail), *needed)),
-            row=use.name,
-            code=code,
-        )
-
-    def _shape(self, module: Module, use: Name, code: str) -> Iterator[Finding]:
-        """Answers that code takes apart, and that are something else on Gaudi."""
+    def _answer(
+        self, module: Module, use: Name, code: str, covers: list[ast.expr] | None = None
+    ) -> Found:
+        """An answer that is something else on Gaudi, in code that nothing more is known of."""
         part, verdict = known(module, use.name)
         note = said(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
-        yield self.finding(
+        return self.finding(
             module, use.node, f"`{module.source(use.node)}` answers for NVIDIA hardware: {note}",
-            row=part if verdict is not None else None, code=code, safety="manual",
+            row=part if verdict is not None else None, code=code, safety="manual", covers=covers or (),
         )  # fmt: skip
+
+
+def _reads_of(module: Module, statement: ast.Assign) -> list[ast.Attribute]:
+    """The reads of what is assigned, where Gaudi answers each of them; none otherwise."""
+    target = statement.targets[0]
+    if len(statement.targets) > 1 or not isinstance(target, ast.Name):
+        return []
+    bound = module.scope(target).lookup(target.id)
+    reads: list[ast.Attribute] = []
+    for name in module.index.names(target.id):
+        if name is target or module.bindings(name) is not bound:
+            continue
+        read = module.parent(name)
+        if not isinstance(read, ast.Attribute) or read.attr not in _PROPERTIES:
+            return []
+        reads.append(read)
+    return reads if len(bound) == 1 else []

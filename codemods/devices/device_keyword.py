@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _devices
-from ._claims import claim, claimed
-from ._dual import dual, either
-from ._names import rank_like
-from ._strings import quoted
-from ._torch import dotted
+from ..analysis.cards import is_card
+from ..analysis.devices import Devices
+from ..analysis.roles import Role
+from ..edits.spelling import numbered
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
-
+    from hpushim.engine.python.module import Module
 
 _MAKERS = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "to")
 
@@ -29,47 +26,40 @@ class DeviceKeyword(Rule):
     code = "HPU105"
     name = "cuda-device-argument"
     severity = "error"
+    wants = Wants(keywords=("device",), words=("cuda",), beside=("cuda",))
 
-    def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        _devices.of(module)
-        yield from ()
-
-    def on_keyword(self, module: Module, node: ast.keyword) -> Iterable[Finding]:
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """``torch.zeros(3, device=rank)``: the number of a card."""
-        return self._numbered(module, node) if node.arg == "device" else ()
-
-    def _numbered(self, module: Module, node: ast.keyword) -> Iterator[Finding]:
         call = module.parent(node)
-        if not isinstance(call, ast.Call) or claimed(module, node):
-            return
-        name = dotted(module, call.func) or ""
-        makes = name.startswith("torch.") and not name.startswith(("torch.cuda.", "torch.device"))
-        if not makes and getattr(call.func, "attr", "") not in _MAKERS:
-            return
-        if rank_like(module, node.value):
-            claim(module, node.value)
-            word = quoted(module, "hpu", node.value)
-            if dual(module):
-                word = either(word, module.source(node.value))[1:-1]
+        if (
+            isinstance(call, ast.Call)
+            and _makes_tensors(module, call)
+            and is_card(module, node.value)
+        ):
             yield self.finding(
                 module,
                 node.value,
                 f"`{module.source(node)}` picks a card by number; a process on Gaudi holds one card, `hpu`",
-                fix=Fix(
-                    "write hpu",
-                    "safe",
-                    (module.replace(node.value, word),),
-                ),
+                fix=Rewrite("write hpu", "safe", (numbered(module, node.value),)),
                 row="cuda",
+                covers=(node.value,),
             )
 
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        devices = _devices.of(module)
-        for site in devices.of_kind("argument"):
+    def on_module(self, module: Module) -> Yield:
+        devices = module.view(Devices)
+        for site in devices.of_role(Role.ARGUMENT):
             yield self.finding(
                 module,
                 site.node,
                 f"`{module.source(site.node)}` is no device on Gaudi; pass `hpu`",
-                fix=Fix("write hpu", "safe", site.edits, devices.group(site.node)),
+                fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
+                covers=site.covers,
             )
+
+
+def _makes_tensors(module: Module, call: ast.Call) -> bool:
+    name = module.qualified(call.func) or ""
+    if name.startswith("torch.") and not name.startswith(("torch.cuda.", "torch.device")):
+        return True
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _MAKERS

@@ -6,17 +6,19 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _devices
+from ..analysis.devices import Devices
+from ..analysis.roles import Role
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
-    from ._devices import Site
+    from ..analysis.finder import Site
 
-_CODES = {"option": "HPU013"}
+_SPLITS = ("split", "rsplit", "partition")
 
 
 class DeviceLiteral(Rule):
@@ -25,73 +27,55 @@ class DeviceLiteral(Rule):
     code = "HPU101"
     name = "cuda-device-literal"
     severity = "error"
+    wants = Wants(words=("cuda",))
     also: ClassVar[dict[str, str]] = {
         "HPU013": "cuda-option-default",
         "HPU015": "cuda-text-unproven",
         "HPU121": "several-cards-in-one-process",
     }
 
-    def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        _devices.of(module)
-        yield from ()
-
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        devices = _devices.of(module)
-        for site in devices.of_kind("device", "name", "branch", "option"):
-            shown = module.source(site.node)
-            word = '`"hpu:0"`' if site.text.index == "0" else '`"hpu"`'
-            yield self.finding(
-                module,
-                site.node,
-                f"`{shown}` is no device on Gaudi; it is {word}{_index_note(site)}",
-                fix=Fix("write hpu", "safe", site.edits, devices.group(site.node)),
-                row="cuda",
-                code=_CODES.get(site.kind),
-            )
-        for site in devices.of_kind("unproven", "cut"):
-            yield self._unproven(module, site)
+    def on_module(self, module: Module) -> Yield:
+        devices = module.view(Devices)
+        for site in devices.of_role(Role.DEVICE, Role.NAME, Role.BRANCH, Role.OPTION):
+            yield self._written(module, devices, site)
+        for site in devices.of_role(Role.UNPROVEN, Role.CUT):
+            yield self._left(module, site)
         yield from self._several(module, devices)
         if any(site.text.index not in ("", "0") for site in devices.sites):
             yield from self._index_reads(module, devices)
 
-    def _index_reads(self, module: Module, devices: _devices.Devices) -> Iterator[Finding]:
-        """``device.split(":")[1]``, in a file whose device strings lose their index."""
-        for node in module.of_type(ast.Subscript):
-            if module.constant(node.slice) not in (1, -1):
-                continue
-            call = node.value
-            if (
-                isinstance(call, ast.Call)
-                and isinstance(call.func, ast.Attribute)
-                and call.func.attr in ("split", "rsplit", "partition")
-                and [module.constant(a) for a in call.args] == [":"]
-                and devices.flow.device_like(call.func.value)
-            ):
-                yield self.finding(
-                    module,
-                    node,
-                    f"`{module.source(node)}` reads an index that `hpu` does not have",
-                    code="HPU015",
-                    safety="manual",
-                )
+    def _written(self, module: Module, devices: Devices, site: Site) -> Found:
+        word = '`"hpu:0"`' if site.text.index == "0" else '`"hpu"`'
+        note = "" if site.text.index in ("", "0") else ", the one card of the process"
+        return self.finding(
+            module,
+            site.node,
+            f"`{module.source(site.node)}` is no device on Gaudi; it is {word}{note}",
+            fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
+            row="cuda",
+            code="HPU013" if site.role is Role.OPTION else None,
+            covers=site.covers,
+        )
 
-    def _unproven(self, module: Module, site: Site) -> Finding:
+    def _left(self, module: Module, site: Site) -> Found:
+        """A text that is not known to be a device, or that devices are cut by."""
         shown = module.source(site.node)
-        if site.kind == "cut":
+        if site.role is Role.CUT:
             message = (
                 f"`{shown}` is taken out of a device string; `hpu` has other letters and no index"
             )
         else:
             message = f"`{shown}` is not known to be a device; write `hpu` if it is one"
         return self.finding(
-            module, site.node, message, code="HPU015", severity="info", safety="manual"
-        )
+            module, site.node, message,
+            code="HPU015", severity="info", safety="manual", covers=site.covers,
+        )  # fmt: skip
 
-    def _several(self, module: Module, devices: _devices.Devices) -> Iterator[Finding]:
+    def _several(self, module: Module, devices: Devices) -> Iterator[Found]:
         """Fixed indices of more than one card: a model or a pipeline that is split in one process."""
         seen: dict[str, Site] = {}
-        for site in devices.sites:
-            if site.text.index.isdigit() and site.kind in ("device", "to", "argument", "name"):
+        for site in devices.of_role(Role.DEVICE, Role.TO, Role.ARGUMENT, Role.NAME):
+            if site.text.index.isdigit():
                 seen.setdefault(site.text.index, site)
         if len(seen) < 2:
             return
@@ -106,6 +90,22 @@ class DeviceLiteral(Rule):
                     safety="manual",
                 )
 
-
-def _index_note(site: Site) -> str:
-    return "" if site.text.index in ("", "0") else ", the one card of the process"
+    def _index_reads(self, module: Module, devices: Devices) -> Iterator[Found]:
+        """``device.split(":")[1]``, in a file whose device strings lose their index."""
+        for call in (call for name in _SPLITS for call in module.index.calls(name)):
+            read = module.parent(call)
+            if (
+                isinstance(read, ast.Subscript)
+                and read.value is call
+                and module.constant(read.slice) in (1, -1)
+                and isinstance(call.func, ast.Attribute)
+                and [module.constant(arg) for arg in call.args] == [":"]
+                and devices.flow.device_like(call.func.value)
+            ):
+                yield self.finding(
+                    module,
+                    read,
+                    f"`{module.source(read)}` reads an index that `hpu` does not have",
+                    code="HPU015",
+                    safety="manual",
+                )

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._claims import claimed
-from ._names import known, said
-from ._torch import dotted
+from ..analysis.verdict import known, said
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
-_DOUBLE = frozenset({"torch.float64", "torch.double", "torch.DoubleTensor"})
-_OTHER = frozenset(
-    {
-        "torch.complex64", "torch.complex128", "torch.complex32", "torch.cfloat", "torch.cdouble",
-        "torch.view_as_complex", "torch.polar", "torch.complex",
-        "torch.qint8", "torch.quint8", "torch.qint32",
-    }
+_DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
+_OTHER = (
+    "torch.complex64", "torch.complex128", "torch.complex32", "torch.cfloat", "torch.cdouble",
+    "torch.view_as_complex", "torch.polar", "torch.complex",
+    "torch.qint8", "torch.quint8", "torch.qint32",
 )  # fmt: skip
-_POINTERS = frozenset({"data_ptr", "__cuda_array_interface__"})
-_EXCHANGE = ("torch.utils.dlpack.", "torch.to_dlpack", "torch.from_dlpack")
+_POINTERS = ("data_ptr", "__cuda_array_interface__")
+_EXCHANGE = ("torch.utils.dlpack.*", "torch.to_dlpack", "torch.from_dlpack")
+_LIMITS = ("unsupported", "unknown", "partial", "emulated")
 
 
 class DeviceDtype(Rule):
@@ -34,49 +30,26 @@ class DeviceDtype(Rule):
     code = "HPU117"
     name = "float64-on-device"
     severity = "warning"
+    wants = Wants(
+        names=(*_DOUBLE, *_OTHER, *_EXCHANGE),
+        attributes=_POINTERS,
+        calls=("double",),
+        beside=("cuda",),
+    )
     also: ClassVar[dict[str, str]] = {
         "HPU118": "dtype-or-layout-limit",
         "HPU119": "raw-device-memory",
     }
 
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterable[Finding]:
-        if node.attr in _POINTERS:
-            return self._pointer(module, node)
-        name = dotted(module, node)
-        if name is None or not (name in _DOUBLE or name in _OTHER or name.startswith(_EXCHANGE)):
-            return ()
-        return self._limited(module, node, name)
-
-    def _pointer(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
-        if not claimed(module, node):
-            yield self.finding(
-                module,
-                node,
-                f"`.{node.attr}` hands out an address on the card, which code for CUDA cannot use on Gaudi",
-                row="torch.Tensor.data_ptr",
-                code="HPU119",
-            )
-
-    def _limited(self, module: Module, node: ast.Attribute, name: str) -> Iterator[Finding]:
-        if claimed(module, node):
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if not isinstance(node, ast.Attribute):
             return
         shown = module.source(node)
         if name in _DOUBLE:
-            yield self.finding(
-                module,
-                node,
-                f"`{shown}` is kept as 32-bit floats on the card",
-                row="torch.float64",
-                severity="info",
-            )
+            yield self._double(module, node, f"`{shown}`")
         elif name in _OTHER:
             part, verdict = known(module, name)
-            if verdict is None or verdict.status in (
-                "unsupported",
-                "unknown",
-                "partial",
-                "emulated",
-            ):
+            if verdict is None or verdict.status in _LIMITS:
                 note = said(verdict.note) if verdict else "it is not in the matrix"
                 yield self.finding(
                     module, node, f"`{shown}` is limited on Gaudi: {note}",
@@ -90,17 +63,24 @@ class DeviceDtype(Rule):
                 code="HPU119",
             )
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if (
-            isinstance(node.func, ast.Attribute)
-            and node.func.attr == "double"
-            and not node.args
-            and not claimed(module, node)
-        ):
-            yield self.finding(
-                module,
-                node,
-                "`.double()` is kept as 32-bit floats on the card",
-                row="torch.float64",
-                severity="info",
-            )
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        yield self.finding(
+            module,
+            node,
+            f"`.{node.attr}` hands out an address on the card, which code for CUDA cannot use on Gaudi",
+            row="torch.Tensor.data_ptr",
+            code="HPU119",
+        )
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        if isinstance(node.func, ast.Attribute) and not node.args:
+            yield self._double(module, node, "`.double()`")
+
+    def _double(self, module: Module, node: ast.expr, shown: str) -> Found:
+        return self.finding(
+            module,
+            node,
+            f"{shown} is kept as 32-bit floats on the card",
+            row="torch.float64",
+            severity="info",
+        )

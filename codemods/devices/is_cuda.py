@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix, Span
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._claims import claimed
-from ._strings import quoted
-from ._torch import attribute_values, defines_method, foreign
-from ._verdict import ask
+from ..analysis.kinds import defines_method
+from ..analysis.names import foreign
+from ..analysis.verdict import ask
+from ..edits.arguments import call_of
+from ..edits.spelling import quoted
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
-
-#: Where `a == b` may stand without parentheses.
-_LOOSE = (
-    ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.Assign, ast.AnnAssign, ast.Return,
-    ast.Expr, ast.keyword, ast.Call, ast.List, ast.Tuple, ast.Dict, ast.comprehension, ast.Lambda,
-    ast.NamedExpr, ast.ListComp, ast.SetComp, ast.GeneratorExp,
-)  # fmt: skip
+    from hpushim.engine.python.module import Module
 
 
 class IsCuda(Rule):
@@ -31,36 +25,40 @@ class IsCuda(Rule):
     code = "HPU106"
     name = "is-cuda-attribute"
     severity = "error"
-    markers = (b"is_cuda",)
+    wants = Wants(attributes=("is_cuda",))
 
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
-        if node.attr != "is_cuda" or not isinstance(node.ctx, ast.Load):
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        if not isinstance(node.ctx, ast.Load):
             return
         parent = module.parent(node)
         if isinstance(parent, ast.Call) and parent.func is node:
             return  # a method of that name is not a tensor's
-        if foreign(module, node) or defines_method(module, "is_cuda") or claimed(module, node):
+        if foreign(module, node) or defines_method(module, "is_cuda"):
             return
-        if isinstance(node.value, ast.Name) and attribute_values(module, "is_cuda"):
+        if isinstance(node.value, ast.Name) and module.index.stored("is_cuda"):
             return  # the file gives objects of its own such an attribute
         answer = ask(module, "torch.Tensor.is_cuda")
-        stem = module.span(node.value).end
-        text = f".device.type == {quoted(module, 'hpu', node)}"
-        edits = [module.replace(Span(stem, module.span(node).end), text)]
-        if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
-            text = text.replace("==", "!=")
-            edits = [
-                module.replace(Span(module.span(parent).start, module.span(node).start), ""),
-                module.replace(Span(stem, module.span(node).end), text),
-            ]
-        elif not isinstance(parent, _LOOSE) or (
-            isinstance(parent, ast.Call) and parent.func is node
-        ):
-            edits = [module.replace(node, f"({module.source(node.value)}{text})")]
         yield self.finding(
             module,
             node,
             f"`{module.source(node)}` is False for tensors on Gaudi; ask for the device's type",
-            fix=Fix("ask for the device's type", answer.safety, tuple(edits)),
+            fix=Rewrite(
+                "ask for the device's type", answer.safety, (_asked(module, node, parent),)
+            ),
             row=answer.row,
         )
+
+
+def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Replace:
+    """``x.is_cuda`` to ``x.device.type == "hpu"``, and ``not x.is_cuda`` to ``!=``."""
+    word = quoted(module, "hpu", node)
+    if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+        return Replace(parent, lambda there: _compared(there.expression, "!=", word))
+    return Replace(node, lambda there: _compared(there, "==", word))
+
+
+def _compared(asked: Any, operator: str, word: str) -> Any:
+    import libcst as cst
+
+    compared = cst.parse_expression(f"x {operator} {word}")
+    return compared.with_changes(left=call_of(asked.value, ".device.type"))

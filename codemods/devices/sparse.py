@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._claims import claimed
-from ._torch import dotted
+from ..bases.torch_name import called
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 _ROW = "torch.sparse_coo_tensor"
-_METHODS = frozenset(
-    {
-        "to_sparse",
-        "to_sparse_coo",
-        "to_sparse_csr",
-        "to_sparse_csc",
-        "to_sparse_bsr",
-        "to_sparse_bsc",
-    }
+_FUNCTIONS = (
+    "torch.sparse.*",
+    "torch.sparse_coo_tensor",
+    "torch.sparse_compressed_tensor",
+    "torch.sparse_csr_tensor",
+    "torch.sparse_csc_tensor",
+    "torch.sparse_bsr_tensor",
+    "torch.sparse_bsc_tensor",
+    "torch.spmm",
+    "torch.dsmm",
+    "torch.hspmm",
+)
+_METHODS = (
+    "to_sparse",
+    "to_sparse_coo",
+    "to_sparse_csr",
+    "to_sparse_csc",
+    "to_sparse_bsr",
+    "to_sparse_bsc",
 )
 _EMBEDDING = "torch.nn.Embedding"
-_FUNCTIONS = ("torch.sparse_", "torch.sparse.", "torch.spmm", "torch.dsmm", "torch.hspmm")
 
 
 class SparseTensor(Rule):
@@ -36,37 +43,26 @@ class SparseTensor(Rule):
     code = "HPU124"
     name = "sparse-tensor"
     severity = "error"
-    # helper modules build the matrices, and often nothing in them says "cuda"
-    markers = (b"sparse", b"spmm", b"dsmm")
+    wants = Wants(names=_FUNCTIONS, calls=_METHODS, keywords=("sparse",))
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
-        name = dotted(module, node.func) or ""
-        method = isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS
-        if not method and not name.startswith((*_FUNCTIONS, _EMBEDDING)):
-            return ()
-        return self.judged(module, node, name)
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if called(module, node) is not None:
+            yield self._told(module, node, f"`{module.source(node)}` works on sparse tensors")
 
-    def judged(self, module: Module, node: ast.Call, name: str) -> Iterator[Finding]:
-        """The finding on a call that works on sparse tensors, or may make one."""
-        if claimed(module, node):
-            return
-        shown = module.source(node.func)
-        if name.startswith(_FUNCTIONS):
-            yield self.told(module, node.func, f"`{shown}` works on sparse tensors")
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
-            yield self.told(module, node.func, f"`.{node.func.attr}` makes a sparse tensor")
-        elif name.startswith(_EMBEDDING):
-            yield from self.gradients(module, node)
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        if isinstance(node.func, ast.Attribute):
+            yield self._told(module, node.func, f"`.{node.func.attr}` makes a sparse tensor")
 
-    def gradients(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """The ``sparse=`` of an embedding, unless it is plainly off."""
-        for word in node.keywords:
-            off = isinstance(word.value, ast.Constant) and not word.value.value
-            if word.arg == "sparse" and not off:
-                shown = module.source(word)
-                yield self.told(module, word, f"`{shown}` makes sparse gradients")
+        call = module.parent(node)
+        is_off = isinstance(node.value, ast.Constant) and not node.value.value
+        if isinstance(call, ast.Call) and not is_off:
+            name = module.qualified(call.func) or ""
+            if name.startswith(_EMBEDDING):
+                yield self._told(module, node, f"`{module.source(node)}` makes sparse gradients")
 
-    def told(self, module: Module, node: ast.AST, what: str) -> Finding:
+    def _told(self, module: Module, node: ast.AST, what: str) -> Found:
         """The finding; whether this tensor reaches the card is not for the text to say."""
         return self.finding(
             module, node, f"{what}, which Gaudi does not have; keep it dense", row=_ROW

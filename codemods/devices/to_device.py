@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix, Safety
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.model import Safety
 
-from . import _devices
-from ._claims import claim, claimed
-from ._dual import dual, either
-from ._names import rank_like
-from ._strings import quoted
-from ._torch import defines_method, foreign, proven, used_as_torch
+from ..analysis.cards import is_card
+from ..analysis.devices import Devices
+from ..analysis.kinds import defines_method, proven, used_as_torch
+from ..analysis.names import foreign
+from ..analysis.roles import Role
+from ..edits.spelling import numbered
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
+
+#: A file that says none of these moves nothing to a card by its number.
+_NUMBERS = (
+    *(".to(0", ".to(rank", ".to(local_rank", ".to(gpu", ".to(device_id"),
+    *(".to(args.local_rank", ".to(args.gpu"),
+    *(".to(self.rank", ".to(self.local_rank", ".to(self.gpu"),
+)
 
 
 class ToDevice(Rule):
@@ -26,75 +34,43 @@ class ToDevice(Rule):
     code = "HPU104"
     name = "to-cuda"
     severity = "error"
-    markers = (
-        b"cuda",
-        b".to(0",
-        b".to(rank",
-        b".to(local_rank",
-        b".to(gpu",
-        b".to(device_id",
-        b".to(args.local_rank",
-        b".to(args.gpu",
-        b".to(self.rank",
-        b".to(self.local_rank",
-        b".to(self.gpu",
-    )
+    wants = Wants(calls=("to",), beside=("cuda", *_NUMBERS))
 
-    def __init__(self) -> None:
-        self._numbered: list[ast.Call] = []
-
-    def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        _devices.of(module)
-        yield from ()
-
-    def on_Call(self, module: Module, node: ast.Call) -> Iterable[Finding]:
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
         if (
-            isinstance(node.func, ast.Attribute)
-            and node.func.attr == "to"
+            isinstance(func, ast.Attribute)
             and node.args
-            and rank_like(module, node.args[0])
-            and not foreign(module, node.func)
-            and not claimed(module, node)
+            and is_card(module, node.args[0])
+            and not foreign(module, func)
         ):
-            self._numbered.append(node)
-            claim(module, node.args[0])
-        return ()
+            number = node.args[0]
+            fix = Rewrite("write hpu", self._safety(module, node, func.value), (numbered(module, number),))  # fmt: skip
+            yield self.finding(
+                module,
+                number,
+                f"`.to({module.source(number)})` picks a card by number; "
+                "a process on Gaudi holds one card, `hpu`",
+                fix=fix,
+                row="cuda",
+                covers=(number,),
+            )
 
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        devices = _devices.of(module)
-        for site in devices.of_kind("to"):
+    def on_module(self, module: Module) -> Yield:
+        devices = module.view(Devices)
+        for site in devices.of_role(Role.TO):
             yield self.finding(
                 module,
                 site.node,
                 f"`.to({module.source(site.node)})` has no device to go to on Gaudi; it is `hpu`",
-                fix=Fix("write hpu", "safe", site.edits, devices.group(site.node)),
+                fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
+                covers=site.covers,
             )
-        for call in self._numbered:
-            yield self._number(module, call)
 
-    def _number(self, module: Module, call: ast.Call) -> Finding:
-        argument = call.args[0]
-        word = quoted(module, "hpu", argument)
-        if dual(module):
-            word = either(word, module.source(argument))[1:-1]
-        edit = module.replace(argument, word)
-        return self.finding(
-            module,
-            argument,
-            f"`.to({module.source(argument)})` picks a card by number; "
-            "a process on Gaudi holds one card, `hpu`",
-            fix=Fix("write hpu", self._safety(module, call), (edit,)),
-            row="cuda",
-        )
-
-    def _safety(self, module: Module, call: ast.Call) -> Safety:
+    def _safety(self, module: Module, call: ast.Call, receiver: ast.expr) -> Safety:
         """Safe for tensors and modules, and for a rank, which is nothing else than a card."""
-        assert isinstance(call.func, ast.Attribute)
-        receiver = call.func.value
-        if proven(module, receiver):
-            return "safe"
-        if used_as_torch(module, receiver):
+        if proven(module, receiver) or used_as_torch(module, receiver):
             return "safe"
         constant = isinstance(call.args[0], ast.Constant)
         return "unsafe" if constant or defines_method(module, "to") else "safe"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix, Span
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._claims import claimed, kept_whole
-from ._torch import defines_method, foreign
-from ._verdict import ask
+from ..analysis.kinds import defines_method
+from ..analysis.names import foreign, word
+from ..analysis.verdict import ask
+from ..edits.arguments import renamed_method
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 _SHOWN = frozenset(["print", "format", "info", "debug", "warning", "write", "log", "error"])
 
@@ -25,59 +26,56 @@ class TypeText(Rule):
     code = "HPU126"
     name = "type-as-text"
     severity = "error"
-    markers = (b".type()",)
+    wants = Wants(calls=("type",), beside=(".type()",))
 
-    @classmethod
-    def applies(cls, module: Module) -> bool:
-        return b"torch" in module.data
-
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
         if (
             not isinstance(func, ast.Attribute)
-            or func.attr != "type"
             or node.args
             or node.keywords
-            or kept_whole(module)
-            or claimed(module, node)
+            or b"torch" not in module.data
             or foreign(module, func)
             or defines_method(module, "type")
-            or _only_looked_at(module, node)
+            or _is_only_looked_at(module, node)
         ):
             return
-        outer = module.parent(node)
-        fix = None
-        if (
-            isinstance(outer, ast.Call)
-            and isinstance(outer.func, ast.Attribute)
-            and outer.func.attr == "type"
-            and outer.args == [node]
-            and not outer.keywords
-        ):
-            name_end, value_end = module.span(outer.func).end, module.span(func.value).end
-            where = Span(name_end - len("type"), name_end)
-            edits = (
-                module.replace(where, "to"),
-                module.replace(Span(value_end, module.span(node).end), ""),
-            )
-            fix = Fix("convert to the tensor itself", "safe", edits)
         answer = ask(module, "torch.Tensor.type")
         yield self.finding(
             module,
             node,
             f"`{module.source(node)}` is `torch.hpu.FloatTensor` on Gaudi, which `.type()` does not take back; "
             "give `.to()` the tensor, or its dtype",
-            fix=fix,
+            fix=_converted(module, node),
             row=answer.row,
         )
 
 
-def _only_looked_at(module: Module, node: ast.Call) -> bool:
+def _converted(module: Module, node: ast.Call) -> Rewrite | None:
+    """``mask.type(x.type())`` to ``mask.to(x)``."""
+    outer = module.parent(node)
+    if (
+        not isinstance(outer, ast.Call)
+        or not isinstance(outer.func, ast.Attribute)
+        or outer.func.attr != "type"
+        or outer.args != [node]
+        or outer.keywords
+    ):
+        return None
+    changes = (
+        Replace(outer, lambda there: renamed_method(there, "to")),
+        Replace(node, _receiver),
+    )
+    return Rewrite("convert to the tensor itself", "safe", changes)
+
+
+def _receiver(call: Any) -> Any:
+    return call.func.value
+
+
+def _is_only_looked_at(module: Module, node: ast.Call) -> bool:
     """Is the text compared, printed or thrown away? Comparisons have a rule of their own."""
     parent = module.parent(node)
-    if isinstance(parent, (ast.Compare, ast.FormattedValue, ast.Expr, ast.BinOp)):
+    if isinstance(parent, (ast.Compare, ast.FormattedValue, ast.Expr, ast.BinOp, ast.Attribute)):
         return True
-    if isinstance(parent, ast.Attribute):
-        return True
-    called = getattr(parent, "func", None)
-    return isinstance(parent, ast.Call) and getattr(called, "attr", getattr(called, "id", "")) in _SHOWN  # fmt: skip
+    return isinstance(parent, ast.Call) and word(parent.func) in _SHOWN

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.model import Finding
+from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._names import Name, NameRule, taken
+from ..bases.torch_name import CUDA, Name, NameRule, is_taken
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
+_PRIVATE = "torch._C._cuda"
 #: Handled by rules of their own, with more than a name in hand.
-_ELSEWHERE = ("amp", "is_available", "nccl")
+_OTHER_RULES = ("amp", "is_available", "nccl")
 
 
 class CudaName(NameRule):
@@ -22,24 +23,18 @@ class CudaName(NameRule):
     code = "HPU005"
     name = "cuda-name-without-rule"
     severity = "error"
-    also: ClassVar[dict[str, str]] = {}
+    wants = Wants(names=(f"{CUDA}*", "torch._C.*"))
 
     def takes(self, module: Module, use: Name) -> str:
-        below = use.below
-        if use.name.startswith("torch._C._cuda"):
+        if use.name.startswith(_PRIVATE):
             return self.code
-        if not below or below.split(".")[0] in _ELSEWHERE or taken(module, use):
+        below = use.below
+        if not below or below.split(".")[0] in _OTHER_RULES or is_taken(module, use):
             return ""
         return self.code
 
-    def special(self, module: Module, use: Name, code: str) -> Iterator[Finding] | None:
-        if not use.name.startswith("torch._C._cuda") and not use.below.startswith("_"):
+    def special(self, module: Module, use: Name, code: str) -> Yield | None:
+        if not use.name.startswith(_PRIVATE) and not use.below.startswith("_"):
             return None
-        return self._private(module, use)
-
-    def _private(self, module: Module, use: Name) -> Iterator[Finding]:
-        yield self.finding(
-            module,
-            use.node,
-            f"`{module.source(use.node)}` is private to torch's CUDA side and has no counterpart on Gaudi",
-        )
+        message = f"`{module.source(use.node)}` is private to torch's CUDA side and has no counterpart on Gaudi"
+        return [self.finding(module, use.node, message)]

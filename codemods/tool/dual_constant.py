@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Define, Import, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _imports
-from ._dual import NAME, dual
+from ..edits.imports import local_name
+from ..edits.spelling import ACCELERATOR, dual
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 
 class DualConstant(Rule):
@@ -22,41 +21,21 @@ class DualConstant(Rule):
     code = "HPU023"
     name = "accelerator-constant"
     severity = "info"
-    markers = (NAME.encode(),)
+    wants = Wants(words=(ACCELERATOR,))
+    uncovered = True
 
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        if not dual(module) or NAME in module.global_scope.bindings:
+    def on_module(self, module: Module) -> Yield:
+        if not dual(module) or ACCELERATOR in module.global_scope.bindings:
             return
-        use = next(
-            (
-                n
-                for n in module.nodes
-                if isinstance(n, ast.Name) and n.id == NAME and not module.bindings(n)
-            ),
-            None,
-        )
-        if use is None:
+        uses = [use for use in module.index.names(ACCELERATOR) if not module.bindings(use)]
+        if not uses:
             return
-        imports = _imports.of(module)
-        at, ends = imports.place()
-        bound = self._torch(module)
-        torch, needed = (bound, ()) if bound else imports.add("torch")
-        newline = module.newline
-        line = (
-            f'{NAME} = "hpu" if hasattr({torch}, "hpu") and {torch}.hpu.is_available() else "cuda"'
-        )
-        text = f"{newline}{newline}{line}" if ends else f"{newline}{line}{newline}"
-        edits = (*needed, module.insert(at, text))
+        torch = local_name(module, "torch")
+        value = f'"hpu" if hasattr({torch}, "hpu") and {torch}.hpu.is_available() else "cuda"'
+        changes = (Import("torch"), Define(ACCELERATOR, f"{ACCELERATOR} = {value}"))
         yield self.finding(
             module,
-            use,
-            f"`{NAME}` is the device that this machine has, `hpu` or `cuda`; it is defined behind the imports",
-            fix=Fix(f"define {NAME}", "safe", edits),
+            uses[0],
+            f"`{ACCELERATOR}` is the device that this machine has, `hpu` or `cuda`; it is defined behind the imports",
+            fix=Rewrite(f"define {ACCELERATOR}", "safe", changes),
         )
-
-    def _torch(self, module: Module) -> str:
-        """The name that the file has torch under; "" without one."""
-        for name, found in module.global_scope.bindings.items():
-            if any(binding.qualified == "torch" for binding in found):
-                return name
-        return ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hpushim.engine.diagnostics import CODES
-from hpushim.engine.rule import Rule
+from hpushim.engine.rules.rule import Rule
+from hpushim.engine.rules.wants import Wants
 
 _FIRST, *_MORE = CODES
 
@@ -18,5 +19,5 @@ class EngineFindings(Rule):
     severity = "error"
     safety = "manual"
     #: A directive is judged even where nothing else is to be found.
-    markers = (b"hpushim:",)
+    wants = Wants(texts=("hpushim:",))
     also: ClassVar[dict[str, str]] = {code: CODES[code][0] for code in _MORE}

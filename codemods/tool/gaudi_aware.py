@@ -7,17 +7,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding
-
-from ._claims import claim
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
-
+    from hpushim.engine.python.module import Module
 
 #: The word inside a name; "throughput" has its letters and is no such name.
 _HPU = re.compile(r"(?<![A-Za-z])hpu(?![a-z])|(?<![A-Z])HPU(?![a-z])|Hpu(?![a-z])")
+_NAME = re.compile(r"\w*[hH][pP][uU]\w*")
 
 
 class GaudiAware(Rule):
@@ -26,39 +24,39 @@ class GaudiAware(Rule):
     code = "HPU009"
     name = "file-handles-gaudi"
     severity = "info"
+    wants = Wants(texts=("hpu", "HPU", "Hpu"), advice=True)
 
-    def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        if b"hpu" not in module.data.lower():
-            return
-        aware = next((n for n in module.nodes if _speaks_of_hpu(n)), None)
-        if aware is None:
-            return
-        claim(module, node)
-        yield self.finding(
-            module,
-            aware,
-            "the file has code of its own for Gaudi, so what it does for CUDA stays as it is",
-        )
+    def on_module(self, module: Module) -> Yield:
+        names = sorted({name for name in _NAME.findall(module.text) if _is_own(name)})
+        found = [node for name in names for node in _named(module, name)]
+        if found:
+            yield self.finding(
+                module,
+                min(found, key=module.span),
+                "the file has code of its own for Gaudi, so what it does for CUDA stays as it is",
+                covers=(module.tree,),
+            )
 
 
-def _speaks_of_hpu(node: ast.AST) -> bool:
-    """Does the node bring a name of the author's own for Gaudi?
+def _is_own(name: str) -> bool:
+    """Is it a name of the author's own for Gaudi?
 
     ``torch.hpu`` and ``"hpu"`` alone are no such name: they are what a rewrite leaves behind.
     """
-    if isinstance(node, ast.Name):
-        name = node.id
-    elif isinstance(node, ast.Attribute):
-        name = node.attr
-    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        name = node.name
-    elif isinstance(node, ast.arg):
-        name = node.arg
-    elif isinstance(node, ast.alias):
-        name = node.asname or node.name.rpartition(".")[2]
-    elif isinstance(node, ast.keyword):
-        name = node.arg or ""
-    else:
-        return False
-    small = name.lower()
-    return "hpu" in small and small != "hpu" and _HPU.search(name) is not None
+    return name.lower() != "hpu" and _HPU.search(name) is not None
+
+
+def _named(module: Module, name: str) -> Iterator[ast.AST]:
+    """What bears a name: reads, attributes, functions, classes, parameters, imports, arguments."""
+    index = module.index
+    yield from index.names(name)
+    yield from index.attributes(name)
+    yield from index.keywords(name)
+    yield from index.definitions(name)
+    for binding in module.bindings_of(name):
+        if isinstance(binding.node, ast.arg):
+            yield binding.node
+    for statement in module.imports:
+        for alias in statement.names:
+            if (alias.asname or alias.name.rpartition(".")[2]) == name:
+                yield alias

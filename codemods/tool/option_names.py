@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._claims import kept_whole
-from ._text import device_name
+from ..analysis.device_texts import device_name
+from ..analysis.names import word
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
-_DECLARES = re.compile(r"^(add_argument|add_option|option|DEFINE_\w+)$")
+_FLAGS = ("string", "bool", "boolean", "integer", "float", "enum", "enum_class", "list", "spaceseplist", "flag", "alias", "multi", "multi_string", "multi_integer", "multi_float", "multi_enum")  # fmt: skip
+_DECLARING = ("add_argument", "add_option", "option", *(f"DEFINE_{kind}" for kind in _FLAGS))
+#: A file that has none of these declares no such option.
+_NAMED = (
+    *("--cuda", "-cuda", "_cuda", "--gpu", "-gpu", "_gpu", "--ngpu"),
+    *("--fp16", "--half", "--apex", "loss-scale", "loss_scale", "opt-level", "opt_level"),
+)
 _WORDS = re.compile(r"[-_.]+")
 _CARD = frozenset(["cuda", "gpu"])
 _CARDS = frozenset(["gpus", "ngpu", "ngpus"])
@@ -31,36 +36,22 @@ class OptionName(Rule):
     name = "option-named-for-cuda"
     severity = "info"
     safety = "manual"
+    wants = Wants(calls=_DECLARING, beside=_NAMED)
     also: ClassVar[dict[str, str]] = {"HPU214": "option-for-float16"}
-    markers = (
-        *(b"--cuda", b"-cuda", b"_cuda", b"--gpu", b"-gpu", b"_gpu", b"--ngpu"),
-        *(
-            b"--fp16",
-            b"--half",
-            b"--apex",
-            b"loss-scale",
-            b"loss_scale",
-            b"opt-level",
-            b"opt_level",
-        ),
-    )
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if not _DECLARES.match(called) or kept_whole(module):
-            return
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        is_flag = word(node.func).startswith("DEFINE_")
         for given in node.args:
             text = module.constant(given)
-            if not isinstance(text, str) or not (text.startswith("--") or "DEFINE" in called):
-                continue
-            said = _said(text.lstrip("-"))
-            if said is not None:
-                code, what = said
-                yield self.finding(module, given, f"`{text}` keeps its name: {what}", code=code)
-                return
+            if isinstance(text, str) and (text.startswith("--") or is_flag):
+                told = _told(text.lstrip("-"))
+                if told is not None:
+                    code, what = told
+                    yield self.finding(module, given, f"`{text}` keeps its name: {what}", code=code)
+                    return
 
 
-def _said(option: str) -> tuple[str, str] | None:
+def _told(option: str) -> tuple[str, str] | None:
     """The code and what to say of an option; None for one that is named for neither."""
     words = _WORDS.split(option.lower())
     if "-".join(words) in _SCALING or words[-2:] == ["loss", "scale"]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix, Safety, Severity, Span
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.references import find
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.model import Safety, Severity
 
-from ._torch import dotted
+from ..analysis.names import word
+from ..edits.arguments import attribute
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
     from hpushim.matrix import Row, Verdict
 
 _SEVERITY: dict[str, Severity] = {"unsupported": "error", "unknown": "info", "noop": "info"}
@@ -24,52 +28,32 @@ class OwnRow(Rule):
 
     code = "HPU021"
     name = "row-of-the-project"
-    markers = ()
+    #: Any file that is read: which words these are, only the project knows.
+    wants = Wants(texts=("",), advice=True)
+    uncovered = True
 
-    @classmethod
-    def applies(cls, module: Module) -> bool:
-        """Only where somebody added rows of their own."""
-        return bool(module.matrix.own)
+    def on_module(self, module: Module) -> Yield:
+        rows = _own_rows(module)
+        for node, name in find(module, *rows) if rows else ():
+            yield from self._use(module, node, rows[name])
+        for alias, name in _imported(module) if rows else ():
+            if name in rows:
+                yield from self._use(module, alias, rows[name])
 
-    def on_Attribute(self, module: Module, node: ast.Attribute) -> Iterator[Finding]:
-        yield from self._use(module, node)
-
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
-        if isinstance(node.ctx, ast.Load):
-            yield from self._use(module, node)
-
-    def on_ImportFrom(self, module: Module, node: ast.ImportFrom) -> Iterator[Finding]:
-        if not node.module or node.level:
-            return
-        for alias in node.names:
-            row = _own(module, f"{node.module}.{alias.name}")
-            if row is not None:
-                start = module.span(alias).start
-                yield from self._tell(module, alias, row, Span(start, start + len(alias.name)))
-
-    def _use(self, module: Module, node: ast.Attribute | ast.Name) -> Iterator[Finding]:
-        row = _own(module, dotted(module, node))
-        if row is None:
-            return
-        end = module.span(node).end
-        last = row.name.rpartition(".")[2]
-        written = node.attr if isinstance(node, ast.Attribute) else node.id
-        # A name under an alias of the user's own keeps it; its import changes.
-        place = Span(end - len(written), end) if written == last else None
-        yield from self._tell(module, node, row, place)
-
-    def _tell(
-        self, module: Module, where: ast.AST, row: Row, place: Span | None
-    ) -> Iterator[Finding]:
+    def _use(self, module: Module, node: ast.expr | ast.alias, row: Row) -> Yield:
         verdict = module.matrix.judge(row, module.target)
         if verdict.status == "native":
             return
-        fix = _fix(module, verdict, row, place)
-        if fix is None and _fixable(verdict, row):
-            return
+        fix = None
+        if _is_renamed(verdict, row):
+            if _written(node) != row.name.rpartition(".")[2]:
+                return  # it keeps an alias of the user's own; its import changes
+            new = verdict.target.rpartition(".")[2]
+            change = (_renamed(node, new),)
+            fix = Rewrite(f"use {new}", _SAFETY[verdict.status], change, f"own row {row.name}")
         yield self.finding(
             module,
-            where,
+            node,
             f"`{row.name}`: {verdict.note.rstrip('.')}",
             fix=fix,
             row=row.name,
@@ -77,13 +61,25 @@ class OwnRow(Rule):
         )
 
 
-def _own(module: Module, name: str | None) -> Row | None:
-    row = module.matrix.row(name, "python") if name and "." in name else None
-    # Names of torch have rules of their own, which ask the same rows.
-    return row if row is not None and row.origin and not row.name.startswith("torch.") else None
+def _own_rows(module: Module) -> dict[str, Row]:
+    """The project's own rows by name; those on names of torch go to rules that ask for the same rows."""
+    found: dict[str, Row] = {}
+    names = {name for row in module.matrix.rows if row.origin for name in row.names if "." in name}
+    for name in sorted(names):
+        row = module.matrix.row(name, "python")
+        if row is not None and row.origin and not row.name.startswith("torch."):
+            found[name] = row
+    return found
 
 
-def _fixable(verdict: Verdict, row: Row) -> bool:
+def _imported(module: Module) -> Iterator[tuple[ast.alias, str]]:
+    for statement in module.imports:
+        if isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+            for alias in statement.names:
+                yield alias, f"{statement.module}.{alias.name}"
+
+
+def _is_renamed(verdict: Verdict, row: Row) -> bool:
     """Is the target a neighbour of the name, and the call the same?"""
     return (
         verdict.status in _SAFETY
@@ -93,9 +89,20 @@ def _fixable(verdict: Verdict, row: Row) -> bool:
     )
 
 
-def _fix(module: Module, verdict: Verdict, row: Row, place: Span | None) -> Fix | None:
-    if place is None or not _fixable(verdict, row):
-        return None
-    new = verdict.target.rpartition(".")[2]
-    edit = module.replace(place, new)
-    return Fix(f"use {new}", _SAFETY[verdict.status], (edit,), f"own row {row.name}")
+def _written(node: ast.expr | ast.alias) -> str:
+    return node.name if isinstance(node, ast.alias) else word(node)
+
+
+def _renamed(node: ast.expr | ast.alias, new: str) -> Replace:
+    """Another last word for a name, an attribute or what an import brings."""
+    if isinstance(node, ast.Attribute):
+        return attribute(node, new)
+
+    def made(there: Any) -> Any:
+        import libcst as cst
+
+        if isinstance(there, cst.ImportAlias):
+            return there.with_changes(name=cst.Name(new))
+        return there.with_changes(value=new)
+
+    return Replace(node, made)
