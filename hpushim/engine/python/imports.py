@@ -136,13 +136,12 @@ class _Plan:
         whole = next(iter(bound)) if len(bound) == 1 else None
         if whole is not None and new.startswith(f"{whole}."):
             return whole  # the new name is reached through it as well
-        if whole is not None and tail and parts[-len(tail) :] != tail:
+        base = ".".join(parts[: len(parts) - len(tail)])
+        same = not tail or parts[-len(tail) :] == tail
+        if whole is not None and tail and not (same and base.count(".") <= whole.count(".")):
             # The module itself moved, and what is read from it lies deeper now.
             return self._sibling(whole, new, tail[-1])
-        if tail and parts[-len(tail) :] != tail:
-            return None
-        base = ".".join(parts[: len(parts) - len(tail)])
-        return base if "." in base else None
+        return base if same and "." in base else None
 
     def _sibling(self, old: str, new: str, last: str) -> str | None:
         """``torch.hpu`` for a binding of ``torch.cuda`` and a name below ``torch.hpu``."""
