@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from typing import Protocol
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from hpushim.engine.context import Context, Examined, Unparsable
 from hpushim.engine.diagnostics import diagnostic
 from hpushim.engine.document import Document
-from hpushim.engine.edits import Places, splice
+from hpushim.engine.edits import Places, overlap, splice
 from hpushim.engine.judge import examine_document, examine_module, parse
 from hpushim.engine.plan import Group, Plan, groups, plan_changes, plan_edits
 from hpushim.engine.python import imports
@@ -186,13 +187,17 @@ class _Python:
         before = found.text
         assert isinstance(before, Module)
         changes = [change for group in taken for change in group.changes]
-        if not changes:
+        texts = {edit for group in taken for edit in group.edits}  # of comments, which have no node
+        if not changes and not texts:
             return Made(before.text)
         try:
-            edits, touched = rewrite(before, imports.resolved(before, changes))
+            made, touched = rewrite(before, imports.resolved(before, changes))
         except NotRewritable as error:
             return Made(before.text, why=str(error))
-        return self._proved(before, tuple(edits), touched)
+        edits = tuple(sorted((*made, *texts), key=lambda edit: edit.span))
+        if texts and any(overlap(one, other) for one, other in pairwise(edits)):
+            return Made(before.text, why="another rewrite reaches over it")
+        return self._proved(before, edits, touched)
 
     def _proved(
         self, before: Module, edits: tuple[Edit, ...], touched: Collection[ast.AST]
