@@ -43,13 +43,6 @@ class CudaAutocast(Rule):
 
     # -- torch.cuda.amp.autocast ------------------------------------------------------------
 
-    def _new_name(self, module: Module, found: AutocastSite) -> str:
-        """``torch.autocast`` is what people write; an imported name can only come from torch.amp."""
-        first = root(found.func)
-        bound = module.bindings(first) if first is not None else []
-        through_torch = any(b.qualified == "torch" for b in bound)
-        return "torch.autocast" if through_torch else "torch.amp.autocast"
-
     def _cuda(self, module: Module, found: AutocastSite) -> Found:
         answer = ask(module, "torch.cuda.amp.autocast")
         message = (
@@ -60,7 +53,7 @@ class CudaAutocast(Rule):
         if not seen or len(found.args) > len(_POSITIONAL) or not answer.fixable:
             return self.finding(module, found.func, message, row=answer.row)
         changes = (
-            Rename(found.func, self._new_name(module, found)),
+            _renamed(module, found.func),
             *self._arguments(module, found),
         )
         fix = Rewrite("autocast on hpu in bfloat16", answer.safety, changes)
@@ -131,6 +124,16 @@ class CudaAutocast(Rule):
             code="HPU202",
             covers=(device,),
         )
+
+
+def _renamed(module: Module, func: ast.expr) -> Rename:
+    """``torch.autocast`` is what people write; an imported name can only come from torch.amp."""
+    first = root(func)
+    bound = module.bindings(first) if first is not None else []
+    if any(b.qualified == "torch" for b in bound):
+        return Rename(func, "torch.autocast")
+    short = "torch.autocast" if isinstance(func, ast.Name) else ""
+    return Rename(func, "torch.amp.autocast", short=short)
 
 
 def _is_handed_on(module: Module, node: ast.expr) -> bool:

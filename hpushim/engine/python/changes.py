@@ -49,6 +49,8 @@ class Rename:
     name: str
     #: Written behind the name.
     tail: str = ""
+    #: The shorter name for the same, where it is written through the package.
+    short: str = ""
 
 
 @dataclass(frozen=True, slots=True)

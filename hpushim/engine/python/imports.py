@@ -203,12 +203,12 @@ class _Plan:
     # -- writing ----------------------------------------------------------------------------
 
     def _renamed(self, change: Rename) -> list[Plain]:
-        text = self._spelled(change.node, change.name)
+        text = self._spelled(change.node, change.name, change.short)
         if text + change.tail == self._module.source(change.node):
             return []
         return [Replace(change.node, text + change.tail)]
 
-    def _spelled(self, node: ast.expr, new: str) -> str:
+    def _spelled(self, node: ast.expr, new: str, short: str) -> str:
         name = root(node)
         for binding in self._aliases(name) if name is not None else ():
             statement = self._module.parent(binding.node)
@@ -222,7 +222,7 @@ class _Plan:
             if binding.qualified and new.startswith(f"{binding.qualified}."):
                 assert name is not None
                 return name.id + new[len(binding.qualified) :]
-        text, needed = through(self._module, node, new)
+        text, needed = through(self._module, node, short or new)
         for item in needed:
             self._import(item)
         return text
