@@ -82,7 +82,7 @@ def retext(module: Module, node: ast.expr, new: str) -> Replace:
     if dual(module) and _for_both(new, '"') is not None:
         if isinstance(module.parent(node), ast.MatchValue):
             both = module.source(node)  # a pattern cannot name a constant
-            return Replace(node, f"{both.replace('cuda', DEVICE)} | {both}")
+            return Replace(node, f"{on_gaudi(both)} | {both}")
         return Replace(node, quoted(module, new, node))
     if len(module.string_tokens(node)) != 1:
         return Replace(node, quoted(module, new))
