@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._claims import kept_whole
-from ._strings import retext
-from ._verdict import ask
+from ..analysis.verdict import ask, said
+from ..edits.spelling import retext
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 _VARIABLE = re.compile(
     r"(TORCH_)?NCCL_\w+|CUDA_\w+|CUBLAS\w*_\w+|NVIDIA_\w+|PYTORCH_(CUDA_)?ALLOC_CONF|TORCH_CUDA_ARCH_LIST|NVTE_\w+"
@@ -23,6 +22,7 @@ _VARIABLE = re.compile(
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
 _LAZY = "PT_HPU_LAZY_MODE"
+_ENVIRONMENT = "os.environ"
 _ACCESS = frozenset(
     {
         "os.getenv",
@@ -33,6 +33,8 @@ _ACCESS = frozenset(
         "os.environ.pop",
     }
 )
+#: Packages that load the bridge, which reads the execution mode.
+_LOADING = ("torch", "habana_frameworks", "transformers", "accelerate")
 
 
 class EnvVariable(Rule):
@@ -41,57 +43,52 @@ class EnvVariable(Rule):
     code = "HPU311"
     name = "cuda-variable-in-code"
     severity = "info"
-    markers = (b"NCCL_", b"CUDA_", b"CUBLAS", b"NVIDIA_", b"ALLOC_CONF", b"NVTE_", _LAZY.encode())
+    wants = Wants(
+        strings=("NCCL_", "CUDA_", "CUBLAS", "NVIDIA_", "ALLOC_CONF", "NVTE_", _LAZY),
+        beside=("environ", "getenv", "putenv", "unsetenv"),
+    )
     also: ClassVar[dict[str, str]] = {
         "HPU312": "visible-cards-in-code",
         "HPU509": "lazy-mode-after-import",
     }
 
-    def on_Subscript(self, module: Module, node: ast.Subscript) -> Iterator[Finding]:
-        if module.qualified(node.value) == "os.environ":
-            yield from self._variable(module, node.slice, node)
-
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if node.args and module.qualified(node.func) in _ACCESS:
-            yield from self._variable(module, node.args[0], node)
-
-    def _variable(self, module: Module, key: ast.expr, use: ast.expr) -> Iterator[Finding]:
-        if kept_whole(module):
-            return
-        name = module.constant(key)
-        if not isinstance(name, str):
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        use = _use(module, node)
+        name = str(node.value)
+        if use is None:
             return
         if name == _LAZY:
             yield from self._lazy(module, use)
         elif name == _CARDS:
-            answer = ask(module, name, "unsafe")
-            fix = Fix(f"use {_MODULES}", "unsafe", (retext(module, key, _MODULES),), _CARDS)
+            fix = Rewrite(f"use {_MODULES}", "unsafe", (retext(module, node, _MODULES),), _CARDS)
             yield self.finding(
                 module,
-                key,
+                node,
                 f"`{name}` has no reader on Gaudi; `{_MODULES}` picks cards by their module ids",
                 fix=fix,
-                row=answer.row,
+                row=ask(module, name).row,
                 code="HPU312",
                 severity="warning",
             )
         elif _VARIABLE.fullmatch(name):
             row = module.matrix.covering(name)
-            note = f": {row.note.rstrip('.')}" if row is not None and row.kind == "env" else ""
+            known = row if row is not None and row.kind == "env" else None
+            note = f": {said(known.note)}" if known is not None else ""
             text = f"`{name}` has no reader on Gaudi{note}"
-            yield self.finding(module, key, text, row=row.name if row and note else None)
+            yield self.finding(module, node, text, row=known.name if known is not None else None)
 
-    def _lazy(self, module: Module, use: ast.expr) -> Iterator[Finding]:
+    def _lazy(self, module: Module, use: ast.expr) -> Yield:
         """A mode that is set too late: the value is read when the bridge is loaded."""
         statement = module.statement(use)
-        if not isinstance(statement, (ast.Assign, ast.Expr)) or isinstance(use.ctx if isinstance(use, ast.Subscript) else None, ast.Load):  # fmt: skip
+        reads = isinstance(use, ast.Subscript) and isinstance(use.ctx, ast.Load)
+        if reads or not isinstance(statement, (ast.Assign, ast.Expr)):
             return
         loaded = [
-            s
-            for s in module.imports
-            if module.scope(s) is module.global_scope
-            and s.lineno < statement.lineno
-            and any(_loads_bridge(s, alias) for alias in s.names)
+            line
+            for line in module.imports
+            if module.scope(line) is module.global_scope
+            and line.lineno < statement.lineno
+            and _loads_bridge(line)
         ]
         if loaded:
             yield self.finding(
@@ -104,6 +101,17 @@ class EnvVariable(Rule):
             )
 
 
-def _loads_bridge(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
-    name = statement.module or "" if isinstance(statement, ast.ImportFrom) else alias.name
-    return name.partition(".")[0] in ("torch", "habana_frameworks", "transformers", "accelerate")
+def _use(module: Module, key: ast.expr) -> ast.expr | None:
+    """The access to an environment variable that the string is the name in."""
+    above = module.parent(key)
+    if isinstance(above, ast.Subscript):
+        return above if module.qualified(above.value) == _ENVIRONMENT else None
+    if isinstance(above, ast.Call) and above.args[:1] == [key]:
+        return above if module.qualified(above.func) in _ACCESS else None
+    return None
+
+
+def _loads_bridge(statement: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(statement, ast.ImportFrom):
+        return (statement.module or "").partition(".")[0] in _LOADING
+    return any(alias.name.partition(".")[0] in _LOADING for alias in statement.names)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _data_parallel
-from ._arguments import argument, drop
-from ._claims import claim, kept_whole
-from ._strings import retext
-from ._verdict import ask
+from ..analysis.data_parallel import NAMES as DATA_PARALLEL
+from ..analysis.data_parallel import ROW as DATA_PARALLEL_ROW
+from ..analysis.data_parallel import LeftBehind
+from ..analysis.verdict import ask
+from ..edits.arguments import argument, drop
+from ..edits.imports import torch
+from ..edits.spelling import DEVICE, quoted, retext
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 _DDP = frozenset(
     {
@@ -41,6 +43,7 @@ _MESHES = frozenset(
         "torch.distributed._tensor.device_mesh.DeviceMesh",
     }
 )
+_CURRENT_DEVICE = ("torch.cuda.current_device", "torch.hpu.current_device")
 
 
 class DeviceIds(Rule):
@@ -49,7 +52,7 @@ class DeviceIds(Rule):
     code = "HPU306"
     name = "ddp-device-ids"
     severity = "error"
-    markers = (b"Parallel", b"barrier", b"Mesh", b"device_mesh")
+    wants = Wants(names=tuple(sorted(_DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES)))
     also: ClassVar[dict[str, str]] = {
         "HPU308": "data-parallel",
         "HPU309": "fsdp-device-id",
@@ -57,61 +60,43 @@ class DeviceIds(Rule):
         "HPU317": "device-mesh-cuda",
     }
 
-    def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        if kept_whole(module):
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = module.parent(node)
+        if not isinstance(call, ast.Call) or call.func is not node:
             return
-        for part in module.of_type(ast.Call):
-            names = module.possible_names(part.func)
-            if names and names <= _DDP | _BARRIERS:
-                for name in ("device_ids", "output_device"):
-                    given = argument(part, name)
-                    if given is not None:
-                        claim(module, given)
-            if names and names <= _MESHES and _mesh_device(module, part) is not None:
-                claim(module, part.args[0] if part.args else part.keywords[0].value)
-        yield from ()
-
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if kept_whole(module):
-            return
-        names = module.possible_names(node.func)
-        if not names:
-            return
+        names = module.possible_names(node)
         if names <= _DDP:
-            yield from self._ddp(module, node)
-        elif names <= _data_parallel.NAMES:
-            yield self._data_parallel(module, node)
+            yield from self._ddp(module, call)
+        elif names <= DATA_PARALLEL:
+            yield self._data_parallel(module, call)
         elif names <= _FSDP:
-            yield from self._fsdp(module, node)
+            yield from self._fsdp(module, call)
         elif names <= _BARRIERS:
-            yield from self._barrier(module, node)
+            yield from self._barrier(module, call)
         elif names <= _MESHES:
-            yield from self._mesh(module, node)
+            yield from self._mesh(module, call)
 
-    def _ddp(self, module: Module, call: ast.Call) -> Iterator[Finding]:
+    def _ddp(self, module: Module, call: ast.Call) -> Yield:
         by_place = len(call.args) in (2, 3) and not any(
             isinstance(a, ast.Starred) for a in call.args
         )
-        given = [k for k in call.keywords if k.arg in ("device_ids", "output_device")]
-        given = [k for k in given if module.constant(k.value) is not None or not _is_none(k.value)]
+        given = _given(call, "device_ids", "output_device")
         if not given and not by_place:
             return
         answer = ask(module, "torch.nn.parallel.DistributedDataParallel")
-        edits = drop(
-            module, call, "device_ids", "output_device", positional=1 if by_place else None
-        )
+        gone = drop(call, "device_ids", "output_device", positional=1 if by_place else None)
         yield self.finding(
             module,
             given[0] if given else call.args[1],
             "DDP on Gaudi takes no `device_ids`: each process has one card, and the module is on it",
-            fix=Fix("drop the device indices", answer.safety, tuple(edits)),
+            fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
+            covers=[keyword.value for keyword in given],
         )
 
-    def _data_parallel(self, module: Module, call: ast.Call) -> Finding:
+    def _data_parallel(self, module: Module, call: ast.Call) -> Found:
         """On one card the wrapper passes everything through, also what is on the CPU."""
-        answer = ask(module, _data_parallel.ROW)
-        _, seen = _data_parallel.left_behind(module)
+        seen = module.view(LeftBehind).seen
         moved = (
             ""
             if seen
@@ -122,33 +107,30 @@ class DeviceIds(Rule):
             call.func,
             f"`{module.source(call.func)}` spreads one process over many devices; a process has one "
             f"Gaudi card, which it leaves alone: use DistributedDataParallel for more{moved}",
-            row=answer.row,
+            row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",
             severity="warning" if seen else "error",
         )
 
-    def _fsdp(self, module: Module, call: ast.Call) -> Iterator[Finding]:
+    def _fsdp(self, module: Module, call: ast.Call) -> Yield:
         given = argument(call, "device_id")
-        name = module.qualified(given.func) if isinstance(given, ast.Call) else None
-        if given is None or name not in ("torch.cuda.current_device", "torch.hpu.current_device"):
+        if not isinstance(given, ast.Call) or module.qualified(given.func) not in _CURRENT_DEVICE:
             return
         answer = ask(module, "torch.distributed.fsdp.FullyShardedDataParallel(device_id=)")
-        torch = module.source(given).split(".cuda.")[0].split(".hpu.")[0]
-        claim(module, given)
-        fix = Fix(
-            "name the device", answer.safety, (module.replace(given, f'{torch}.device("hpu")'),)
-        )
+        device, needed = torch(module, given.func, "device")
+        change = Replace(given, f"{device}({quoted(module, DEVICE)})")
         yield self.finding(
             module,
             given,
             "FSDP on Gaudi takes the bare device, not an index",
-            fix=fix if torch != module.source(given) else None,
+            fix=Rewrite("name the device", answer.safety, (change, *needed)),
             row=answer.row,
             code="HPU309",
+            covers=(given,),
         )
 
-    def _barrier(self, module: Module, call: ast.Call) -> Iterator[Finding]:
-        given = [k for k in call.keywords if k.arg == "device_ids" and not _is_none(k.value)]
+    def _barrier(self, module: Module, call: ast.Call) -> Yield:
+        given = _given(call, "device_ids")
         if not given:
             return
         answer = ask(module, "torch.distributed.barrier")
@@ -156,32 +138,33 @@ class DeviceIds(Rule):
             module,
             given[0],
             "`device_ids` of a barrier is for NCCL; hccl knows its card",
-            fix=Fix(
-                "drop the device indices", answer.safety, tuple(drop(module, call, "device_ids"))
-            ),
+            fix=Rewrite("drop the device indices", answer.safety, drop(call, "device_ids")),
             row=answer.row,
             code="HPU315",
+            covers=[keyword.value for keyword in given],
         )
 
-    def _mesh(self, module: Module, call: ast.Call) -> Iterator[Finding]:
-        device = _mesh_device(module, call)
-        if device is None:
+    def _mesh(self, module: Module, call: ast.Call) -> Yield:
+        device = argument(call, "device_type", 0)
+        if device is None or module.constant(device) != "cuda":
             return
         answer = ask(module, "torch.distributed.device_mesh.init_device_mesh")
         yield self.finding(
             module,
             device,
             "a device mesh over `cuda` finds no device; on Gaudi it is `hpu`",
-            fix=Fix("use hpu", "safe", (retext(module, device, "hpu"),)),
+            fix=Rewrite("use hpu", "safe", (retext(module, device, DEVICE),)),
             row=answer.row,
             code="HPU317",
+            covers=(device,),
         )
 
 
-def _mesh_device(module: Module, call: ast.Call) -> ast.expr | None:
-    device = argument(call, "device_type", 0)
-    return device if device is not None and module.constant(device) == "cuda" else None
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _given(call: ast.Call, *names: str) -> list[ast.keyword]:
+    """The arguments by keyword of these names that are not plainly None."""
+    return [
+        keyword
+        for keyword in call.keywords
+        if keyword.arg in names
+        and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
+    ]

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _data_parallel
-from ._claims import kept_whole
-from ._torch import used_as_torch
-from ._verdict import ask
+from ..analysis.data_parallel import LeftBehind
+from ..analysis.kinds import used_as_torch
+from ..analysis.verdict import ask
+from ..edits.arguments import called
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
-    from ._batches import Loop
+    from ..analysis.batches import Loop
 
 
 class ScatteredBatch(Rule):
@@ -26,19 +26,17 @@ class ScatteredBatch(Rule):
     code = "HPU321"
     name = "batch-moved-by-data-parallel"
     severity = "error"
-    markers = (b"DataParallel", b".cuda(")
+    wants = Wants(texts=("DataParallel", ".cuda("))
 
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        if kept_whole(module):
-            return
+    def on_module(self, module: Module) -> Yield:
         answer = ask(module, "inputs that DataParallel scatters")
-        for loop, call, left in _data_parallel.left_behind(module)[0]:
+        for loop, call, left in module.view(LeftBehind).calls:
             where = _device(module, loop, call)
             names = ", ".join(f"`{module.source(part)}`" for part in left)
             fix = None
             if all(_is_tensor(module, loop, part) for part in left):
-                edits = [module.insert(module.span(part).end, f".to({where})") for part in left]
-                fix = Fix("move it here", "safe", tuple(edits))
+                moves = tuple(called(part, f".to({where})") for part in left)
+                fix = Rewrite("move it here", "safe", moves)
             yield self.finding(
                 module,
                 call,

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._batches import moved
-from ._claims import kept_whole
-from ._torch import defines_method, proven, used_as_torch
-from ._verdict import ask, inside
+from ..analysis.batches import moved
+from ..analysis.kinds import defines_method, proven, used_as_torch
+from ..analysis.verdict import ask, inside
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
-
-_METHODS = ("share_memory", "share_memory_")
+    from hpushim.engine.python.module import Module
 
 
 class SharedMemory(Rule):
@@ -25,18 +21,14 @@ class SharedMemory(Rule):
 
     code = "HPU322"
     name = "shared-device-memory"
-    markers = (b"share_memory",)
+    wants = Wants(calls=("share_memory", "share_memory_"), beside=("cuda", "device"))
 
-    @classmethod
-    def applies(cls, module: Module) -> bool:
-        return b"cuda" in module.markers or b"device" in module.markers
-
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
-        if not isinstance(func, ast.Attribute) or func.attr not in _METHODS or kept_whole(module):
+        if not isinstance(func, ast.Attribute):
             return
-        known = proven(module, func.value) or used_as_torch(module, func.value)
-        if not known and defines_method(module, func.attr):
+        sure = proven(module, func.value) or used_as_torch(module, func.value)
+        if not sure and defines_method(module, func.attr):
             return
         answer = ask(module, "torch.nn.Module.share_memory")
         on_card = _on_card(module, func.value)
@@ -59,8 +51,7 @@ def _on_card(module: Module, shared: ast.expr) -> bool:
     name = module.source(shared)
     return any(
         isinstance(call.func, ast.Attribute)
-        and call.func.attr in ("cuda", "to")
         and module.source(call.func.value) == name
         and moved(module, call) is call
-        for call in module.of_type(ast.Call)
+        for call in (*module.index.calls("cuda"), *module.index.calls("to"))
     )
