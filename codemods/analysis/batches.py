@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .names import word
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
@@ -47,19 +49,12 @@ def _block(module: Module, loop: Loop, body: list[ast.stmt], sure: bool) -> None
             named = any(isinstance(part, ast.IsNot) for part in ast.walk(statement.test))
             _block(module, loop, statement.body, sure and not named)
             _block(module, loop, statement.orelse, sure)
-        elif isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)):
+        elif isinstance(statement, (ast.With, ast.AsyncWith, ast.Try, ast.For, ast.While)):
             _block(module, loop, statement.body, sure)
-        elif isinstance(statement, (ast.For, ast.While)):
-            _for(module, loop, statement, sure)
         elif isinstance(
             statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
         ):
             _simple(module, loop, statement, sure)
-
-
-def _for(module: Module, loop: Loop, statement: ast.For | ast.While, sure: bool) -> None:
-    """``for k in batch: batch[k] = batch[k].cuda()`` inside the loop."""
-    _block(module, loop, statement.body, sure)
 
 
 def _simple(module: Module, loop: Loop, statement: ast.stmt, sure: bool) -> None:
@@ -111,9 +106,8 @@ def loader_moves(module: Module, loop: Loop) -> bool:
     for name in ast.walk(loop.node.iter):
         for value in module.values(name) if isinstance(name, ast.Name) else ():
             if isinstance(value, ast.Call):
-                called = getattr(value.func, "attr", getattr(value.func, "id", ""))
-                words = [called, *(k.arg or "" for k in value.keywords)]
-                if any(_LOADER.search(word) for word in words if not word.startswith("pin_")):
+                names = [word(value.func), *(k.arg or "" for k in value.keywords)]
+                if any(_LOADER.search(each) for each in names if not each.startswith("pin_")):
                     return True
     return False
 
@@ -122,7 +116,7 @@ def moved(module: Module, value: ast.expr) -> ast.Call | None:
     """The call inside ``value`` that moves to a device, by itself or through a function named for it."""
     if isinstance(value, (ast.Name, ast.Constant)):
         return None
-    known = module.view(_Moves)
+    known = module.view(_moves)
     if value not in known:
         known[value] = next(
             (p for p in ast.walk(value) if isinstance(p, ast.Call) and _moves_by(module, p)), None
@@ -130,15 +124,13 @@ def moved(module: Module, value: ast.expr) -> ast.Call | None:
     return known[value]
 
 
-class _Moves(dict[ast.expr, "ast.Call | None"]):
+def _moves(module: Module) -> dict[ast.expr, ast.Call | None]:
     """What has been looked at for moves."""
-
-    def __init__(self, module: Module) -> None:
-        super().__init__()
+    return {}
 
 
 def _moves_by(module: Module, call: ast.Call) -> bool:
-    called = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    called = word(call.func)
     if called == "cuda" or (called == "to" and _to_device(module, call)):
         return True
     return called != "to" and bool(_HELPER.search(called) and call.args)
@@ -179,7 +171,7 @@ def _part(value: ast.expr) -> str | None:
 
 
 def _wraps(call: ast.Call) -> bool:
-    return getattr(call.func, "attr", getattr(call.func, "id", "")) in _WRAPPERS
+    return word(call.func) in _WRAPPERS
 
 
 def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
