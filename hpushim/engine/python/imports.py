@@ -94,10 +94,14 @@ class _Plan:
         self._wanted: dict[ast.Name, str | None] = {}
         self._statements: dict[ast.AST, _Statement] = {}
         self._added: dict[str, Insert] = {}
+        #: What some change wants imported: it does not go with its last use.
+        self._needed: set[str] = set()
 
     def resolved(self, changes: Sequence[Change]) -> list[Plain]:
         for change in changes:
             self._want(change)
+            if isinstance(change, Import):
+                self._needed.add(change.module)
         self._decide()
         found: list[Plain] = []
         for change in changes:
@@ -172,7 +176,9 @@ class _Plan:
         uses = module.uses(binding)
         targets = {self._wanted.get(use, binding.qualified) for use in uses}
         kept = any(use not in self._wanted for use in uses)
-        if kept or binding.qualified in (None, *targets) or self._exported(binding.name):
+        if kept or binding.qualified in (None, *targets, *self._needed):
+            return
+        if self._exported(binding.name):
             return
         if isinstance(statement, ast.Import) and alias.asname is None:
             return  # `import torch.cuda.amp` binds torch: nothing to move
