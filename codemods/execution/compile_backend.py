@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Edit, Finding, Fix
+from hpushim.engine.python.changes import Change, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._arguments import argument, drop
-from ._claims import kept_whole
-from ._strings import quoted, retext
-from ._verdict import ask
+from ..analysis.verdict import ask
+from ..edits.arguments import add, argument, called, drop
+from ..edits.spelling import COMPILER, quoted, retext
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
-BACKEND = "hpu_backend"
 #: Backends that generate code for CUDA; the others work anywhere or are the user's own.
 _CUDA_BACKENDS = ("inductor", "cudagraphs", "tensorrt", "torch_tensorrt")
 _COMPILE = "torch.compile"
+_MESSAGE = f"the inductor writes no code for Gaudi; the backend there is `{COMPILER}`"
+_TITLE = f"compile with {COMPILER}"
 
 
 class CompileBackend(Rule):
@@ -29,56 +29,43 @@ class CompileBackend(Rule):
     code = "HPU510"
     name = "compile-default-backend"
     severity = "error"
-    markers = (b"h.compile", b"import compile")
+    wants = Wants(names=(_COMPILE,))
     also: ClassVar[dict[str, str]] = {"HPU511": "compile-inductor-options"}
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        if kept_whole(module):
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if module.qualified(node) != _COMPILE:
             return
-        if module.qualified(node.func) != _COMPILE or any(k.arg is None for k in node.keywords):
+        parent = module.parent(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            yield from self._call(module, parent)
+        elif isinstance(parent, ast.FunctionDef) and node in parent.decorator_list:
+            yield from self._decorator(module, node)
+
+    def _call(self, module: Module, call: ast.Call) -> Yield:
+        if any(keyword.arg is None for keyword in call.keywords):
             return
-        backend = argument(node, "backend")
+        backend = argument(call, "backend")
         if backend is not None and module.constant(backend) not in _CUDA_BACKENDS:
             return
         answer = ask(module, _COMPILE)
-        message = "the inductor writes no code for Gaudi; the backend there is `hpu_backend`"
         if module.target.mode == "lazy":
             yield self.finding(
                 module,
-                node.func,
+                call.func,
                 "`torch.compile` and lazy mode exclude each other on Gaudi; drop it, or target eager mode",
                 row=answer.row,
             )
             return
-        edits: list[Edit] = []
-        if backend is not None:
-            edits.append(retext(module, backend, BACKEND))
-        else:
-            edits.append(self._given(module, node))
         yield self.finding(
             module,
-            node.func,
-            message,
-            fix=Fix("compile with hpu_backend", answer.safety, tuple(edits)),
+            call.func,
+            _MESSAGE,
+            fix=Rewrite(_TITLE, answer.safety, (_with_backend(module, call, backend),)),
             row=answer.row,
         )
-        yield from self._options(module, node)
+        yield from self._options(module, call)
 
-    def _given(self, module: Module, call: ast.Call) -> Edit:
-        text = f"backend={quoted(module, BACKEND)}"
-        parts = [*call.args, *call.keywords]
-        if not parts:
-            return module.insert(module.span(call).end - 1, text)
-        last = max(parts, key=lambda part: module.span(part).end)
-        if last in call.keywords or last in call.args:
-            return (
-                module.insert(module.span(parts[0]).start, f"{text}, ")
-                if not call.args
-                else (module.insert(_end(module, call, call.args[-1]), f", {text}"))
-            )
-        return module.insert(module.span(last).end, f", {text}")
-
-    def _options(self, module: Module, call: ast.Call) -> Iterator[Finding]:
+    def _options(self, module: Module, call: ast.Call) -> Yield:
         given = [k for k in call.keywords if k.arg in ("mode", "options") and not _is_none(k.value)]
         if not given:
             return
@@ -87,38 +74,26 @@ class CompileBackend(Rule):
         yield self.finding(
             module,
             given[0],
-            f"{names} tunes the inductor; `hpu_backend` takes none of it",
-            fix=Fix("drop it", answer.safety, tuple(drop(module, call, "mode", "options"))),
+            f"{names} tunes the inductor; `{COMPILER}` takes none of it",
+            fix=Rewrite("drop it", answer.safety, drop(call, "mode", "options")),
             row=answer.row,
             code="HPU511",
         )
 
-    def on_FunctionDef(self, module: Module, node: ast.FunctionDef) -> Iterator[Finding]:
-        if kept_whole(module):
-            return
-        for decorator in node.decorator_list:
-            if not isinstance(decorator, ast.Call) and module.qualified(decorator) == _COMPILE:
-                answer = ask(module, _COMPILE)
-                text = f"(backend={quoted(module, BACKEND)})"
-                edit = module.insert(module.span(decorator).end, text)
-                lazy = module.target.mode == "lazy"
-                yield self.finding(
-                    module,
-                    decorator,
-                    "the inductor writes no code for Gaudi; the backend there is `hpu_backend`",
-                    fix=None if lazy else Fix("compile with hpu_backend", answer.safety, (edit,)),
-                    row=answer.row,
-                )
+    def _decorator(self, module: Module, node: ast.expr) -> Yield:
+        """``@torch.compile`` without parentheses."""
+        answer = ask(module, _COMPILE)
+        change = called(node, f"(backend={quoted(module, COMPILER)})")
+        fix = Rewrite(_TITLE, answer.safety, (change,))
+        lazy = module.target.mode == "lazy"
+        yield self.finding(module, node, _MESSAGE, fix=None if lazy else fix, row=answer.row)
 
 
-def _end(module: Module, call: ast.Call, part: ast.expr) -> int:
-    """Where an argument ends, closing parentheses around it included."""
-    start, end = module.span(call.func).end, module.span(part).end
-    opened = module.data[start : module.span(part).start].count(b"(") - 1
-    while opened > 0 and b")" in module.data[end : module.span(call).end - 1]:
-        end = module.data.index(b")", end) + 1
-        opened -= 1
-    return end
+def _with_backend(module: Module, call: ast.Call, backend: ast.expr | None) -> Change:
+    if backend is not None:
+        return retext(module, backend, COMPILER)
+    text = f"backend={quoted(module, COMPILER)}"
+    return add(call, text, behind=call.args[-1]) if call.args else add(call, text, first=True)
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _imports
-from ._claims import kept_whole
-from ._entry import is_entry
-from ._verdict import ask
+from ..analysis.entry import is_entry
+from ..analysis.verdict import ask
+from ..edits.imports import CORE, core
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 _DEVICE = re.compile(r"cuda(:\d+)?|nccl")
 
@@ -27,42 +26,36 @@ class HabanaCore(Rule):
     code = "HPU520"
     name = "bridge-not-imported"
     severity = "info"
-    markers = (b"cuda", b"nccl")
+    wants = Wants(words=("cuda", "nccl"))
 
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        if kept_whole(module):
+    def on_module(self, module: Module) -> Yield:
+        top = module.global_scope
+        torch = [s for s in module.imports if module.scope(s) is top and _imports_torch(s)]
+        if not torch or not is_entry(module) or b"habana_frameworks" in module.data:
             return
-        torch = [
-            s for s in module.imports if module.scope(s) is module.global_scope and _is_torch(s)
-        ]
-        if not torch or not is_entry(module) or b"habana_frameworks" in module.markers:
-            return
-        places = (*module.of_type(ast.Constant), *module.of_type(ast.Attribute))
-        if not any(_on_cuda(module, node) for node in places):
-            return
-        _, edits = _imports.of(module).add(_imports.CORE, _imports.CORE_ALIAS)
-        if edits:
+        if _on_cuda(module):
             yield self.finding(
                 module,
                 torch[0],
                 "a program for Gaudi imports `habana_frameworks.torch.core`; "
                 "from release 1.18 on torch loads it by itself",
-                fix=Fix("import the bridge", "safe", edits),
-                row=ask(module, _imports.CORE).row,
+                fix=Rewrite("import the bridge", "safe", (core(module)[1],)),
+                row=ask(module, CORE).row,
             )
 
 
-def _is_torch(statement: ast.Import | ast.ImportFrom) -> bool:
+def _imports_torch(statement: ast.Import | ast.ImportFrom) -> bool:
     if isinstance(statement, ast.ImportFrom):
         return (statement.module or "").partition(".")[0] == "torch"
     return any(alias.name.partition(".")[0] == "torch" for alias in statement.names)
 
 
-def _on_cuda(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` place something on CUDA, or ask for it?"""
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, str) and _DEVICE.fullmatch(node.value) is not None
-    if isinstance(node, ast.Attribute) and node.attr == "cuda":
-        called = isinstance(module.parent(node), ast.Call)
-        return called or module.qualified(node) == "torch.cuda"
-    return False
+def _on_cuda(module: Module) -> bool:
+    """Does the file place something on CUDA, or ask for it?"""
+    index = module.index
+    if any(_DEVICE.fullmatch(str(s.value)) for w in ("cuda", "nccl") for s in index.strings(w)):
+        return True
+    return any(
+        isinstance(module.parent(node), ast.Call) or module.qualified(node) == "torch.cuda"
+        for node in index.attributes("cuda")
+    )

@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from . import _batches
-from ._claims import kept_whole
-from ._torch import foreign
+from ..analysis.batches import loops
+from ..analysis.names import foreign, word
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 _SAMPLES = re.compile(r"sample|denois|^(model|net|unet|forward|generate|decoder?)(_|$)", re.I)
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
@@ -29,19 +28,14 @@ class InferenceLoop(Rule):
     name = "inference-loop-without-mark-step"
     severity = "info"
     safety = "manual"
-    markers = ()  # no reason to read a file
+    wants = Wants(
+        texts=("no_grad", "inference_mode"), beside=(".cuda(", ".to(", "device"), advice=True
+    )
 
-    @classmethod
-    def applies(cls, module: Module) -> bool:
-        if not any(region in module.data for region in (b"no_grad", b"inference_mode")):
-            return False
-        device = any(word in module.data for word in (b".cuda(", b".to(", b"device"))
-        return device and module.target.mode in ("portable", "lazy")
-
-    def on_module(self, module: Module) -> Iterator[Finding]:
-        if kept_whole(module):
+    def on_module(self, module: Module) -> Yield:
+        if module.target.mode not in ("portable", "lazy"):
             return
-        for loop in _batches.loops(module):
+        for loop in loops(module):
             node = loop.node
             called = [call for call, _ in loop.calls if _is_model(module, call)]
             if not called or not loop.always:
@@ -67,17 +61,16 @@ def _feeding(loop: ast.For) -> Iterator[ast.Call]:
         call = statement.value if isinstance(statement, ast.Assign) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
             continue
-        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         given = {arg.id for arg in call.args if isinstance(arg, ast.Name)}
-        if _SAMPLES.search(name) and given & made:
+        if _SAMPLES.search(word(call.func)) and given & made:
             yield call
 
 
 def _is_model(module: Module, call: ast.Call) -> bool:
-    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     if foreign(module, call.func) or module.qualified(call.func) is not None:
         return False
-    return isinstance(call.func, ast.Name) or name in ("model", "net", "forward", "module")
+    named = word(call.func) in ("model", "net", "forward", "module")
+    return isinstance(call.func, ast.Name) or named
 
 
 def _trains(loop: ast.AST) -> bool:

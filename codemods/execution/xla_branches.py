@@ -6,16 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding
-
-from ._claims import kept_whole
-from ._torch import dotted
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
-_NAMES = frozenset(["is_xla_tensor", "is_xla_device", "is_torch_xla_available", "is_tpu", "use_xla", "use_tpu", "tpu", "xla"])  # fmt: skip
+_DEVICES = ("xla", "tpu")
+_NAMES = ("is_xla_tensor", "is_xla_device", "is_torch_xla_available", "is_tpu", "use_xla", "use_tpu", "tpu", "xla")  # fmt: skip
 
 
 class XlaBranch(Rule):
@@ -25,26 +23,12 @@ class XlaBranch(Rule):
     name = "branch-for-xla"
     severity = "info"
     safety = "manual"
-    markers = ()  # no reason to read a file
+    wants = Wants(words=_NAMES, beside=("torch",), advice=True)
 
-    def __init__(self) -> None:
-        self._tests: set[ast.AST] = set()
-
-    @classmethod
-    def applies(cls, module: Module) -> bool:
-        return b"torch" in module.data and (b"xla" in module.data or b"tpu" in module.data)
-
-    def on_If(self, module: Module, node: ast.If) -> Iterator[Finding]:
-        yield from self._test(module, node.test)
-
-    def on_IfExp(self, module: Module, node: ast.IfExp) -> Iterator[Finding]:
-        yield from self._test(module, node.test)
-
-    def _test(self, module: Module, test: ast.expr) -> Iterator[Finding]:
-        if kept_whole(module):
-            return
-        found = next((part for part in ast.walk(test) if _of_xla(module, part)), None)
-        if found is not None:
+    def on_module(self, module: Module) -> Yield:
+        tests = {test: None for node in _of_xla(module) for test in _tests(module, node)}
+        for test in tests:
+            found = next(part for part in ast.walk(test) if _is_of_xla(module, part))
             yield self.finding(
                 module,
                 found,
@@ -53,10 +37,35 @@ class XlaBranch(Rule):
             )
 
 
-def _of_xla(module: Module, node: ast.AST) -> bool:
+def _of_xla(module: Module) -> Iterator[ast.AST]:
+    """The names, attributes and comparisons of the file that ask for XLA."""
+    index = module.index
+    for name in _NAMES:
+        yield from (
+            n for n in (*index.names(name), *index.attributes(name)) if _is_of_xla(module, n)
+        )
+    for device in _DEVICES:
+        for text in index.strings(device):
+            parent = module.parent(text)
+            if isinstance(parent, ast.Compare) and _is_of_xla(module, parent):
+                yield parent
+
+
+def _is_of_xla(module: Module, node: ast.AST) -> bool:
     if isinstance(node, ast.Compare):
         sides = (node.left, *node.comparators)
-        return any(module.constant(side) in ("xla", "tpu") for side in sides)
+        return any(module.constant(side) in _DEVICES for side in sides)
     if isinstance(node, ast.Attribute):
-        return node.attr in _NAMES and not (dotted(module, node) or "").startswith("torch.")
+        return node.attr in _NAMES and not (module.qualified(node) or "").startswith("torch.")
     return isinstance(node, ast.Name) and node.id in _NAMES
+
+
+def _tests(module: Module, node: ast.AST) -> Iterator[ast.expr]:
+    """The conditions of ``if`` that a node is a part of."""
+    while not isinstance(node, (ast.stmt, ast.match_case)):
+        above = module.parent(node)
+        if isinstance(above, (ast.If, ast.IfExp)) and above.test is node:
+            yield above.test
+        if above is None:
+            return
+        node = above
