@@ -313,3 +313,21 @@ def test_any_expression_of_the_standard_library_can_be_replaced(rng: random.Rand
         expected = m.data[: span.start] + b"NEW" + m.data[span.end :]
         edits, _ = rewrite(m, [Replace(found, "NEW")])
         assert splice(m.data, edits) == expected
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_lines_beside_a_statement_that_goes_take_its_place(newline: str) -> None:
+    text = newline.join(
+        ["import lib", "import gone as gone", "", "import more", "if gone:", "    x()", "y()", ""]
+    )
+    m = module(text)
+    alias = m.tree.body[1]
+    inner = node(m, "x()", ast.Expr)
+    changes = (
+        Remove(alias),
+        Insert(alias, "import new", own_line=True),
+        Remove(inner),
+        Insert(inner, "z()"),
+    )
+    expected = ["import lib", "import new", "", "import more", "z()", "y()", ""]
+    assert made(m, *changes) == newline.join(expected)

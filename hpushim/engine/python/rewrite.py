@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.build import Builder
 from hpushim.engine.python.changes import Insert, Remove, Replace
 from hpushim.engine.python.narrow import narrowed
-from hpushim.engine.python.removal import removal
+from hpushim.engine.python.removal import Removal, removal
 from hpushim.engine.python.slots import Unplaced
 from hpushim.engine.python.units import Unit, line_group, owner, unit
 from hpushim.model import Edit, Span
@@ -106,7 +106,7 @@ class _Work:
         beside: dict[ast.stmt, list[Insert]] = {}
         for insert in self._inserts:
             if self._lines_of_its_own(insert):
-                edits.append(self._line(insert))
+                edits.append(self._line(insert, plan))
             else:
                 beside.setdefault(insert.anchor, []).append(insert)
         done: set[ast.AST] = set()
@@ -212,12 +212,12 @@ class _Work:
         line = module.line_span(module.position(start)[0])
         return len(group) == 1 and not module.source(Span(line.start, start)).strip()
 
-    def _line(self, insert: Insert) -> Edit:
+    def _line(self, insert: Insert, plan: Removal) -> Edit:
         """The edit that puts a line, or several, of its own before or behind a statement."""
         module = self._module
         Count.inserted += 1
         code = _checked(insert.code)
-        anchor = insert.anchor
+        anchor = _outermost(module, insert.anchor, plan.gone)
         indent = module.indent(anchor)
         lines = f"{module.newline}{indent}".join(code)
         if not insert.after:
@@ -225,6 +225,10 @@ class _Work:
             return Edit(Span(at, at), "", f"{indent}{lines}{module.newline}")
         end = module.line_span(anchor.end_lineno or anchor.lineno)
         at = end.start + len(module.source(end).rstrip("\r\n").encode())
+        for edit in plan.edits:
+            if edit.span.start <= at < edit.span.end:  # the anchor goes: in its place
+                at = edit.span.end
+                return Edit(Span(at, at), "", f"{indent}{lines}{module.newline}")
         return Edit(Span(at, at), "", f"{module.newline}{indent}{lines}")
 
 
@@ -235,6 +239,14 @@ def _why(error: Exception) -> str:
     except Exception:
         text = ""
     return f"{error.__class__.__name__}: {text}"[:200].rstrip(": ")
+
+
+def _outermost(module: Module, statement: ast.stmt, gone: Collection[ast.AST]) -> ast.stmt:
+    """The statement itself, or the outermost one around it that goes."""
+    around = [above for above in module.ancestors(statement) if above in gone]
+    outermost = around[-1] if around else statement
+    assert isinstance(outermost, ast.stmt)
+    return outermost
 
 
 def _as_pass(node: Any) -> Any:
