@@ -15,6 +15,7 @@ from hpushim.engine.edits import splice
 from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Change, Define, Import, Insert, Remove, Rename, Replace
 from hpushim.engine.python.module import Module
+from hpushim.engine.python.proof import unproven
 from hpushim.engine.python.rewrite import NotRewritable, rewrite
 from hpushim.model import Target
 
@@ -331,3 +332,11 @@ def test_lines_beside_a_statement_that_goes_take_its_place(newline: str) -> None
     )
     expected = ["import lib", "import new", "", "import more", "z()", "y()", ""]
     assert made(m, *changes) == newline.join(expected)
+
+
+def test_a_line_behind_a_block_changes_nothing_in_it() -> None:
+    m = module("try:\n    import lib\nexcept ImportError:\n    raise\nx()\n")
+    edits, touched = rewrite(m, [Insert(m.tree.body[0], "import new")])
+    after = module(splice(m.data, edits).decode())
+    assert "raise\nimport new\nx()" in after.text
+    assert unproven(m, after, edits, touched) is None

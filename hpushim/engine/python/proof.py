@@ -24,7 +24,8 @@ def unproven(
     places = Places(edits)
     there = set(_statements(after, ()))
     for kind, start, end in _statements(before, touched):
-        if (kind, places.after(start), places.after(end)) not in there:
+        # By its last byte: what is put right behind a statement is no part of it.
+        if (kind, places.after(start), places.after(end - 1) + 1) not in there:
             line = before.position(start)[0]
             return f"a statement that no change touches ({kind.__name__}, line {line}) changed"
     return None
