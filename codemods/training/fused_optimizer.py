@@ -6,18 +6,20 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._arguments import drop
-from ._claims import claim, kept_whole
-from ._verdict import ask
+from ..analysis.verdict import ask
+from ..edits.arguments import drop
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
-_OPTIONS = ("fused",)
+_OPTION = "fused"
 _ROW = "torch.optim.Adam(fused=True)"
+_OPTIMIZERS = "torch.optim."
+_TITLE = "leave the optimizer unfused"
 
 
 class FusedOptimizer(Rule):
@@ -25,77 +27,59 @@ class FusedOptimizer(Rule):
 
     code = "HPU601"
     name = "fused-optimizer"
-    markers = (b"fused",)
+    wants = Wants(keywords=(_OPTION,))
     also: ClassVar[dict[str, str]] = {"HPU605": "fused-if-cuda"}
 
     def __init__(self) -> None:
-        self._tests: dict[ast.expr, ast.keyword] = {}
-        self._plain: list[tuple[ast.Call, ast.keyword]] = []
+        self._tests: dict[ast.expr, None] = {}
 
-    def on_Module(self, module: Module, node: ast.Module) -> Iterator[Finding]:
-        if kept_whole(module):
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        call = module.parent(node)
+        if not isinstance(call, ast.Call):
             return
-        if ask(module, _ROW).status in ("native", "changed", "partial"):
-            return
-        for part in module.of_type(ast.keyword):
-            if part.arg in _OPTIONS:
-                call = module.parent(part)
-                if isinstance(call, ast.Call) and self._for_optimizer(module, call):
-                    self._option(module, call, part)
-        for test in self._tests:
-            claim(module, test)
-        yield from ()
-
-    def _for_optimizer(self, module: Module, call: ast.Call) -> bool:
         name = module.qualified(call.func) or ""
-        return name.startswith("torch.optim.") or name == "builtins.dict"
-
-    def _option(self, module: Module, call: ast.Call, option: ast.keyword) -> None:
-        if module.constant(option.value) is not True:
-            for value in _assigned(module, option.value):
-                if _asks_for_cuda(module, value):
-                    self._tests[value] = option
+        if not name.startswith(_OPTIMIZERS) and name != "builtins.dict":
             return
-        guarded = False
-        for test in _guards(module, call):
-            for value in _assigned(module, test):
-                if _asks_for_cuda(module, value):
-                    self._tests[value] = option
-                    guarded = True
-        optimizer = (module.qualified(call.func) or "").startswith("torch.optim.")
-        if optimizer and not guarded:
-            self._plain.append((call, option))
-
-    def on_module(self, module: Module) -> Iterator[Finding]:
         answer = ask(module, _ROW)
-        for test, option in self._tests.items():
+        if answer.status in ("native", "changed", "partial"):
+            return
+        if module.constant(node.value) is not True:
+            self._tests.update(dict.fromkeys(_tests(module, node.value)))
+            return
+        guards = [test for guard in _guards(module, call) for test in _tests(module, guard)]
+        self._tests.update(dict.fromkeys(guards))
+        if not guards and name.startswith(_OPTIMIZERS):
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` needs kernels that are not established for Gaudi; "
+                "without it the numbers are the same",
+                fix=Rewrite(_TITLE, "safe", drop(call, _OPTION)),
+                row=answer.row,
+            )
+
+    def on_module(self, module: Module) -> Yield:
+        answer = ask(module, _ROW)
+        for test in self._tests:
             yield self.finding(
                 module,
                 test,
-                f"this decides `{option.arg}=`, whose kernels for Gaudi are not established; "
+                f"this decides `{_OPTION}=`, whose kernels for Gaudi are not established; "
                 "it stays off, the numbers are the same",
-                fix=Fix("leave the optimizer unfused", "safe", (module.replace(test, "False"),)),
+                fix=Rewrite(_TITLE, "safe", (Replace(test, "False"),)),
                 row=answer.row,
                 code="HPU605",
-            )
-        for call, option in self._plain:
-            yield self.finding(
-                module,
-                option,
-                f"`{module.source(option)}` needs kernels that are not established for Gaudi; "
-                "without it the numbers are the same",
-                fix=Fix(
-                    "leave the optimizer unfused", "safe", tuple(drop(module, call, *_OPTIONS))
-                ),
-                row=answer.row,
+                covers=(test,),
             )
 
 
-def _assigned(module: Module, node: ast.expr) -> list[ast.expr]:
-    """The whole expressions that a name is given, or the expression itself."""
-    if not isinstance(node, ast.Name):
-        return [node]
-    return [b.value for b in module.bindings(node) if b.kind == "assign" and b.value is not None]
+def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
+    """The whole expressions that a name is given, or the expression itself, where they test for CUDA."""
+    values = [node]
+    if isinstance(node, ast.Name):
+        bound = module.bindings(node)
+        values = [b.value for b in bound if b.kind == "assign" and b.value is not None]
+    return [value for value in values if _asks_for_cuda(module, value)]
 
 
 def _guards(module: Module, node: ast.AST) -> Iterator[ast.expr]:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import Rule
-from hpushim.model import Finding, Fix
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
 
-from ._strings import quoted
-from ._torch import defines_method, dotted, foreign, proven
-from ._verdict import ask
+from ..analysis.kinds import defines_method, proven
+from ..analysis.names import foreign
+from ..analysis.verdict import ask
+from ..edits.arguments import add
+from ..edits.spelling import DEVICE, quoted
 
 if TYPE_CHECKING:
-    from hpushim.engine.syntax import Module
+    from hpushim.engine.python.module import Module
 
 _LOADERS = frozenset(
     {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", "torch_geometric.loader.DataLoader"}
 )  # fmt: skip
-_METHODS = ("pin_memory", "is_pinned")
 _ROW = "torch.utils.data.DataLoader(pin_memory=True)"
 #: From here on torch pins for the accelerator that is there, and calls the argument deprecated.
 _PINS_BY_ITSELF = (2, 8)
@@ -31,48 +32,45 @@ class PinMemory(Rule):
     code = "HPU606"
     name = "pin-memory-without-device"
     severity = "warning"
-    markers = (b"pin_memory", b"is_pinned")
+    wants = Wants(keywords=("pin_memory",), calls=("pin_memory", "is_pinned"))
+    uncovered = True
     also: ClassVar[dict[str, str]] = {"HPU607": "pinned-without-device"}
 
-    def on_Call(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        func = node.func
-        if isinstance(func, ast.Attribute) and func.attr in _METHODS:
-            yield from self._method(module, node, func)
-        elif dotted(module, node.func) in _LOADERS:
-            yield from self._loader(module, node)
-
-    def _method(self, module: Module, node: ast.Call, func: ast.Attribute) -> Iterator[Finding]:
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
         """``x.pin_memory()``, ``x.is_pinned()``."""
-        if node.args or node.keywords or not _old_torch(module) or foreign(module, func):
+        func = node.func
+        if not isinstance(func, ast.Attribute) or node.args or node.keywords:
+            return
+        if not _old_torch(module) or foreign(module, func):
             return
         if defines_method(module, func.attr) and not proven(module, func.value):
             return
-        edit = module.insert(module.span(node).end - 1, quoted(module, "hpu"))
         answer = ask(module, f"torch.Tensor.{func.attr}")
         yield self.finding(
             module,
             func,
             f"`{module.source(func).splitlines()[-1].strip()}` looks for CUDA unless the device is named; name `hpu`",
-            fix=Fix("name hpu", "safe", (edit,)),
+            fix=Rewrite("name hpu", "safe", (add(node, quoted(module, DEVICE)),)),
             row=answer.row,
             code="HPU607",
         )
 
-    def _loader(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        given = {keyword.arg: keyword for keyword in node.keywords}
-        pin = given.get("pin_memory")
-        if pin is None or "pin_memory_device" in given or None in given:
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        """``DataLoader(…, pin_memory=True)``."""
+        call = module.parent(node)
+        if not isinstance(call, ast.Call) or module.qualified(call.func) not in _LOADERS:
             return
-        if isinstance(pin.value, ast.Constant) and not pin.value.value:
+        given = {keyword.arg for keyword in call.keywords}
+        if "pin_memory_device" in given or None in given or not _old_torch(module):
             return
-        if not _old_torch(module):
+        if isinstance(node.value, ast.Constant) and not node.value.value:
             return
-        edit = module.insert(module.span(pin).end, f", pin_memory_device={quoted(module, 'hpu')}")
+        text = f"pin_memory_device={quoted(module, DEVICE)}"
         yield self.finding(
             module,
-            pin,
-            f"`{module.source(pin)}` pins for CUDA unless the device is named; name `hpu`",
-            fix=Fix("name hpu", "safe", (edit,)),
+            node,
+            f"`{module.source(node)}` pins for CUDA unless the device is named; name `hpu`",
+            fix=Rewrite("name hpu", "safe", (add(call, text, behind=node.value),)),
             row=ask(module, _ROW).row,
         )
 
