@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import TextRule
+from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
-from ._names import said
-from ._text import device_name
-from ._verdict import ask
-from ._versions import judge
+from ..analysis.device_texts import device_name
+from ..analysis.verdict import ask, said
+from ..analysis.versions import judge
+from ..edits.spelling import DEVICE, on_gaudi
 
 if TYPE_CHECKING:
+    from hpushim.engine.data.entries import Entry
     from hpushim.engine.document import Document
-    from hpushim.engine.entries import Entry
 
 _DEVICE = re.compile(r"cuda(?::(\d+))?")
 _BACKEND_KEY = re.compile(r"backend|process_group|comm|dist", re.I)
@@ -87,14 +87,14 @@ class ConfigValues(TextRule):
         return self.finding(
             document,
             entry.span,
-            f"`{entry.dotted}` is a CUDA device; on Gaudi it is `hpu`",
-            fix=Fix("use hpu", safety, (document.rewrite(entry, "hpu"),)),
+            f"`{entry.dotted}` is a CUDA device; on Gaudi it is `{DEVICE}`",
+            fix=Fix(f"use {DEVICE}", safety, (document.rewrite(entry, DEVICE),)),
             row=answer.row,
         )
 
     def _backend(self, document: Document, entry: Entry, value: str) -> Finding:
         safety: Safety = "safe" if _BACKEND_KEY.search(entry.name) else "unsafe"
-        new = "cpu:gloo,hpu:hccl" if ":" in value else "hccl"
+        new = on_gaudi(value.lower())
         answer = ask(document, "nccl", safety)
         return self.finding(
             document,
@@ -108,9 +108,9 @@ class ConfigValues(TextRule):
         """Lightning's setting: ``hpu`` is written only where the project's Lightning knows it."""
         row = document.matrix.row(_TRAINER, "argument")
         verdict = judge(document, row) if row is not None else None
-        fix, text = None, "on Gaudi it is `hpu`"
+        fix, text = None, f"on Gaudi it is `{DEVICE}`"
         if verdict is None or verdict.status != "unsupported":
-            fix = Fix("use hpu", "unsafe", (document.rewrite(entry, "hpu"),))
+            fix = Fix(f"use {DEVICE}", "unsafe", (document.rewrite(entry, DEVICE),))
         else:
             text = said(verdict.note)
         return self.finding(

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import TextRule
+from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Span
 
-from ._verdict import ask
+from ..analysis.verdict import ask
 
 if TYPE_CHECKING:
+    from hpushim.engine.data.entries import Entry
     from hpushim.engine.document import Document
-    from hpushim.engine.entries import Entry
-    from hpushim.engine.words import Command
+    from hpushim.engine.shell.words import Command
 
 _IMAGE = re.compile(
     r"^(docker\.io/)?(nvidia/cuda|nvcr\.io/|pytorch/pytorch\b.*cuda|.*[:\-]cu(da)?\d)", re.I

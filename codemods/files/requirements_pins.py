@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import TextRule
+from hpushim.engine.rules.rule import TextRule
+from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
 
-from ._row_markers import of_requirements
-from ._verdict import ask
+from ..analysis.verdict import ask
 
 if TYPE_CHECKING:
     from hpushim.engine.document import Document
-    from hpushim.engine.words import Requirement
+    from hpushim.engine.shell.words import Requirement
 
 _TORCH = ("torch", "torchvision", "torchaudio")
 _CONDA = re.compile(
@@ -24,6 +24,13 @@ _CUDA_BUILD = re.compile(r"\+cu\d+")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 
 
+def _packages() -> tuple[bytes, ...]:
+    """The names under which the matrix's packages are asked for."""
+    names = {name.rstrip("*") for row in load().by_kind("package") for name in row.names}
+    spelled = {name.replace(*pair) for name in names for pair in (("_", "-"), ("-", "_"))}
+    return tuple(sorted(name.encode() for name in spelled))
+
+
 class RequirementsPins(TextRule):
     """``torch==…+cu121``, its index, and packages that need CUDA."""
 
@@ -31,7 +38,7 @@ class RequirementsPins(TextRule):
     name = "cuda-build-required"
     severity = "error"
     kinds = frozenset({"requirements", "yaml", "toml"})
-    markers = (b"torch", b"nvidia", b"cuda", b"/cu1", b"+cu1", *of_requirements())
+    markers = (b"torch", b"nvidia", b"cuda", b"/cu1", b"+cu1", *_packages())
     also: ClassVar[dict[str, str]] = {
         "HPU815": "cuda-package-required",
         "HPU816": "cuda-in-environment",

@@ -6,26 +6,19 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rule import TextRule
-from hpushim.engine.words import Command, Word
-from hpushim.model import Edit, Finding, Fix, Safety, Span
+from hpushim.engine.rules.rule import TextRule
+from hpushim.model import Finding, Fix, Safety, Span
 
-from ._verdict import ask
+from ..analysis.launches import commands, launches, lists_cards, mentions, trains
+from ..analysis.options import bfloat16_value, gaudi_value, options
+from ..analysis.verdict import ask
+from ..edits.shell import line_before, revalue
+from ..edits.spelling import BACKEND
 
 if TYPE_CHECKING:
     from hpushim.engine.document import Document
+    from hpushim.engine.shell.words import Command, Word
 
-_LAUNCHERS = re.compile(
-    r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$"
-)
-_DEVICE = re.compile(r"cuda(:\d+)?")
-_OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.S)
-_DEVICE_OPTION = re.compile(
-    r"(^|[-_.])dev(ice)?s?($|[-_.])|device$|accelerator$|map[-_]location$", re.I
-)
-_BACKEND_OPTION = re.compile(r"backend|dist[-_]", re.I)
-_PRECISION_OPTION = re.compile(r"precision|dtype", re.I)
-_HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "16-mixed": "bf16-mixed"}
 _SBATCH = re.compile(rb"(?m)^#SBATCH[ \t]+.*?(--gres=gpu\S*|--gpus\S*)")
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
@@ -82,7 +75,7 @@ class ShellCommands(TextRule):
             *self._slurm(document),
             *self._cards(document),
             *self._variables(document),
-            *(f for command in _commands(document) for f in self._command(document, command)),
+            *(f for command in commands(document) for f in self._command(document, command)),
         ]
         yield from sorted(found, key=lambda finding: finding.span.start)
         if found and document.kind == "shell":
@@ -121,8 +114,8 @@ class ShellCommands(TextRule):
         set_here = [a for a in document.script.assignments if a.name == _CARDS]
         if not set_here and _CARDS not in document.text:
             return
-        places = _mentions(document, _CARDS)
-        plain = all(a.value is None or _is_list(a.value) for a in set_here) and bool(set_here)
+        places = mentions(document, _CARDS)
+        plain = all(a.value is None or lists_cards(a.value) for a in set_here) and bool(set_here)
         safety: Safety = "safe" if plain else "unsafe"
         answer = ask(document, _CARDS, safety)
         for place in places:
@@ -177,7 +170,7 @@ class ShellCommands(TextRule):
             )
         elif program == "docker":
             return  # what a container gets is told by the container's rule
-        elif _launches(command):
+        elif launches(command):
             yield from self._options(document, command)
 
     def _renamed(self, document: Document, command: Command, new: str) -> Finding:
@@ -207,18 +200,14 @@ class ShellCommands(TextRule):
 
     def _options(self, document: Document, command: Command) -> Iterator[Finding]:
         """``--device cuda``, ``--backend=nccl``, ``model.device=cuda``, ``--fp16``."""
-        previous = ""
-        for word in command.words[1:]:
-            pair = _OPTION.fullmatch(word.text)
-            option, value = (pair["option"], pair["value"]) if pair else (previous, word.text)
-            new = _new_value(option, value)
+        for word, option, value in options(command):
+            new, half = gaudi_value(option, value), bfloat16_value(option, value)
             if new is not None and word.constant:
                 yield self._option(document, word, option, value, new)
-            elif (half := _new_precision(option, value)) is not None and word.constant:
+            elif half is not None and word.constant:
                 yield self._precision(document, word, option, value, half)
             elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
                 yield self._half_option(document, word, word.text.replace("fp16", "bf16"))
-            previous = word.text if word.text.startswith("-") else ""
 
     def _half_option(self, document: Document, word: Word, new: str) -> Finding:
         """``--fp16`` is ``--bf16`` for scripts that have both; a project that has only the first keeps its own."""
@@ -240,19 +229,19 @@ class ShellCommands(TextRule):
             document,
             word.span,
             f"`{option} {value}` asks for float16; bfloat16 is the half precision of Gaudi",
-            fix=Fix("use bfloat16", "unsafe", (_revalue(document, word, value, new),)),
+            fix=Fix("use bfloat16", "unsafe", (revalue(document, word, value, new),)),
             row=ask(document, "torch.float16").row,
             code="HPU806",
         )
 
     def _option(self, document: Document, word: Word, option: str, value: str, new: str) -> Finding:
-        edit = _revalue(document, word, value, new)
+        edit = revalue(document, word, value, new)
         return self.finding(
             document,
             word.span,
             f"`{option} {value}` is for CUDA; on Gaudi it is `{new}`",
             fix=Fix(f"use {new}", "safe", (edit,)),
-            row=ask(document, "nccl" if new == "hccl" else "cuda").row,
+            row=ask(document, "nccl" if new == BACKEND else "cuda").row,
             code="HPU806",
         )
 
@@ -263,9 +252,9 @@ class ShellCommands(TextRule):
         if _LAZY in document.text:
             return
         for command in document.script.commands:
-            if _trains(command):
+            if trains(command):
                 value = "1" if document.target.mode == "lazy" else "0"
-                edit = _line_before(document, command.span.start, f"export {_LAZY}={value}")
+                edit = line_before(document, command.span.start, f"export {_LAZY}={value}")
                 yield self.finding(
                     document,
                     command.words[0].span,
@@ -276,85 +265,3 @@ class ShellCommands(TextRule):
                     severity="info",
                 )
                 return
-
-
-def _commands(document: Document) -> Iterator[Command]:
-    """The commands of the document, ``CMD ["python", …]`` of a Dockerfile among them."""
-    yield from document.script.commands
-    for instruction in document.instructions:
-        if instruction.keyword in ("CMD", "ENTRYPOINT") and instruction.script is None:
-            yield Command(instruction.span, instruction.words)
-
-
-def _mentions(document: Document, name: str) -> list[Span]:
-    """Where ``name`` stands as a word inside commands and assignments, not in comments."""
-    reach = [c.span for c in document.script.commands] + [
-        a.span for a in document.script.assignments
-    ]
-    found: list[Span] = []
-    for match in re.finditer(
-        rb"(?<![A-Za-z0-9_])" + name.encode() + rb"(?![A-Za-z0-9_])", document.data
-    ):
-        inside = any(span.start <= match.start() and match.end() <= span.end for span in reach)
-        line = document.data[document.data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
-        if inside and not line.lstrip().startswith(b"#"):
-            found.append(Span(match.start(), match.end()))
-    return found
-
-
-def _is_list(word: Word) -> bool:
-    """``0,1,2``, ``$1``, ``${X:-0,1}``, ``$((i % 8))``: cards are listed, none is not."""
-    return re.fullmatch(r"\d+(,\d+)*", word.text) is not None or not word.constant
-
-
-def _launches(command: Command) -> bool:
-    """Does the command run a program of the project, with options that it understands?"""
-    if _LAUNCHERS.match(command.program):
-        return True
-    if command.program.endswith((".py", ".sh")):
-        return True
-    return any(_LAUNCHERS.match(word.text.rpartition("/")[2]) for word in command.words)
-
-
-def _trains(command: Command) -> bool:
-    """Does the command start a Python program, not a one-liner and not a package tool?"""
-    words = [word.text for word in command.words]
-    if not any(_LAUNCHERS.match(word.rpartition("/")[2]) for word in words[:1]):
-        return command.program.endswith(".py")
-    if "-c" in words[:2] or "-" in words[1:2]:
-        return False
-    return words[1:3] not in (["-m", "pip"], ["-m", "venv"], ["-m", "build"]) and len(words) > 1
-
-
-def _revalue(document: Document, word: Word, value: str, new: str) -> Edit:
-    """The edit that puts ``new`` in the place of ``value``, the end of the word."""
-    written = document.source(word.span)
-    at = written.rindex(value)
-    start = word.span.start + len(written[:at].encode())
-    return document.replace(Span(start, start + len(value.encode())), new)
-
-
-def _new_precision(option: str, value: str) -> str | None:
-    """bfloat16 under the option's way of writing, when it asks for float16."""
-    if value in _HALF and _PRECISION_OPTION.search(option):
-        return _HALF[value]
-    return None
-
-
-def _new_value(option: str, value: str) -> str | None:
-    if _DEVICE.fullmatch(value) and _DEVICE_OPTION.search(option.lstrip("-")):
-        return "hpu"
-    if value == "nccl" and _BACKEND_OPTION.search(option):
-        return "hccl"
-    return None
-
-
-def _line_before(document: Document, at: int, text: str) -> Edit:
-    """The edit that puts a line in front of the statement that holds the byte ``at``."""
-    line, _ = document.position(at)
-    while line > 1 and document.text_at(document.line_span(line - 1)).rstrip("\r\n").endswith("\\"):
-        line -= 1
-    span = document.line_span(line)
-    written = document.text_at(span)
-    indent = written[: len(written) - len(written.lstrip(" \t"))]
-    return document.insert(span.start, f"{indent}{text}{document.newline}")
