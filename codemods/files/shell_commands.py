@@ -211,9 +211,9 @@ class ShellCommands(TextRule):
 
     def _half_option(self, document: Document, word: Word, new: str) -> Finding:
         """``--fp16`` is ``--bf16`` for scripts that have both; a project that has only the first keeps its own."""
-        options = document.project.options
+        declared = document.project.options
         text = f"`{word.text}` asks for float16; bfloat16 is the half precision of Gaudi"
-        if word.text in options and new not in options:
+        if word.text in declared and new not in declared:
             text = (
                 f"`{word.text}` is the project's own and keeps its name; it gives bfloat16 on Gaudi"
             )
