@@ -43,7 +43,7 @@ class DefaultDevice(Rule):
         self._calls: list[ast.Call] = []
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        call = called(module, node)
+        call = called(module, node) if module.qualified(node) == name else None
         if call is not None and len(call.args) == 1 and not call.keywords:
             self._calls.append(call)
         return ()

@@ -42,7 +42,7 @@ class DeviceDtype(Rule):
     }
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if not isinstance(node, ast.Attribute):
+        if not isinstance(node, ast.Attribute) or module.qualified(node) != name:
             return
         shown = module.source(node)
         if name in _DOUBLE:

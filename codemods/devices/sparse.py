@@ -46,7 +46,7 @@ class SparseTensor(Rule):
     wants = Wants(names=_FUNCTIONS, calls=_METHODS, keywords=("sparse",))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if called(module, node) is not None:
+        if called(module, node) is not None and module.qualified(node) == name:
             yield self._told(module, node, f"`{module.source(node)}` works on sparse tensors")
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

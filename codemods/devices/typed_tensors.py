@@ -39,7 +39,7 @@ class TypedTensor(Rule):
         self._variables: dict[tuple[int, str], str] = {}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if not isinstance(module.parent(node), ast.Attribute):
+        if module.qualified(node) == name and not isinstance(module.parent(node), ast.Attribute):
             self._typed[node] = name.removeprefix(CUDA)
         return ()
 

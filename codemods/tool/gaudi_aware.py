@@ -24,7 +24,7 @@ class GaudiAware(Rule):
     code = "HPU009"
     name = "file-handles-gaudi"
     severity = "info"
-    wants = Wants(texts=("hpu", "HPU", "Hpu"), advice=True)
+    wants = Wants(texts=("hpu", "HPU", "Hpu"), beside=("cuda",), advice=True)
 
     def on_module(self, module: Module) -> Yield:
         names = sorted({name for name in _NAME.findall(module.text) if _is_own(name)})

@@ -39,6 +39,8 @@ class Indirect(Rule):
     }
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if module.qualified(node) != name:
+            return
         if name == _MODULE:
             yield from self._value(module, node)
             return
