@@ -31,28 +31,34 @@ class RowNameRule(RowRule):
     """Base of the rules whose findings are rows of the matrix, on names as well as on arguments."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._uses: list[tuple[ast.expr, Row]] = []
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         yield from super().on_name(module, node, name)
         if isinstance(module.parent(node), ast.Attribute) or module.qualified(node) != name:
             return  # a part of a longer name, which is told by itself
         row = self._row(module, name)
-        verdict = module.matrix.judge(row, module.target) if row is not None else None
-        if row is None or verdict is None or verdict.status == "native":
-            return
-        severity = SEVERITY[verdict.status]
-        if severity == "info" and row.name in self._told:
-            return  # advice is given once in a file
-        self._told.add(row.name)
-        yield self.finding(
-            module,
-            node,
-            f"`{module.source(node).splitlines()[0]}`: {said(verdict.note)}",
-            row=row.name,
-            code=row.rule,
-            severity=severity,
-        )
+        if row is not None:
+            self._uses.append((node, row))
+
+    def on_module(self, module: Module) -> Yield:
+        told: set[str] = set()
+        for node, row in sorted(self._uses, key=lambda use: module.span(use[0])):
+            verdict = module.matrix.judge(row, module.target)
+            if verdict.status == "native":
+                continue
+            severity = SEVERITY[verdict.status]
+            if severity == "info" and row.name in told:
+                continue  # advice is given once in a file
+            told.add(row.name)
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node).splitlines()[0]}`: {said(verdict.note)}",
+                row=row.name,
+                code=row.rule,
+                severity=severity,
+            )
 
     def _row(self, module: Module, name: str) -> Row | None:
         """The row of the name or of what it is an attribute of, when one of these codes is its rule."""
