@@ -134,12 +134,17 @@ def _parsed(node: ast.AST, text: str) -> Any:
 
 def _in_place_of(old: Any, new: Any) -> Any:
     """A new node with the parentheses, or the comma, that the old one had."""
-    if hasattr(new, "lpar"):
+    if _in_brackets(new):
         left, right = list(getattr(old, "lpar", ())), list(getattr(old, "rpar", ()))
         if old.__class__.__name__ in ("Tuple", "GeneratorExp"):
             left, right = left[:-1], right[1:]  # the innermost ones are its own
         return new.with_changes(lpar=[*left, *new.lpar], rpar=[*new.rpar, *right])
     return _in_list(new, old) if hasattr(new, "comma") and hasattr(old, "comma") else new
+
+
+def _in_brackets(node: Any) -> bool:
+    """May the node stand in parentheses of its own? Those of an import are one of its parts."""
+    return isinstance(getattr(node, "lpar", None), (list, tuple))
 
 
 def _in_list(new: Any, old: Any) -> Any:
@@ -152,7 +157,7 @@ def _in_list(new: Any, old: Any) -> Any:
 
 def _bare(there: Any) -> Any:
     """The node without the parentheses, the comma or the semicolon that libcst takes for a part of it."""
-    if getattr(there, "lpar", ()):
+    if _in_brackets(there) and there.lpar:
         return there.with_changes(lpar=(), rpar=())
     import libcst as cst
 
