@@ -125,6 +125,69 @@ def test_before_becomes_after_and_stays(page: Page, block: Block, following: lis
         ast.parse(after.text)
 
 
+PYTHON_BEFORE = [case for case in _cases("before") if case.values[1].language == "python"]
+HANDLES_GAUDI = "\n\ndef is_hpu_available():\n    return False\n"
+
+
+@pytest.mark.parametrize(("page", "block", "following"), PYTHON_BEFORE)
+def test_before_stays_in_a_file_that_handles_gaudi(
+    page: Page, block: Block, following: list[Block]
+) -> None:
+    text = block.text + HANDLES_GAUDI
+    settled = _run(_with(block, text=text))
+    assert settled.text == text, _shown(settled.findings)
+
+
+@pytest.mark.parametrize(("page", "block", "following"), PYTHON_BEFORE)
+def test_before_in_the_dual_style_parses_and_stays(
+    page: Page, block: Block, following: list[Block]
+) -> None:
+    dual = _with(block, options={**block.options, "style": "dual"})
+    settled = _run(dual)
+    tree = ast.parse(settled.text)
+    names = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "ACCELERATOR"
+    ]
+    assert not names or any(isinstance(node.ctx, ast.Store) for node in names), settled.text
+    assert not [f for f in settled.findings if f.code == "HPU004"], _shown(settled.findings)
+    assert _run(_with(dual, text=settled.text)).text == settled.text
+
+
+@pytest.mark.parametrize(("page", "block", "following"), PYTHON_BEFORE)
+def test_before_with_each_finding_suppressed_in_turn(
+    page: Page, block: Block, following: list[Block]
+) -> None:
+    plain = _run(block)
+    for finding in plain.findings:
+        if not finding.applied or finding.code not in _codes(page):
+            continue
+        text = _suppressed(block.text, finding)
+        if text is None:
+            continue
+        settled = _run(_with(block, text=text))
+        ast.parse(settled.text)
+        applied = {(f.code, f.line) for f in settled.findings if f.applied}
+        assert (finding.code, finding.line) not in applied, settled.text
+        assert not [f for f in settled.findings if f.code == "HPU004"], _shown(settled.findings)
+        assert _run(_with(block, text=settled.text)).text == settled.text, settled.text
+
+
+def _suppressed(text: str, finding: Finding) -> str | None:
+    """The text with a directive on the finding's line; None where that line takes no comment."""
+    lines = text.split("\n")
+    lines[finding.line - 1] += f"  # hpushim: ignore[{finding.code}]"
+    changed = "\n".join(lines)
+    try:
+        same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(text))
+    except SyntaxError:
+        return None
+    return changed if same else None
+
+
+def _with(block: Block, **changes: Any) -> Block:
+    return Block(**{**_fields(block), **changes})
+
+
 @pytest.mark.parametrize(("page", "block", "following"), _cases("same"))
 def test_same_stays_the_same(page: Page, block: Block, following: list[Block]) -> None:
     settled = _run(block)

@@ -340,3 +340,8 @@ def test_a_line_behind_a_block_changes_nothing_in_it() -> None:
     after = module(splice(m.data, edits).decode())
     assert "raise\nimport new\nx()" in after.text
     assert unproven(m, after, edits, touched) is None
+
+
+def test_a_block_that_is_left_empty_by_an_if_gets_pass() -> None:
+    m = module("def f(self):\n    if self.on:\n        x()  # y\n\nz()\n")
+    assert made(m, Remove(node(m, "x()", ast.Expr))) == "def f(self):\n    pass  # y\n\nz()\n"

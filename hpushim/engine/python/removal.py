@@ -57,7 +57,11 @@ def removal(module: Module, statements: Collection[ast.stmt]) -> Removal:
                     result.edits.append(_taken(module, clause))
                 continue
             if statement is block[-1]:
-                result.passed.append(statement)
+                if isinstance(getattr(statement, "body", None), list):
+                    span = Span(module.start(statement), module.span(statement).end)
+                    result.edits.append(Edit(span, module.source(span), "pass"))
+                else:
+                    result.passed.append(statement)
                 continue
         if lines.alone(statement):
             result.edits.append(_taken(module, lines.reach(statement)))

@@ -27,59 +27,112 @@ def words_of(data: bytes) -> frozenset[str]:
     return frozenset(data.translate(_BLANKED).decode("ascii").split())
 
 
-class _Reasons(msgspec.Struct, frozen=True):
-    """The words for which a file is read at all: one of them, or two of which the first is the same for many."""
+class _Words(msgspec.Struct, frozen=True):
+    """Sets of words of which a text has to hold one: single words, pairs by their commoner half, larger sets."""
 
     single: frozenset[str]
     pairs: dict[str, frozenset[str]]
     others: tuple[frozenset[str], ...]
-    #: What words are not enough to tell.
-    asked: tuple[Wants, ...]
+
+    @classmethod
+    def of(cls, sets: Iterable[frozenset[str]]) -> _Words:
+        every = list(sets)
+        common = Counter(word for words in every if len(words) == 2 for word in words)
+        pairs: dict[str, set[str]] = {}
+        for words in every:
+            if len(words) == 2:
+                first, second = sorted(words, key=lambda word: -common[word])
+                pairs.setdefault(first, set()).add(second)
+        return cls(
+            frozenset(word for words in every if len(words) == 1 for word in words),
+            {word: frozenset(others) for word, others in pairs.items()},
+            tuple(words for words in every if len(words) != 1 and len(words) != 2),
+        )
+
+    def fit(self, words: frozenset[str]) -> bool:
+        if not self.single.isdisjoint(words):
+            return True
+        for word, others in self.pairs.items():
+            if word in words and not others.isdisjoint(words):
+                return True
+        return any(needed <= words for needed in self.others)
+
+
+class _Reader(msgspec.Struct, frozen=True):
+    """When a rule has something to look at in a text."""
+
+    words: _Words
+    texts: tuple[str, ...]
+    beside: tuple[str, ...]
+
+    @classmethod
+    def of(cls, wants: Wants) -> _Reader:
+        words = _Words.of(wants.alternatives())
+        return cls(words, (*wants.strings, *wants.texts), wants.beside)
+
+    def fits(self, data: bytes, words: frozenset[str]) -> bool:
+        if self.beside and not _holds(data, words, self.beside):
+            return False
+        return self.words.fit(words) or _holds(data, words, self.texts)
+
+
+def _holds(data: bytes, words: frozenset[str], texts: Iterable[str]) -> bool:
+    return any(text in words or text.encode() in data for text in texts)
+
+
+class _Table(msgspec.Struct, frozen=True):
+    """What some rules want, by word: for each kind of handler the places of the rules that want a word."""
+
+    readers: tuple[_Reader, ...]
+    #: Why a file is read at all: words, and what words are not enough to tell.
+    reasons: _Words
+    asked: tuple[_Reader, ...]
+    names: references.Catalog
+    by_word: dict[str, dict[str, tuple[int, ...]]]
+    strings: dict[str, tuple[int, ...]]
+    numbers: dict[str, tuple[int, ...]]
+    imports: dict[str, tuple[int, ...]]
+
+
+#: The handlers for nodes that are looked up by a word, with the field that names it.
+_BY_WORD = {
+    "on_attribute": "attributes",
+    "on_call": "calls",
+    "on_keyword": "keywords",
+    "on_definition": "definitions",
+}
 
 
 @cache
-def _reasons(candidates: tuple[type[Rule], ...]) -> _Reasons:
+def _table(candidates: tuple[type[Rule], ...]) -> _Table:
+    wanted = [rule.wants for rule in candidates]
     reading = [rule.wants.reasons() for rule in candidates]
-    asked = tuple(wants for wants in reading if wants.beside or wants.strings or wants.texts)
+    asked = [wants for wants in reading if wants.beside or wants.strings or wants.texts]
     plain = [words for wants in reading if not wants.beside for words in wants.alternatives()]
-    common = Counter(word for words in plain if len(words) == 2 for word in words)
-    pairs: dict[str, set[str]] = {}
-    for words in plain:
-        if len(words) == 2:
-            first, second = sorted(words, key=lambda word: -common[word])
-            pairs.setdefault(first, set()).add(second)
-    return _Reasons(
-        frozenset(word for words in plain if len(words) == 1 for word in words),
-        {word: frozenset(others) for word, others in pairs.items()},
-        tuple(words for words in plain if len(words) > 2),
-        asked,
+
+    def places(field: str) -> dict[str, tuple[int, ...]]:
+        found: dict[str, list[int]] = {}
+        for place, wants in enumerate(wanted):
+            for word in dict.fromkeys(getattr(wants, field)):
+                found.setdefault(word, []).append(place)
+        return {word: tuple(rules) for word, rules in found.items()}
+
+    return _Table(
+        tuple(map(_Reader.of, wanted)),
+        _Words.of(plain),
+        tuple(map(_Reader.of, asked)),
+        references.catalog(candidates),
+        {handler: places(field) for handler, field in _BY_WORD.items()},
+        places("strings"),
+        places("numbers"),
+        places("imports"),
     )
 
 
 def interesting(data: bytes, words: frozenset[str], candidates: tuple[type[Rule], ...]) -> bool:
     """Does a file hold the words of a rule?"""
-    reasons = _reasons(candidates)
-    if not reasons.single.isdisjoint(words):
-        return True
-    for word, others in reasons.pairs.items():
-        if word in words and not others.isdisjoint(words):
-            return True
-    return any(needed <= words for needed in reasons.others) or any(
-        _fits(wants, data, words) for wants in reasons.asked
-    )
-
-
-def _fits(wants: Wants, data: bytes, words: frozenset[str]) -> bool:
-    """Does a text hold what is wanted?"""
-    if wants.beside and not _holds(data, words, wants.beside):
-        return False
-    if any(needed <= words for needed in wants.alternatives()):
-        return True
-    return _holds(data, words, (*wants.strings, *wants.texts))
-
-
-def _holds(data: bytes, words: frozenset[str], texts: Iterable[str]) -> bool:
-    return any(text in words or text.encode() in data for text in texts)
+    table = _table(candidates)
+    return table.reasons.fit(words) or any(reader.fits(data, words) for reader in table.asked)
 
 
 def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[Rule], Found]]:
@@ -87,79 +140,61 @@ def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[R
 
     A rule that raises loses what it found in this file, and that is said; the others go on.
     """
-    words = words_of(module.data)
-    working = _Working(module, words)
-    active = tuple(rule for rule in candidates if _fits(rule.wants, module.data, words))
-    instances = [rule() for rule in active]
-    for reference in references.references(module, words, references.catalog(active)):
-        for place in reference.rules:
-            working.call(instances[place], "on_name", reference.node, reference.name)
-    for rule in instances:
-        working.serve(rule)
-    for rule in instances:
-        working.call(rule, "on_module")
-    return working.result()
+    return _Working(module, _table(candidates), candidates).run()
 
 
 class _Working:
     """The rules at work on one file, and what they have found so far."""
 
-    def __init__(self, module: Module, words: frozenset[str]) -> None:
+    def __init__(self, module: Module, table: _Table, candidates: tuple[type[Rule], ...]) -> None:
         self._module = module
-        self._words = words
+        self._table = table
+        self._words = words_of(module.data)
+        self._rules: dict[int, Rule] = {
+            place: candidates[place]()
+            for place, reader in enumerate(table.readers)
+            if reader.fits(module.data, self._words)
+        }
         self._found: dict[type[Rule], list[Found]] = {}
         self._covers: list[tuple[type[Rule], ast.AST]] = []
         self._failed: dict[type[Rule], Found] = {}
 
-    def call(self, rule: Rule, handler: str, *arguments: Any) -> None:
-        kind = rule.__class__
-        if kind in self._failed:
-            return
-        method: Callable[..., Iterable[Found | Kept]] = getattr(rule, handler)
-        try:
-            for item in method(self._module, *arguments):
-                if isinstance(item, Kept):
-                    self._covers.append((kind, item.node))
-                else:
-                    self._found.setdefault(kind, []).append(item)
-                    self._covers += [(kind, node) for node in item.covers]
-        except Exception as error:
-            line = getattr(arguments[0], "lineno", 1) if arguments else 1
-            self._failed[kind] = Found(raised(kind, error, line), None)
+    def run(self) -> list[tuple[type[Rule], Found]]:
+        module, table, words = self._module, self._table, self._words
+        index = module.index
+        for reference in references.references(module, words, table.names):
+            self._call(reference.rules, "on_name", reference.node, reference.name)
+        lookups: dict[str, Callable[[str], Iterable[ast.AST]]] = {
+            "on_attribute": index.attributes,
+            "on_call": index.calls,
+            "on_keyword": index.keywords,
+            "on_definition": index.definitions,
+        }
+        for handler, look_up in lookups.items():
+            wanted = table.by_word[handler]
+            for word in sorted(wanted.keys() & words):
+                for node in look_up(word):
+                    self._call(wanted[word], handler, node)
+        self._constants()
+        for alias, name in self._imported() if table.imports else ():
+            self._call(_imported_by(table.imports, name), "on_import", alias, name)
+        for place in self._rules:
+            self._call((place,), "on_module")
+        return self._result()
 
-    def serve(self, rule: Rule) -> None:
-        """Calls a rule with what holds its words."""
-        wants, index, words = rule.wants, self._module.index, self._words
-        for word in wants.attributes:
-            if word in words:
-                for node in index.attributes(word):
-                    self.call(rule, "on_attribute", node)
-        for word in wants.calls:
-            if word in words:
-                for call in index.calls(word):
-                    self.call(rule, "on_call", call)
-        for word in wants.keywords:
-            if word in words:
-                for keyword in index.keywords(word):
-                    self.call(rule, "on_keyword", keyword)
-        told: set[ast.Constant] = set()  # one string may hold several of the texts
-        for text in wants.strings:
-            if text.encode() in self._module.data:
-                for string in index.strings(text):
-                    if string not in told:
-                        told.add(string)
-                        self.call(rule, "on_string", string)
-        for number in wants.numbers:
-            if words.issuperset(_words_in(number)):
+    def _constants(self) -> None:
+        index, data = self._module.index, self._module.data
+        told: set[tuple[int, ast.AST]] = set()  # one string may hold several of a rule's texts
+        for text, places in self._table.strings.items():
+            for string in index.strings(text) if text.encode() in data else ():
+                for place in places:
+                    if (place, string) not in told:
+                        told.add((place, string))
+                        self._call((place,), "on_string", string)
+        for number, places in self._table.numbers.items():
+            if self._words.issuperset(_WORDS.findall(number)):
                 for constant in index.numbers(number):
-                    self.call(rule, "on_number", constant)
-        for word in wants.definitions:
-            for definition in index.definitions(word) if word in words else ():
-                self.call(rule, "on_definition", definition)
-        if wants.imports:
-            for alias, name in self._imported():
-                if any(name == wanted or name.startswith(f"{wanted}.") for wanted in wants.imports):
-                    self.call(rule, "on_import", alias, name)
+                    self._call(places, "on_number", constant)
 
     def _imported(self) -> Iterator[tuple[ast.alias, str]]:
         for statement in self._module.imports:
@@ -169,7 +204,24 @@ class _Working:
                 elif statement.module and not statement.level:
                     yield alias, f"{statement.module}.{alias.name}"
 
-    def result(self) -> list[tuple[type[Rule], Found]]:
+    def _call(self, places: Iterable[int], handler: str, *arguments: Any) -> None:
+        for place in places:
+            rule = self._rules.get(place)
+            if rule is None or rule.__class__ in self._failed:
+                continue
+            kind = rule.__class__
+            try:
+                for item in getattr(rule, handler)(self._module, *arguments):
+                    if isinstance(item, Kept):
+                        self._covers.append((kind, item.node))
+                    else:
+                        self._found.setdefault(kind, []).append(item)
+                        self._covers += [(kind, node) for node in item.covers]
+            except Exception as error:
+                line = getattr(arguments[0], "lineno", 1) if arguments else 1
+                self._failed[kind] = Found(raised(kind, error, line), None)
+
+    def _result(self) -> list[tuple[type[Rule], Found]]:
         covered: dict[ast.AST, set[type[Rule]]] = {}
         for kind, node in self._covers:
             if kind not in self._failed:
@@ -196,8 +248,13 @@ class _Working:
 _NOBODY: set[type[Rule]] = set()
 
 
-def _words_in(text: str) -> list[str]:
-    return _WORDS.findall(text)
+def _imported_by(wanted: dict[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
+    """The rules that want a name, or what it lies in."""
+    found: dict[int, None] = {}
+    while name:
+        found.update(dict.fromkeys(wanted.get(name, ())))
+        name = name.rpartition(".")[0]
+    return tuple(found)
 
 
 def raised(rule: AnyRule, error: Exception, line: int) -> Finding:
