@@ -9,8 +9,9 @@ from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.devices import Devices
 from ..analysis.kernels import nvidia_only
+from ..analysis.names import called
 from ..analysis.verdict import known
-from ..bases.torch_name import Name, NameRule, called
+from ..bases.torch_name import Name, NameRule
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

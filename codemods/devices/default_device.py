@@ -10,10 +10,11 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.devices import Devices
+from ..analysis.names import called
 from ..analysis.roles import Role
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import ask
-from ..bases.torch_name import CUDA, called
+from ..bases.torch_name import CUDA
 from ..edits.imports import torch
 from ..edits.spelling import quoted
 

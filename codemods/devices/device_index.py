@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.cards import is_card, is_other_card
+from ..analysis.names import called
 from ..analysis.verdict import known
-from ..bases.torch_name import Name, NameRule, called
+from ..bases.torch_name import Name, NameRule
 from ..edits.spelling import zero
 
 if TYPE_CHECKING:

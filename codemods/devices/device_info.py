@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.python.changes import Change, Remove, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 
+from ..analysis.names import called
 from ..analysis.verdict import known, said
-from ..bases.torch_name import Name, NameRule, called, respell
+from ..bases.torch_name import Name, NameRule, respell
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

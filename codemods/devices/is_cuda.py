@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign
 from ..analysis.verdict import ask
-from ..edits.arguments import call_of
+from ..edits.arguments import call_of, unwrapped
 from ..edits.spelling import quoted
 
 if TYPE_CHECKING:
@@ -53,11 +53,14 @@ def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Repla
     """``x.is_cuda`` to ``x.device.type == "hpu"``, and ``not x.is_cuda`` to ``!=``."""
     word = quoted(module, "hpu", node)
     if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
-        return Replace(parent, lambda there: _compared(there.expression, "!=", word))
-    return Replace(node, lambda there: _compared(there, "==", word))
+        return Replace(
+            parent, lambda there: unwrapped(there, _compared(there.expression, "!=", word))
+        )
+    return Replace(node, lambda there: unwrapped(there, _compared(there, "==", word)))
 
 
 def _compared(asked: Any, operator: str, word: str) -> Any:
+    """A comparison of the device's type for libcst's ``x.is_cuda``."""
     import libcst as cst
 
     compared = cst.parse_expression(f"x {operator} {word}")

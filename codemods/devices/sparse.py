@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..bases.torch_name import called
+from ..analysis.names import called
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign, word
 from ..analysis.verdict import ask
-from ..edits.arguments import renamed_method
+from ..edits.arguments import renamed_method, unwrapped
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -70,7 +70,7 @@ def _converted(module: Module, node: ast.Call) -> Rewrite | None:
 
 
 def _receiver(call: Any) -> Any:
-    return call.func.value
+    return unwrapped(call, call.func.value)
 
 
 def _is_only_looked_at(module: Module, node: ast.Call) -> bool:

@@ -11,9 +11,10 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 
+from ..analysis.names import called
 from ..analysis.tensor_types import DTYPES, Alias, aliases, conversion, is_host_type
 from ..analysis.verdict import ask
-from ..bases.torch_name import CUDA, called
+from ..bases.torch_name import CUDA
 from ..edits import arguments
 from ..edits.imports import torch
 from ..edits.spelling import ACCELERATOR, dual, quoted, retext
@@ -183,7 +184,7 @@ def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
         both: Any = cst.parse_expression(f"x == {word} and x == {dtype}")
         device = both.left.with_changes(left=arguments.call_of(subject, ".device.type"))
         type_ = both.right.with_changes(left=arguments.call_of(subject, ".dtype"))
-        return both.with_changes(left=device, right=type_)
+        return arguments.unwrapped(there, both.with_changes(left=device, right=type_))
 
     return Replace(call, asked), *needed
 

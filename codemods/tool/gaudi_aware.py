@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 if TYPE_CHECKING:
@@ -24,12 +24,14 @@ class GaudiAware(Rule):
     code = "HPU009"
     name = "file-handles-gaudi"
     severity = "info"
-    wants = Wants(texts=("hpu", "HPU", "Hpu"), beside=("cuda",), advice=True)
+    wants = Wants(texts=("hpu", "HPU", "Hpu"), advice=True)
 
     def on_module(self, module: Module) -> Yield:
         names = sorted({name for name in _NAME.findall(module.text) if _is_own(name)})
         found = [node for name in names for node in _named(module, name)]
-        if found:
+        if found and b"cuda" not in module.data:
+            yield Kept(module.tree)  # nothing that the user would look for stays
+        elif found:
             yield self.finding(
                 module,
                 min(found, key=module.span),

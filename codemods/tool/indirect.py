@@ -9,8 +9,9 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.names import called
 from ..analysis.verdict import known
-from ..bases.torch_name import CUDA, called, respell
+from ..bases.torch_name import CUDA, respell
 from ..edits.spelling import retext
 
 if TYPE_CHECKING:
