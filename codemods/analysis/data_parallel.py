@@ -9,7 +9,7 @@ from hpushim.engine.rules.references import find
 
 from .batches import Loop, loader_moves, loops
 from .kinds import used_as_torch
-from .names import word
+from .names import called, word
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -47,8 +47,8 @@ def _wrapped(module: Module) -> set[str]:
     """The names under which the file keeps what it has wrapped: ``model``, ``self.model``, ``model.features``."""
     names: set[str] = set()
     for node, _ in find(module, *sorted(NAMES)):
-        call = module.parent(node)
-        if not isinstance(call, ast.Call) or call.func is not node:
+        call = called(module, node)
+        if call is None:
             continue
         statement = module.statement(call)
         targets = statement.targets if isinstance(statement, ast.Assign) else []

@@ -88,3 +88,9 @@ def word(node: ast.AST | None) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def called(module: Module, node: ast.expr) -> ast.Call | None:
+    """The call of ``node``."""
+    call = module.parent(node)
+    return call if isinstance(call, ast.Call) and call.func is node else None

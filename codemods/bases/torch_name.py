@@ -15,6 +15,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
 from ..analysis.cards import is_other_card
+from ..analysis.names import called
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import known, said
 from ..edits.imports import through
@@ -269,12 +270,6 @@ def spelled(module: Module, node: ast.expr, target: str) -> tuple[str, tuple[Imp
         text, needed = through(module, node, "torch.get_device_module")
         return f"{text}({ACCELERATOR}).{target.rpartition('.')[2]}", needed
     return through(module, node, target)
-
-
-def called(module: Module, node: ast.expr) -> ast.Call | None:
-    """The call of ``node``."""
-    call = module.parent(node)
-    return call if isinstance(call, ast.Call) and call.func is node else None
 
 
 def call_statement(module: Module, node: ast.expr) -> ast.stmt | None:

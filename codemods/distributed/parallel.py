@@ -12,6 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.data_parallel import NAMES as DATA_PARALLEL
 from ..analysis.data_parallel import ROW as DATA_PARALLEL_ROW
 from ..analysis.data_parallel import LeftBehind
+from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
 from ..edits.imports import torch
@@ -61,8 +62,8 @@ class DeviceIds(Rule):
     }
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        call = module.parent(node)
-        if not isinstance(call, ast.Call) or call.func is not node:
+        call = called(module, node)
+        if call is None:
             return
         names = module.possible_names(node)
         if names <= _DDP:

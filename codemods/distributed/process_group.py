@@ -10,6 +10,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.backends import BackendUse, backend_use
+from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
 from ..edits.imports import through
@@ -83,8 +84,7 @@ class Nccl(Rule):
         )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        parent = module.parent(node)
-        call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        call = called(module, node)
         if name in _AVAILABLE:
             if call is not None and not call.args:
                 yield self._asked_for(module, node, call)

@@ -9,8 +9,9 @@ from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.devices import Devices, Role, Site
+from ..analysis.names import called
 from ..analysis.verdict import ask, said
-from ..bases.torch_name import NameRule, called
+from ..bases.torch_name import NameRule
 from ..edits.spelling import quoted
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from ..bases.torch_name import Name, NameRule, called
+from ..analysis.names import called
+from ..bases.torch_name import Name, NameRule
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

@@ -9,6 +9,7 @@ from hpushim.engine.python.changes import Change, Rename, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import add
 from ..edits.spelling import quoted
@@ -40,8 +41,7 @@ class AutocastState(Rule):
     also: ClassVar[dict[str, str]] = {"HPU211": "autocast-state-cuda"}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        parent = module.parent(node)
-        call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        call = called(module, node)
         custom = name in _CUSTOM
         if module.qualified(node) != name or not (custom or _is_bare(call, name)):
             return

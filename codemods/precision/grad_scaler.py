@@ -9,6 +9,7 @@ from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewri
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.names import called
 from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, scaler_of
 from ..analysis.verdict import ask
 from ..edits.arguments import call_of, only, unwrapped
@@ -36,8 +37,8 @@ class GradScaler(Rule):
         self._told: set[ast.Call] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        call = module.parent(node)
-        if not isinstance(call, ast.Call) or call.func is not node:
+        call = called(module, node)
+        if call is None:
             if module.possible_names(node) <= CUDA_ONLY:
                 yield self._mentioned(module, node)
         elif call not in self._told and creates(module, call):
