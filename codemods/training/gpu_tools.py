@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rules.rule import Rule, Yield
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
 _PACKAGES = ("pynvml", "py3nvml", "nvidia_smi", "GPUtil", "gpustat", "nvsmi", "nvitop")
 _COMMANDS = ("nvidia-smi", "nvcc", "nsys", "ncu", "nvprof")
 _RUNNERS = ("os.system", "os.popen", "subprocess.")
-#: Peak rates that people divide by, in units of 1e12: V100, A100, H100, RTX 3090 and 4090.
-_PEAKS = ("125", "312", "624", "989", "989.4", "989.5", "1979", "71", "142", "165.2")
+_COMMAND = re.compile(rf"\b({'|'.join(_COMMANDS)})\b")
+#: Peak rates that people divide by, as they write them: V100, A100, H100, RTX 3090 and 4090.
+_PEAKS = (
+    *("125e12", "312e12", "624e12", "989e12", "989.4e12", "989.5e12", "1979e12"),
+    *("1.25e14", "3.12e14", "6.24e14", "9.89e14", "9.894e14", "9.895e14", "1.979e15"),
+    *("71e12", "142e12", "165.2e12", "7.1e13", "1.42e14", "1.652e14"),
+)
 
 
 class GpuTool(Rule):
@@ -29,14 +35,14 @@ class GpuTool(Rule):
     wants = Wants(
         imports=_PACKAGES,
         strings=_COMMANDS,
-        numbers=tuple(f"{peak}e12" for peak in _PEAKS),
+        numbers=_PEAKS,
         hints=frozenset({"ncu", "nvprof"}),
     )
     uncovered = True
     also: ClassVar[dict[str, str]] = {"HPU020": "nvidia-command", "HPU621": "nvidia-peak-rate"}
 
     def __init__(self) -> None:
-        self._commands: set[ast.Call] = set()
+        self._told: set[ast.AST] = set()
 
     def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
         statement = module.parent(alias)
@@ -56,27 +62,30 @@ class GpuTool(Rule):
         for call in module.ancestors(node):
             if not isinstance(call, ast.Call) or not _runs(module, call, node):
                 continue
-            if call not in self._commands:
-                self._commands.add(call)
+            if call not in self._told:
+                self._told.add(call)
                 yield from self._command(module, call)
 
     def _command(self, module: Module, call: ast.Call) -> Yield:
         for part in ast.walk(call.args[0]):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                command = next((c for c in _COMMANDS if c in part.value), "")
+                command = _COMMAND.search(part.value)
                 if command:
-                    answer = ask(module, command)
+                    answer = ask(module, command[0])
                     instead = f"; Gaudi's is `{answer.target}`" if answer.target else ""
                     yield self.finding(
                         module,
                         part,
-                        f"`{command}` is NVIDIA's{instead}",
+                        f"`{command[0]}` is NVIDIA's{instead}",
                         code="HPU020",
                         row=answer.row,
                     )
                     return
 
     def on_number(self, module: Module, node: ast.Constant) -> Yield:
+        if node in self._told:
+            return  # wanted in two spellings
+        self._told.add(node)
         yield self.finding(
             module,
             node,
