@@ -226,8 +226,9 @@ class _Working:
         for kind, node in self._covers:
             if kind not in self._failed:
                 covered.setdefault(node, set()).add(kind)
+        whole = covered.get(self._module.tree, _NOBODY)
         kept = [
-            (kind, item)
+            (kind, item if whole <= {kind} else _unchanged(item))
             for kind, items in self._found.items()
             if kind not in self._failed
             for item in items
@@ -246,6 +247,14 @@ class _Working:
 
 
 _NOBODY: set[type[Rule]] = set()
+
+
+def _unchanged(item: Found) -> Found:
+    """The finding without its fix: what is said of a file that another rule keeps as it is."""
+    if item.finding.fix is None:
+        return item
+    finding = msgspec.structs.replace(item.finding, fix=None, safety="manual")
+    return Found(finding, item.node)
 
 
 def _imported_by(wanted: dict[str, tuple[int, ...]], name: str) -> tuple[int, ...]:

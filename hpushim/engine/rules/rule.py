@@ -101,7 +101,7 @@ class Rule(Named):
     """
 
     wants: ClassVar[Wants] = Wants()
-    #: The findings are told also where another rule covers the node.
+    #: The findings are told also where another rule covers the node; they change nothing in a file that is covered as a whole.
     uncovered: ClassVar[bool] = False
 
     def finding(
@@ -118,7 +118,10 @@ class Rule(Named):
         covers: Iterable[ast.AST] = (),
         node: ast.AST | None = None,
     ) -> Found:
-        """A finding at ``where``; its safety is the fix's unless given. ``node`` is the one that a span is a part of."""
+        """A finding at ``where``; its safety is the fix's unless given. ``node`` is the one that a span is a part of.
+
+        A span without one is told wherever it stands, as if no other rule covered it.
+        """
         span = where if isinstance(where, Span) else module.span(where)
         plain = Fix(fix.title, fix.safety, (), fix.group) if fix is not None else None
         finding = self._finding(module, span, message, plain, row, code, severity, safety)
