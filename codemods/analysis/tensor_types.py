@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+SET_DEFAULT = "torch.set_default_tensor_type"
 #: The types, with the dtype that each stands for.
 DTYPES = {
     "FloatTensor": "float32",
@@ -111,3 +112,12 @@ def is_host_type(module: Module, node: ast.expr, kind: str) -> bool:
     """Is it the type of the host that goes with the ``kind`` of CUDA?"""
     name = module.qualified(node)
     return name == f"torch.{kind}" or (kind == "FloatTensor" and name == "torch.Tensor")
+
+
+def is_default_type(module: Module, node: ast.expr) -> bool:
+    """Is the type given to ``set_default_tensor_type``, by itself or as a choice?"""
+    above = module.parent(node)
+    for call in (above, module.parent(above) if above is not None else None):
+        if isinstance(call, ast.Call) and module.qualified(call.func) == SET_DEFAULT:
+            return True
+    return False

@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.devices import Devices
 from ..analysis.names import called
 from ..analysis.roles import Role
-from ..analysis.tensor_types import DTYPES
+from ..analysis.tensor_types import DTYPES, SET_DEFAULT
 from ..analysis.verdict import ask
 from ..bases.torch_name import CUDA
 from ..edits.imports import torch
@@ -20,8 +20,6 @@ from ..edits.spelling import quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
-
-_TYPE = "torch.set_default_tensor_type"
 
 
 class _Kind(NamedTuple):
@@ -38,7 +36,7 @@ class DefaultDevice(Rule):
     code = "HPU115"
     name = "cuda-default-device"
     severity = "error"
-    wants = Wants(names=(_TYPE,), words=("set_default_device",), beside=("cuda",))
+    wants = Wants(names=(SET_DEFAULT,), words=("set_default_device",), beside=("cuda",))
 
     def __init__(self) -> None:
         self._calls: list[ast.Call] = []
@@ -90,7 +88,7 @@ class DefaultDevice(Rule):
             call,
             message,
             fix=Rewrite("set the default device", "safe", tuple(changes), "default device"),
-            row=ask(module, _TYPE).row,
+            row=ask(module, SET_DEFAULT).row,
         )
 
 

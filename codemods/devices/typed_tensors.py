@@ -12,7 +12,14 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 
 from ..analysis.names import called
-from ..analysis.tensor_types import DTYPES, Alias, aliases, conversion, is_host_type
+from ..analysis.tensor_types import (
+    DTYPES,
+    Alias,
+    aliases,
+    conversion,
+    is_default_type,
+    is_host_type,
+)
 from ..analysis.verdict import ask
 from ..bases.torch_name import CUDA
 from ..edits import arguments
@@ -23,7 +30,6 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _DEVICE = "tensor_device"
-_SET_DEFAULT = "torch.set_default_tensor_type"
 
 
 class TypedTensor(Rule):
@@ -63,9 +69,12 @@ class TypedTensor(Rule):
     def on_module(self, module: Module) -> Yield:
         self._typed = dict(sorted(self._typed.items(), key=lambda item: module.span(item[0])))
         known = {} if module.bindings_of(_DEVICE) else aliases(module, self._typed)
+        groups = {use: _group(module, alias) for alias in known.values() for use in alias.uses}
         for node, kind in self._typed.items():
             alias = known.get(node)
-            if alias is None:
+            if node in groups:
+                yield self._told(module, node, kind, (), group=groups[node])
+            elif alias is None:
                 yield from self._direct(module, node, kind)
             elif alias.other is None:
                 yield self._named(module, alias, kind)
@@ -100,15 +109,14 @@ class TypedTensor(Rule):
             isinstance(parent, ast.Call) and module.qualified(parent.func) == "builtins.isinstance"
         ):
             yield self._told(module, node, kind, _asked(module, parent, kind), "unsafe")
-        elif not _is_default_type(module, node):
+        elif not is_default_type(module, node):
             yield self._told(module, node, kind, (Rename(node, f"torch.hpu.{kind}"),), "unsafe")
 
     # -- through a name ---------------------------------------------------------------------
 
     def _named(self, module: Module, alias: Alias, kind: str) -> Found:
         """The name becomes that of a device, which all aliases of one test share; each use says its dtype."""
-        test = module.source(alias.choice.test) if alias.choice is not None else ""
-        block = id(module.block(alias.statement))
+        block, test = id(module.block(alias.statement)), _test(module, alias)
         name = self._variables.get((block, test))
         changes: list[Change] = []
         if name is None:
@@ -125,17 +133,27 @@ class TypedTensor(Rule):
                 changes += _made(made, kind, name)
             elif (call := conversion(module, use)) is not None:
                 changes += _converted(module, call, kind, name)
-        return self._told(module, alias.node, kind, changes, group=f"typed:{name}")
+        return self._told(module, alias.node, kind, changes, group=_group(module, alias))
 
     def _named_dtype(self, module: Module, alias: Alias, kind: str) -> Found:
         """``kind = torch.cuda.HalfTensor if half else torch.cuda.FloatTensor``: a choice of dtypes."""
         changes: list[Change] = [Rename(alias.node, f"torch.{DTYPES[kind]}")]
-        group = f"typed:{alias.statement.lineno}"
         if alias.choice is not None and alias.choice.body is alias.node:  # else the other half
             calls = [conversion(module, use) for use in alias.uses]
             word = quoted(module, "hpu")
             changes += [_moved(call, word, first=True) for call in calls if call is not None]
-        return self._told(module, alias.node, kind, changes, group=group)
+        return self._told(module, alias.node, kind, changes, group=_group(module, alias))
+
+
+def _test(module: Module, alias: Alias) -> str:
+    """What chooses between the device and the host."""
+    return module.source(alias.choice.test) if alias.choice is not None and alias.host else ""
+
+
+def _group(module: Module, alias: Alias) -> str:
+    """Aliases that share a device variable stand or fall together, each with its uses."""
+    first = alias.statement if alias.other else module.block(alias.statement)[0]
+    return f"typed:{first.lineno}:{_test(module, alias)}"
 
 
 def _made(call: ast.Call, kind: str, device: str) -> tuple[Change, ...]:
@@ -187,12 +205,3 @@ def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
         return arguments.unwrapped(there, both.with_changes(left=device, right=type_))
 
     return Replace(call, asked), *needed
-
-
-def _is_default_type(module: Module, node: ast.expr) -> bool:
-    """Is the type given to ``set_default_tensor_type``? The rule on defaults of the process speaks of that."""
-    above = module.parent(node)
-    for call in (above, module.parent(above) if above is not None else None):
-        if isinstance(call, ast.Call) and module.qualified(call.func) == _SET_DEFAULT:
-            return True
-    return False
