@@ -129,8 +129,7 @@ class CudaAutocast(Rule):
 def _renamed(module: Module, func: ast.expr) -> Rename:
     """``torch.autocast`` is what people write; an imported name can only come from torch.amp."""
     first = root(func)
-    bound = module.bindings(first) if first is not None else []
-    if any(b.qualified == "torch" for b in bound):
+    if "torch" in module.possible_names(first):
         return Rename(func, "torch.autocast")
     short = "torch.autocast" if isinstance(func, ast.Name) else ""
     return Rename(func, "torch.amp.autocast", short=short)

@@ -60,6 +60,17 @@ def node(m: Module, source: str, kind: type[ast.AST] = ast.AST, nth: int = 0) ->
         ("f(\n    a,  # of a\n    gone=1,  # gone\n)", ["gone=1"], "f(\n    a,  # of a\n)"),
         ("f(\n    gone=1,  # gone\n    a=2,\n)", ["gone=1"], "f(\n    a=2,\n)"),
         ("f(\n    a,\n    gone=1\n)", ["gone=1"], "f(\n    a\n)"),
+        (
+            "f(\n    a, gone=1, more=2,\n    # of z\n    z=1,\n)",
+            ["gone=1", "more=2"],
+            "f(\n    a,\n    # of z\n    z=1,\n)",
+        ),
+        (
+            "f(\n    a,  # of a\n    gone=1,  # gone\n    # of z\n    z=1)",
+            ["gone=1"],
+            "f(\n    a,  # of a\n    # of z\n    z=1)",
+        ),
+        ("f(a,\n  gone=1, z=1)", ["gone=1"], "f(a,\n  z=1)"),
         ("x = [a, b, c]", ["a", "c"], "x = [b]"),
         ("from m import (\n    a,  # one\n    b,\n)\n", ["a"], "from m import (\n    b,\n)\n"),
         ("import a, b as c", ["a"], "import b as c"),

@@ -1,11 +1,12 @@
 """Items taken out of libcst's lists: arguments, elements, imported names, small statements.
 
 What separates items belongs to the item before: an item goes with its comma, and the one that comes to stand
-last takes over how the list ended.
+last takes over how the list ended. A line that ended behind an item still ends there, and comments over the next one stay.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +19,33 @@ def without(node: Any, field: str, gone: Sequence[int]) -> Any:
     kept = [item for place, item in enumerate(items) if place not in gone]
     if field == "decorators":
         return node.with_changes(decorators=kept)
+    places = [place for place in range(len(items)) if place not in gone]
+    for number, (place, following) in enumerate(itertools.pairwise(places)):
+        if following > place + 1:
+            kept[number] = _before(kept[number], items[following - 1])
     if kept and kept[-1] is not items[-1]:
         kept[-1] = _last(kept[-1], items[-1])
     changes: dict[str, Any] = {field: kept}
     if not kept:
         changes.update(_emptied(node, field))
     return node.with_changes(**changes)
+
+
+def _before(item: Any, gone: Any) -> Any:
+    """An item that comes to stand before what followed ``gone``: on a line of its own if that was."""
+    import libcst as cst
+
+    if not isinstance(getattr(item, "comma", None), cst.Comma):
+        return item
+    mine, white = item.comma.whitespace_after, gone.comma.whitespace_after
+    if not isinstance(white, cst.ParenthesizedWhitespace):
+        return item
+    if isinstance(mine, cst.ParenthesizedWhitespace):
+        comments = [line for line in white.empty_lines if line.comment is not None]
+        white = white.with_changes(
+            first_line=mine.first_line, empty_lines=[*mine.empty_lines, *comments]
+        )
+    return item.with_changes(comma=item.comma.with_changes(whitespace_after=white))
 
 
 def _last(item: Any, before: Any) -> Any:
