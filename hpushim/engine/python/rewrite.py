@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+#: Where libcst holds a unit that stands alone in no statement.
+_FIELDS: dict[type[ast.AST], str] = {ast.ExceptHandler: "handlers", ast.match_case: "cases"}
 
 
 class NotRewritable(Exception):
@@ -164,19 +166,24 @@ class _Work:
             raise NotRewritable(f"libcst does not parse it: {error.message}") from None
         except RecursionError:
             raise NotRewritable("it is nested too deeply for libcst") from None
-        if tree.code != text:
-            raise NotRewritable("libcst does not give it back as it is written")
         framed = place.lead.startswith("if 1:")
-        node: Any = tree.body[0]
+        holder: Any = tree.body[0]
         if framed:
-            node = node.body.body[0]
+            holder = holder.body.body[0]
+        node: Any = holder
+        field = _FIELDS.get(type(place.nodes[0]))
+        if field is not None:
+            node = getattr(holder, field)[0]
         if isinstance(place.nodes[0], ast.ExceptHandler):
-            handler = node.handlers[0]
-            return lambda new: _with_first(tree, framed, node.with_changes(handlers=[new])), handler
-        if isinstance(place.nodes[0], ast.match_case):
-            case = node.cases[0]
-            return lambda new: _with_first(tree, framed, node.with_changes(cases=[new])), case
-        return lambda new: _with_first(tree, framed, new), node
+            node = _with_gap_before_colon(node, tree.code, text)
+
+        def whole(new: Any) -> Any:
+            held = new if field is None else holder.with_changes(**{field: [new]})
+            return _with_first(tree, framed, held)
+
+        if whole(node).code != text:
+            raise NotRewritable("libcst does not give it back as it is written")
+        return whole, node
 
     def _header(self, place: Unit, node: Any) -> Any:
         return self._builders[place.nodes[0]].build(node)
@@ -285,6 +292,15 @@ def _with_first(tree: cst.Module, framed: bool, new: Any) -> cst.Module:
         return tree.with_changes(body=[new])
     frame: Any = tree.body[0]
     return tree.with_changes(body=[frame.with_changes(body=frame.body.with_changes(body=[new]))])
+
+
+def _with_gap_before_colon(handler: Any, code: str, text: str) -> Any:
+    """A handler as it is written: libcst 1.9 loses the blank in ``except Error :``."""
+    import libcst as cst
+
+    at = next((at for at, (one, other) in enumerate(zip(code, text)) if one != other), len(text))
+    gap = text[at : len(text) - len(text[at:].lstrip(" \t"))]
+    return handler.with_changes(whitespace_before_colon=cst.SimpleWhitespace(gap)) if gap else handler
 
 
 def _checked(code: str) -> list[str]:

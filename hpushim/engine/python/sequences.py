@@ -16,16 +16,12 @@ from hpushim.engine.python.slots import Unplaced
 def without(node: Any, field: str, gone: Sequence[int]) -> Any:
     """``node`` without some of the items in one of its fields."""
     items = list(getattr(node, field))
-    kept = [item for place, item in enumerate(items) if place not in gone]
     if field == "decorators":
-        return node.with_changes(decorators=kept)
-    places = [place for place in range(len(items)) if place not in gone]
-    for number, (place, following) in enumerate(itertools.pairwise(places)):
-        if following > place + 1:
-            kept[number] = _before(kept[number], items[following - 1])
-    if kept and kept[-1] is not items[-1]:
+        return node.with_changes(decorators=[item for at, item in enumerate(items) if at not in gone])
+    kept, changes = _joined(node, items, gone)
+    if kept and len(items) - 1 in gone:
         kept[-1] = _last(kept[-1], items[-1])
-    changes: dict[str, Any] = {field: kept}
+    changes[field] = kept
     if not kept:
         changes.update(_emptied(node, field))
     return node.with_changes(**changes)
@@ -72,6 +68,43 @@ def _last(item: Any, before: Any) -> Any:
         if after is not None:
             changes["whitespace_after_arg"] = after
     return item.with_changes(**changes)
+
+
+def _joined(node: Any, items: list[Any], gone: Sequence[int]) -> tuple[list[Any], dict[str, Any]]:
+    """The items that stay, each followed by the line break and comments before the one after it."""
+    kept: list[Any] = []
+    changes: dict[str, Any] = {}
+    passed: list[Any] = []
+    for place, item in enumerate(items):
+        if place in gone:
+            passed.append(getattr(item, "comma", None))
+            continue
+        whites = [comma.whitespace_after for comma in passed if comma is not None]
+        if whites and not kept:
+            before = getattr(node, "whitespace_before_args", None)
+            if before is not None:
+                changes["whitespace_before_args"] = _gap([before, *whites])
+        elif whites:
+            comma = kept[-1].comma
+            white = _gap([comma.whitespace_after, *whites])
+            kept[-1] = kept[-1].with_changes(comma=comma.with_changes(whitespace_after=white))
+        kept.append(item)
+        passed = []
+    return kept, changes
+
+
+def _gap(whites: Sequence[Any]) -> Any:
+    """One space for those around items that go: comments on lines of their own and the last line break stay."""
+    import libcst as cst
+
+    broken = [white for white in whites if isinstance(white, cst.ParenthesizedWhitespace)]
+    if not broken:
+        return whites[0]
+    if broken[0] is not whites[0] and len(broken) == 1:
+        return broken[0]
+    lines = [line for white in broken for line in white.empty_lines]
+    last = broken[-1]
+    return broken[0].with_changes(empty_lines=lines, indent=last.indent, last_line=last.last_line)
 
 
 def _comment(comma: Any) -> bool:

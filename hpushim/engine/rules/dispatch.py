@@ -28,34 +28,31 @@ def words_of(data: bytes) -> frozenset[str]:
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """Sets of words of which a text has to hold one: single words, pairs by their commoner half, larger sets."""
+    """Sets of words of which a text has to hold one: single words, and larger sets by their rarest word."""
 
     single: frozenset[str]
-    pairs: dict[str, frozenset[str]]
-    others: tuple[frozenset[str], ...]
+    rarest: frozenset[str]
+    others: dict[str, tuple[frozenset[str], ...]]
 
     @classmethod
     def of(cls, sets: Iterable[frozenset[str]]) -> _Words:
         every = list(sets)
-        common = Counter(word for words in every if len(words) == 2 for word in words)
-        pairs: dict[str, set[str]] = {}
+        count = Counter(word for words in every for word in words)
+        others: dict[str, list[frozenset[str]]] = {}
         for words in every:
-            if len(words) == 2:
-                first, second = sorted(words, key=lambda word: -common[word])
-                pairs.setdefault(first, set()).add(second)
+            if len(words) > 1:
+                rarest = min(words, key=lambda word: (count[word], word))
+                others.setdefault(rarest, []).append(words)
         return cls(
             frozenset(word for words in every if len(words) == 1 for word in words),
-            {word: frozenset(others) for word, others in pairs.items()},
-            tuple(words for words in every if len(words) != 1 and len(words) != 2),
+            frozenset(others),
+            {word: tuple(dict.fromkeys(found)) for word, found in others.items()},
         )
 
     def fit(self, words: frozenset[str]) -> bool:
         if not self.single.isdisjoint(words):
             return True
-        for word, others in self.pairs.items():
-            if word in words and not others.isdisjoint(words):
-                return True
-        return any(needed <= words for needed in self.others)
+        return any(needed <= words for word in self.rarest & words for needed in self.others[word])
 
 
 class _Reader(msgspec.Struct, frozen=True):

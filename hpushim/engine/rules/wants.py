@@ -78,5 +78,6 @@ def last(name: str) -> str:
 
 
 def _of_name(name: str) -> frozenset[str]:
-    root = name.partition(".")[0]
-    return frozenset({last(name)} if root == "builtins" else {root, last(name)})
+    """The words of a dotted name, which all stand in a file that uses it: in an import, if not together."""
+    words = name.removesuffix(".*").removeprefix("builtins.").split(".")
+    return frozenset(words)
