@@ -62,7 +62,11 @@ def node(m: Module, source: str, kind: type[ast.AST] = ast.AST, nth: int = 0) ->
         ("f(a, gone=1,  # of a\n  b=2)", ["gone=1"], "f(a,  # of a\n  b=2)"),
         ("f(a,\n  gone=1, b=2)", ["gone=1"], "f(a,\n  b=2)"),
         ("f(\n  gone=1,  # gone\n  # of b\n  b=2)", ["gone=1"], "f(\n  # of b\n  b=2)"),
-        ("f(a,\n  # of a\n  gone=1,\n  # of b\n  b=2)", ["gone=1"], "f(a,\n  # of a\n  # of b\n  b=2)"),
+        (
+            "f(a,\n  # of a\n  gone=1,\n  # of b\n  b=2)",
+            ["gone=1"],
+            "f(a,\n  # of a\n  # of b\n  b=2)",
+        ),
         ("f(\n    gone=1,  # gone\n    a=2,\n)", ["gone=1"], "f(\n    a=2,\n)"),
         ("f(\n    a,\n    gone=1\n)", ["gone=1"], "f(\n    a\n)"),
         (

@@ -300,7 +300,9 @@ def _with_gap_before_colon(handler: Any, code: str, text: str) -> Any:
 
     at = next((at for at, (one, other) in enumerate(zip(code, text)) if one != other), len(text))
     gap = text[at : len(text) - len(text[at:].lstrip(" \t"))]
-    return handler.with_changes(whitespace_before_colon=cst.SimpleWhitespace(gap)) if gap else handler
+    return (
+        handler.with_changes(whitespace_before_colon=cst.SimpleWhitespace(gap)) if gap else handler
+    )
 
 
 def _checked(code: str) -> list[str]:

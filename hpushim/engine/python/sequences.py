@@ -6,7 +6,6 @@ last takes over how the list ended. A line that ended behind an item still ends 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,9 @@ def without(node: Any, field: str, gone: Sequence[int]) -> Any:
     """``node`` without some of the items in one of its fields."""
     items = list(getattr(node, field))
     if field == "decorators":
-        return node.with_changes(decorators=[item for at, item in enumerate(items) if at not in gone])
+        return node.with_changes(
+            decorators=[item for at, item in enumerate(items) if at not in gone]
+        )
     kept, changes = _joined(node, items, gone)
     if kept and len(items) - 1 in gone:
         kept[-1] = _last(kept[-1], items[-1])
@@ -25,23 +26,6 @@ def without(node: Any, field: str, gone: Sequence[int]) -> Any:
     if not kept:
         changes.update(_emptied(node, field))
     return node.with_changes(**changes)
-
-
-def _before(item: Any, gone: Any) -> Any:
-    """An item that comes to stand before what followed ``gone``: on a line of its own if that was."""
-    import libcst as cst
-
-    if not isinstance(getattr(item, "comma", None), cst.Comma):
-        return item
-    mine, white = item.comma.whitespace_after, gone.comma.whitespace_after
-    if not isinstance(white, cst.ParenthesizedWhitespace):
-        return item
-    if isinstance(mine, cst.ParenthesizedWhitespace):
-        comments = [line for line in white.empty_lines if line.comment is not None]
-        white = white.with_changes(
-            first_line=mine.first_line, empty_lines=[*mine.empty_lines, *comments]
-        )
-    return item.with_changes(comma=item.comma.with_changes(whitespace_after=white))
 
 
 def _last(item: Any, before: Any) -> Any:
@@ -102,7 +86,8 @@ def _gap(whites: Sequence[Any]) -> Any:
         return whites[0]
     if broken[0] is not whites[0] and len(broken) == 1:
         return broken[0]
-    lines = [line for white in broken for line in white.empty_lines]
+    above = [line for white in broken[1:] for line in white.empty_lines if line.comment]
+    lines = [*broken[0].empty_lines, *above]
     last = broken[-1]
     return broken[0].with_changes(empty_lines=lines, indent=last.indent, last_line=last.last_line)
 
