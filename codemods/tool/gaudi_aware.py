@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: The word inside a name; "throughput" has its letters and is no such name.
 _HPU = re.compile(r"(?<![A-Za-z])hpu(?![a-z])|(?<![A-Z])HPU(?![a-z])|Hpu(?![a-z])")
-_NAME = re.compile(r"\w*[hH][pP][uU]\w*")
+_WORD = re.compile(r"\w+")
 
 
 class GaudiAware(Rule):
@@ -27,7 +27,7 @@ class GaudiAware(Rule):
     wants = Wants(texts=("hpu", "HPU", "Hpu"), advice=True)
 
     def on_module(self, module: Module) -> Yield:
-        names = sorted({name for name in _NAME.findall(module.text) if _is_own(name)})
+        names = sorted(name for name in set(_WORD.findall(module.text)) if _is_own(name))
         found = [node for name in names for node in _named(module, name)]
         if found and b"cuda" not in module.data:
             yield Kept(module.tree)  # nothing that the user would look for stays
@@ -45,7 +45,8 @@ def _is_own(name: str) -> bool:
 
     ``torch.hpu`` and ``"hpu"`` alone are no such name: they are what a rewrite leaves behind.
     """
-    return name.lower() != "hpu" and _HPU.search(name) is not None
+    small = name.lower()
+    return "hpu" in small and small != "hpu" and _HPU.search(name) is not None
 
 
 def _named(module: Module, name: str) -> Iterator[ast.AST]:
