@@ -28,7 +28,7 @@ class LeftBehind:
         self.seen = False
         wrapped = _wrapped(module)
         told: set[ast.Call] = set()
-        for loop in loops(module):
+        for loop in module.view(loops):
             supplied = loader_moves(module, loop)
             for call, left in loop.calls:
                 ours = word(call.func) in wrapped

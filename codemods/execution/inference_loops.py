@@ -35,7 +35,7 @@ class InferenceLoop(Rule):
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):
             return
-        for loop in loops(module):
+        for loop in module.view(loops):
             node = loop.node
             called = [call for call, _ in loop.calls if _is_model(module, call)]
             if not called or not loop.always:
