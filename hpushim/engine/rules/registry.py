@@ -28,14 +28,7 @@ def every_rule() -> tuple[AnyRule, ...]:
     for info in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
         if info.ispkg or info.name == f"{PACKAGE}.command":
             continue
-        try:
-            module = importlib.import_module(info.name)
-        except ImportError:
-            import os
-
-            if "HPUSHIM_PORTING" in os.environ:
-                continue
-            raise
+        module = importlib.import_module(info.name)
         found += [
             item
             for item in vars(module).values()
