@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from hpushim.engine.context import Context, Kind
-from hpushim.engine.diagnostics import CODES
+from hpushim.engine.base.diagnostics import CODES
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.base.text import ALONE, Project
+from hpushim.engine.context import Context
 from hpushim.engine.files.kinds import by_name
 from hpushim.engine.judge import interesting
 from hpushim.engine.one_file import examine, settle
@@ -19,7 +21,6 @@ from hpushim.engine.rules.page import Block, Page
 from hpushim.engine.rules.registry import every_rule
 from hpushim.engine.rules.rule import AnyRule
 from hpushim.engine.settle import Settled
-from hpushim.engine.text import ALONE, Project
 from hpushim.matrix import load
 from hpushim.model import Finding, Target
 

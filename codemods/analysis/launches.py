@@ -10,7 +10,7 @@ from hpushim.engine.shell.words import Command
 from hpushim.model import Span
 
 if TYPE_CHECKING:
-    from hpushim.engine.document import Document
+    from hpushim.engine.data.document import Document
     from hpushim.engine.shell.words import Word
 
 _LAUNCHERS = re.compile(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hpushim.model import Safety
 
 if TYPE_CHECKING:
-    from hpushim.engine.text import Text
+    from hpushim.engine.base.text import Text
     from hpushim.matrix import Verdict
 
 

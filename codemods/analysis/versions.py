@@ -10,7 +10,7 @@ from packaging.specifiers import InvalidSpecifier, Specifier
 from packaging.version import InvalidVersion, Version
 
 if TYPE_CHECKING:
-    from hpushim.engine.text import Text
+    from hpushim.engine.base.text import Text
     from hpushim.matrix import Limit, Row, Verdict
 
 #: What pip has taken behind operators to which it says nothing: `>=1.4.*`, `>=1.8+cu111`.

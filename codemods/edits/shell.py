@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hpushim.model import Edit, Span
 
 if TYPE_CHECKING:
-    from hpushim.engine.document import Document
+    from hpushim.engine.data.document import Document
     from hpushim.engine.shell.words import Word
 
 

@@ -15,8 +15,8 @@ from ..analysis.versions import judge
 from ..edits.spelling import DEVICE, on_gaudi
 
 if TYPE_CHECKING:
+    from hpushim.engine.data.document import Document
     from hpushim.engine.data.entries import Entry
-    from hpushim.engine.document import Document
 
 _DEVICE = re.compile(r"cuda(?::(\d+))?")
 _BACKEND_KEY = re.compile(r"backend|process_group|comm|dist", re.I)

@@ -12,8 +12,8 @@ from hpushim.model import Finding, Fix, Span
 from ..analysis.verdict import ask
 
 if TYPE_CHECKING:
+    from hpushim.engine.data.document import Document
     from hpushim.engine.data.entries import Entry
-    from hpushim.engine.document import Document
     from hpushim.engine.shell.words import Command
 
 _IMAGE = re.compile(

@@ -13,7 +13,7 @@ from hpushim.model import Finding, Fix, Span
 from ..analysis.verdict import ask
 
 if TYPE_CHECKING:
-    from hpushim.engine.document import Document
+    from hpushim.engine.data.document import Document
     from hpushim.engine.shell.words import Requirement
 
 _TORCH = ("torch", "torchvision", "torchaudio")

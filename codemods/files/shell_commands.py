@@ -16,7 +16,7 @@ from ..edits.shell import line_before, revalue
 from ..edits.spelling import BACKEND
 
 if TYPE_CHECKING:
-    from hpushim.engine.document import Document
+    from hpushim.engine.data.document import Document
     from hpushim.engine.shell.words import Command, Word
 
 _SBATCH = re.compile(rb"(?m)^#SBATCH[ \t]+.*?(--gres=gpu\S*|--gpus\S*)")

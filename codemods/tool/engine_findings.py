@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hpushim.engine.diagnostics import CODES
+from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.rules.rule import Rule
 from hpushim.engine.rules.wants import Wants
 

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine.diagnostics import CODES
+from hpushim.engine.base.diagnostics import CODES
+from hpushim.engine.base.text import ALONE, Project, Text
 from hpushim.engine.python.changes import Change
-from hpushim.engine.text import ALONE, Project, Text
 from hpushim.model import Finding, Target
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
-
-Kind = Literal[
-    "python",
-    "notebook",
-    "yaml",
-    "json",
-    "toml",
-    "ini",
-    "shell",
-    "dockerfile",
-    "requirements",
-    "makefile",
-    "markdown",
-]
 
 
 class Context(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
-from hpushim.engine.text import Project
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
 _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)

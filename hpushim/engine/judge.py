@@ -9,16 +9,17 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from hpushim.engine.context import Context, Examined, Kind, Unparsable
-from hpushim.engine.diagnostics import diagnostic
-from hpushim.engine.document import Document
+from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.base.text import Text
+from hpushim.engine.context import Context, Examined, Unparsable
+from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Change
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import dispatch, references
 from hpushim.engine.rules.registry import rules, text_rules
 from hpushim.engine.rules.rule import AnyRule, TextRule
 from hpushim.engine.suppress import suppress
-from hpushim.engine.text import Text
 from hpushim.matrix import Matrix
 from hpushim.model import Finding
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from hpushim.engine import notebook as notebooks
-from hpushim.engine.context import Context, Kind, Unparsable
-from hpushim.engine.diagnostics import diagnostic
-from hpushim.engine.document import Document
-from hpushim.engine.edits import composed, overlap, splice
+from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.base.edits import composed, overlap, splice
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.context import Context, Unparsable
+from hpushim.engine.data import notebook as notebooks
+from hpushim.engine.data.document import Document
+from hpushim.engine.data.notebook import Notebook
 from hpushim.engine.judge import examine_document, examine_module, parse
-from hpushim.engine.notebook import Notebook
 from hpushim.engine.settle import Settled, settle_document, settle_module
 from hpushim.model import Edit, Finding
 

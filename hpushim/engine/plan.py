@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hpushim.engine.edits import overlap
+from hpushim.engine.base.edits import overlap
 from hpushim.engine.python.changes import Change, Insert, Remove, Rename, Replace
 from hpushim.model import Edit, Finding
 

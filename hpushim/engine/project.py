@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.context import Context, Unparsable
-from hpushim.engine.diagnostics import diagnostic
 from hpushim.engine.facts import Facts, read
 from hpushim.engine.files import journal, pool
 from hpushim.engine.files.discover import File, Found, Passed, discover, left_out, project_root

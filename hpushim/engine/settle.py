@@ -13,10 +13,10 @@ from typing import Protocol
 
 import msgspec
 
+from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.base.edits import Places, overlap, splice
 from hpushim.engine.context import Context, Examined, Unparsable
-from hpushim.engine.diagnostics import diagnostic
-from hpushim.engine.document import Document
-from hpushim.engine.edits import Places, overlap, splice
+from hpushim.engine.data.document import Document
 from hpushim.engine.judge import examine_document, examine_module, parse
 from hpushim.engine.plan import Group, Plan, groups, plan_changes, plan_edits
 from hpushim.engine.python import imports

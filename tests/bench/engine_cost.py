@@ -118,13 +118,19 @@ def repositories(folders: list[Path]) -> None:
     for folder in folders:
         kept, lines = texts(folder, "python")
         parse = best(lambda kept=kept: [ast.parse(text) for text in kept])
-        check = best(lambda kept=kept: [one_file.examine(t, "python", "a.py", context) for t in kept])
+        check = best(
+            lambda kept=kept: [one_file.examine(t, "python", "a.py", context) for t in kept]
+        )
         before = rewrite.Count.statements, rewrite.Count.seconds
-        change = best(lambda kept=kept: [one_file.settle(t, "python", "a.py", context) for t in kept])
+        change = best(
+            lambda kept=kept: [one_file.settle(t, "python", "a.py", context) for t in kept]
+        )
         statements = (rewrite.Count.statements - before[0]) / TURNS
         seconds = (rewrite.Count.seconds - before[1]) / TURNS
         whole = best(lambda folder=folder: analyse([folder], Target(), matrix=matrix, jobs=1))
-        both = best(lambda folder=folder: migrate([folder], Target(), matrix=matrix, write=False, jobs=1))
+        both = best(
+            lambda folder=folder: migrate([folder], Target(), matrix=matrix, write=False, jobs=1)
+        )
         print(
             f"{folder.name}: {len(kept)} files parsed, {lines / 1000:.0f} kLOC; check {check / parse:.2f} x parse, "
             f"migrate {change / parse:.2f} x = {(change - 1.5e-3 * statements) / parse:.2f} x + 1.5 ms a statement; "
@@ -132,10 +138,17 @@ def repositories(folders: list[Path]) -> None:
             f"whole: check {lines / whole / 1000:.0f}, migrate {lines / both / 1000:.0f} kLOC/s"
             + _ruff(folder, lines)
         )
-        for name, value in (("parse", parse), ("check", check), ("change", change), ("n", statements)):
+        for name, value in (
+            ("parse", parse),
+            ("check", check),
+            ("change", change),
+            ("n", statements),
+        ):
             total[name] += value
     check, change = total["check"] / total["parse"], total["change"] - 1.5e-3 * total["n"]
-    print(f"all: check {check:.2f} x parse, migrate {change / total['parse']:.2f} x + 1.5 ms a statement")
+    print(
+        f"all: check {check:.2f} x parse, migrate {change / total['parse']:.2f} x + 1.5 ms a statement"
+    )
     every = [text for folder in folders for text in texts(folder, "python")[0]]
     for title, work in (("check", one_file.examine), ("migrate", one_file.settle)):
         spent = phases(lambda work=work: [work(t, "python", "a.py", context) for t in every])
@@ -152,7 +165,17 @@ def _ruff(folder: Path, lines: int) -> str:
     import resource
 
     begin = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [tool, "check", "--isolated", "--select", "ALL", "--no-cache", "--quiet", "--exit-zero", str(folder)]
+    command = [
+        tool,
+        "check",
+        "--isolated",
+        "--select",
+        "ALL",
+        "--no-cache",
+        "--quiet",
+        "--exit-zero",
+        str(folder),
+    ]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     end = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
@@ -161,12 +184,16 @@ def _ruff(folder: Path, lines: int) -> str:
 
 def notebooks(folders: list[Path]) -> None:
     """The ten largest notebooks against reading them as JSON."""
-    every = sorted((p for folder in folders for p in folder.rglob("*.ipynb")), key=lambda p: -p.stat().st_size)
+    every = sorted(
+        (p for folder in folders for p in folder.rglob("*.ipynb")), key=lambda p: -p.stat().st_size
+    )
     kept = [path.read_text(encoding="utf-8") for path in every[:10]]
     context = Context(Target(), load())
     read = best(lambda: [json.loads(text) for text in kept])
     check = best(lambda: [one_file.examine(text, "notebook", "a.ipynb", context) for text in kept])
-    print(f"{len(kept)} notebooks, {sum(map(len, kept)) / 1e6:.1f} MB: check {check / read:.2f} x json.loads")
+    print(
+        f"{len(kept)} notebooks, {sum(map(len, kept)) / 1e6:.1f} MB: check {check / read:.2f} x json.loads"
+    )
 
 
 def main() -> None:

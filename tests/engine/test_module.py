@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpushim.engine.base.text import Offsets
 from hpushim.engine.python.module import Module
-from hpushim.engine.text import Offsets
 from hpushim.model import Target
 
 

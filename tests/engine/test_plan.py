@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpushim.engine import edits as texts
 from hpushim.engine import plan as plans
+from hpushim.engine.base import edits as texts
 from hpushim.engine.python.module import Module
 from hpushim.engine.python.proof import unproven
 from hpushim.model import Edit, Finding, Fix, Span, Target

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpushim.engine.edits import splice
+from hpushim.engine.base.edits import splice
 from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Change, Define, Import, Insert, Remove, Rename, Replace
 from hpushim.engine.python.module import Module

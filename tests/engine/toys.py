@@ -10,7 +10,7 @@ import pytest
 
 from hpushim.engine import judge
 from hpushim.engine.context import Context
-from hpushim.engine.document import Document
+from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Import, Remove, Rename, Replace, Rewrite
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules.rule import Kept, Rule, TextRule, Yield

@@ -7,8 +7,8 @@ import ast
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hpushim.engine.base.edits import splice
 from hpushim.engine.context import Context
-from hpushim.engine.edits import splice
 from hpushim.engine.one_file import settle
 from hpushim.matrix import load
 from hpushim.model import Mode, Style, Target

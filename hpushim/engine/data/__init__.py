@@ -1,3 +1,3 @@
-"""Settings and requirements: YAML, JSON, TOML and requirements files, each value with its place."""
+"""Files other than Python: documents, notebooks, settings and requirements, each value with its place."""
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from hpushim.engine.base.text import Offsets
 from hpushim.engine.data.entries import DEPTH, Entry
-from hpushim.engine.text import Offsets
 from hpushim.model import Span
 
 _GAP = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from hpushim.engine.base.text import Offsets
 from hpushim.engine.data.entries import DEPTH, Entry
-from hpushim.engine.text import Offsets
 from hpushim.model import Span
 
 _PROPERTIES = re.compile(r"(?:[&!][^\s]*\s+)+")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from hpushim.engine.base.text import ALONE, Project, Text
 from hpushim.engine.python import scope as scopes
 from hpushim.engine.python.index import Index
 from hpushim.engine.python.literals import literals
 from hpushim.engine.python.names import Names
-from hpushim.engine.text import ALONE, Project, Text
 from hpushim.model import Span, Target
 
 if TYPE_CHECKING:

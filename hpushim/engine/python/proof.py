@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from hpushim.engine.edits import Places
+from hpushim.engine.base.edits import Places
 from hpushim.model import Edit
 
 if TYPE_CHECKING:

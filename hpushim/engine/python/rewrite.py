@@ -298,7 +298,10 @@ def _with_gap_before_colon(handler: Any, code: str, text: str) -> Any:
     """A handler as it is written: libcst 1.9 loses the blank in ``except Error :``."""
     import libcst as cst
 
-    at = next((at for at, (one, other) in enumerate(zip(code, text)) if one != other), len(text))
+    at = next(
+        (at for at, (one, other) in enumerate(zip(code, text, strict=False)) if one != other),
+        len(text),
+    )
     gap = text[at : len(text) - len(text[at:].lstrip(" \t"))]
     return (
         handler.with_changes(whitespace_before_colon=cst.SimpleWhitespace(gap)) if gap else handler

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hpushim.engine.diagnostics import CODES
+from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.rules import page
 from hpushim.engine.rules.registry import every_rule, home
 from hpushim.engine.rules.rule import AnyRule

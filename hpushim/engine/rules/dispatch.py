@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from hpushim.engine.diagnostics import diagnostic
+from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import references
 from hpushim.engine.rules.rule import AnyRule, Found, Kept, Rule

@@ -17,10 +17,10 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Finding, Fix, Safety, Severity, Span
 
 if TYPE_CHECKING:
-    from hpushim.engine.context import Kind
-    from hpushim.engine.document import Document
+    from hpushim.engine.base.kind import Kind
+    from hpushim.engine.base.text import Text
+    from hpushim.engine.data.document import Document
     from hpushim.engine.python.module import Module
-    from hpushim.engine.text import Text
 
 
 @dataclass(frozen=True, slots=True, eq=False)

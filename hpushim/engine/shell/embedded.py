@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hpushim.engine.context import Kind
+from hpushim.engine.base.kind import Kind
 from hpushim.engine.shell import shell
 from hpushim.engine.shell.words import Instruction, Script
 

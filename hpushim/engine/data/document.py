@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hpushim.engine.context import Kind
-from hpushim.engine.text import ALONE, Project, Text
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.base.text import ALONE, Project, Text
 from hpushim.model import Edit, Span, Target
 
 if TYPE_CHECKING:
     from hpushim.engine.data.entries import Entry
-    from hpushim.engine.notebook import Notebook
+    from hpushim.engine.data.notebook import Notebook
     from hpushim.engine.shell.words import Instruction, Requirement, Script, Word
     from hpushim.matrix import Matrix
 
@@ -77,7 +77,7 @@ class Document(Text):
         if self.kind != "notebook":
             return self.data
         if self.notebook is None:
-            from hpushim.engine.notebook import Notebook
+            from hpushim.engine.data.notebook import Notebook
 
             try:
                 self.notebook = Notebook(self.text)
@@ -107,6 +107,6 @@ class Document(Text):
 
     def unproven(self, after: bytes) -> str | None:
         """Why ``after`` cannot stand in for this text; None when it is as well-formed as before."""
-        from hpushim.engine import wellformed
+        from hpushim.engine.data import wellformed
 
         return wellformed.unproven(self.kind, self.data, after)

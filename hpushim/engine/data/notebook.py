@@ -12,9 +12,9 @@ import json
 import re
 from collections.abc import Iterator
 
-from hpushim.engine.cells import Cell, Piece
+from hpushim.engine.base.text import Offsets
+from hpushim.engine.data.cells import Cell, Piece
 from hpushim.engine.data.json import Part, Walk
-from hpushim.engine.text import Offsets
 from hpushim.model import Edit, Span
 
 

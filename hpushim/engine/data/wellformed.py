@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hpushim.engine.context import Kind
+from hpushim.engine.base.kind import Kind
 
 
 def unproven(kind: Kind, before: bytes, after: bytes) -> str | None:
