@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import get_args
 
 import libcst as cst
 from libcst.codemod import CodemodCommand, CodemodContext, SkipFile
@@ -29,7 +29,7 @@ from hpushim.model import Generation, Mode, Style, Target
 class CudaToHpu(CodemodCommand):
     """Rewrites Python that uses CUDA for Intel Gaudi (``hpu``)."""
 
-    DESCRIPTION: ClassVar[str] = (
+    DESCRIPTION = (
         "Rewrite Python that uses CUDA for Intel Gaudi (hpu), as `hpushim migrate` does."
     )
 
@@ -72,7 +72,7 @@ class CudaToHpu(CodemodCommand):
         self._unsafe = unsafe
         self._root = root
 
-    def transform_module(self, tree: cst.Module) -> cst.Module:
+    def transform_module_impl(self, tree: cst.Module) -> cst.Module:
         """The module with the rules' rewrites made. What hpushim would leave out is skipped."""
         path = Path(self.context.filename or "train.py").resolve()
         root = self._root_of(path)
