@@ -29,9 +29,7 @@ from hpushim.model import Generation, Mode, Style, Target
 class CudaToHpu(CodemodCommand):
     """Rewrites Python that uses CUDA for Intel Gaudi (``hpu``)."""
 
-    DESCRIPTION = (
-        "Rewrite Python that uses CUDA for Intel Gaudi (hpu), as `hpushim migrate` does."
-    )
+    DESCRIPTION = "Rewrite Python that uses CUDA for Intel Gaudi (hpu), as `hpushim migrate` does."
 
     @staticmethod
     def add_args(arg_parser: argparse.ArgumentParser) -> None:

@@ -48,7 +48,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_the_whole_tree(wheel: Path) -> None:
     names = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
-    expected = {"hpushim/data/compat_matrix.toml"}
+    expected = {"hpushim/data/compat_matrix.toml", "hpushim/data/compat_matrix.readings.toml"}
     for path in (ROOT / "hpushim").rglob("*"):
         relative = path.relative_to(ROOT).as_posix()
         if not path.is_file() or "__pycache__" in relative or path.suffix in (".so", ".pyc"):
@@ -57,7 +57,11 @@ def test_the_wheel_holds_the_whole_tree(wheel: Path) -> None:
             expected.add(relative.replace("hpushim/shim/entry/", "_hpushim/"))
         else:
             expected.add(relative)
-    expected |= {f"hpushim/codemods/{p.name}" for p in (ROOT / "codemods").glob("*.[pm][yd]")}
+    expected |= {
+        f"hpushim/{path.relative_to(ROOT).as_posix()}"
+        for path in (ROOT / "codemods").rglob("*.[pm][yd]")
+        if "__pycache__" not in path.parts
+    }
     assert names == expected
 
 

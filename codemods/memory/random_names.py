@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.devices import Devices, Role, Site
 from ..analysis.names import called
 from ..analysis.verdict import ask, said
 from ..bases.torch_name import NameRule
-from ..edits.spelling import quoted
+from ..edits.arguments import add
+from ..edits.spelling import dual, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -79,12 +80,28 @@ class RandomName(NameRule):
             return
         if isinstance(devices.value, (ast.List, ast.Tuple)) and not devices.value.elts:
             return  # the host's alone
-        change = Replace(devices, f"device_type={quoted(module, 'hpu')}")
+        assert call is not None
+        changes = _states(module, call, devices)
         yield self.finding(
             module,
             devices,
             f"`{module.source(devices)}` numbers CUDA cards; the card of the process is `hpu`",
-            fix=Rewrite("fork the card's state", "safe", (change,)),
+            fix=Rewrite("fork the card's state", "safe", changes),
             row=ask(module, _FORK).row,
             code="HPU408",
         )
+
+
+def _states(module: Module, call: ast.Call, devices: ast.keyword) -> tuple[Change, ...]:
+    """Forks the states of the same cards.
+
+    Numbers that the program works out (those of its tensors) hold on Gaudi too. Of cards that it names there is the first:
+    without ``devices`` torch would ask for each that is counted, and Gaudi gives the state of card 0 alone.
+    """
+    kind = f"device_type={quoted(module, 'hpu')}"
+    names = (ast.Name, ast.Attribute)
+    if all(isinstance(value, names) for value in module.values(devices.value)):
+        return (add(call, kind, behind=devices.value),)
+    if dual(module):
+        return (Replace(devices, kind),)
+    return (Replace(devices, "devices=[0]"), add(call, kind, behind=devices.value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -13,7 +13,8 @@ from hpushim.errors import HpushimError
 from hpushim.model import Generation, Mode, Target
 
 if TYPE_CHECKING:
-    from hpushim.matrix import Matrix
+    from hpushim.matrix import Matrix, Verdict
+    from hpushim.matrix.readings import Reading
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,8 +70,8 @@ def command(
         answer = {
             "query": name,
             "target": {"gaudi": asked.gaudi, "stack": asked.stack, "mode": asked.mode},
-            "found": [rows.data(matrix, verdict) for verdict in found],
-            "leads_here": [rows.data(matrix, verdict) for verdict in leading],
+            "found": [rows.data(matrix, verdict, _readings(verdict)) for verdict in found],
+            "leads_here": [rows.data(matrix, verdict, _readings(verdict)) for verdict in leading],
             "near": list(near),
         }
         echo_json(answer)
@@ -78,7 +79,7 @@ def command(
         click.echo(rows.markdown([*found, *leading]), nl=False)
     else:
         if len(found) == 1:
-            click.echo(rows.one(matrix, found[0], asked), nl=False)
+            click.echo(rows.one(matrix, found[0], asked, _readings(found[0])), nl=False)
             if near:
                 click.echo(f"  near: {', '.join(near)}")
         elif found:
@@ -91,6 +92,14 @@ def command(
         click.echo(f"the matrix has no row for {name}{hint}", err=True)
         return 1
     return 0
+
+
+def _readings(verdict: Verdict) -> Sequence[Reading]:
+    """What was read at the sources of a shipped row; nothing of a row that a project brings."""
+    from hpushim.matrix.readings import readings_of
+
+    row = verdict.row
+    return () if row is None or row.origin else readings_of(row.kind, row.name)
 
 
 def question(

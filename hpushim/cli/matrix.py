@@ -52,15 +52,27 @@ def show(
 
 @command.command("check")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
-def check(files: tuple[Path, ...]) -> int:
-    """Check the shipped matrix, with FILE rows over it (default: those of [tool.hpushim] matrix).
+@click.option("--sources", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
+              help="Open the cited repositories that lie in FOLDER (as KEY, NAME, OWNER+NAME or OWNER/NAME; work "
+                   "trees or git directories) and say which cited lines moved or changed since they were read.")  # fmt: skip
+@click.option("--as-cited", is_flag=True, help="Read git repositories at the cited revision, not at their newest.")  # fmt: skip
+@click.option("--fill", is_flag=True, help="Write the fingerprints that readings lack.")
+def check(files: tuple[Path, ...], folder: Path | None, as_cited: bool, fill: bool) -> int:
+    """Check the shipped matrix, with FILE rows over it (default: those of [tool.hpushim] matrix), and its readings.
 
-    Exit code 1 when a row lacks something, 2 when a file cannot be used at all.
+    Exit code 1 when a row lacks something or a cited place is not as it was read, 2 when a file cannot be used at all.
     """
     from hpushim.cli.options import settings
     from hpushim.engine.rules.registry import every_rule
     from hpushim.matrix import load
+    from hpushim.matrix.readings import flaws as reading_flaws
+    from hpushim.matrix.readings import load_readings
     from hpushim.matrix.summary import flaws
+
+    if folder:
+        return _compare(folder, as_cited, fill)
+    if as_cited or fill:
+        raise click.UsageError("--as-cited and --fill go with --sources FOLDER")
 
     if not files:
         found, file = settings(Path())
@@ -71,12 +83,29 @@ def check(files: tuple[Path, ...]) -> int:
         f"{row.origin or matrix.path}: row {row.name!r}, field `{field}`: {complaint}"
         for row, field, complaint in flaws(matrix, codes)
     ]
+    wrong += [
+        f"{matrix.path}: row {name!r}: {complaint}"
+        for name, complaint in reading_flaws(load(), load_readings())
+    ]
     for line in wrong:
         click.echo(line, err=True)
     own = sum(bool(row.origin) for row in matrix.rows)
     click.echo(f"{len(matrix.rows)} rows, {own} of them from {len(files)} own files: "
                f"{len(wrong) or 'nothing'} wrong")  # fmt: skip
     return 1 if wrong else 0
+
+
+def _compare(folder: Path, as_cited: bool, fill: bool) -> int:
+    """The cited places beside the repositories in a folder."""
+    from hpushim.matrix import load, sources
+    from hpushim.matrix.readings import load_readings, readings_path
+    from hpushim.report import rows
+
+    found = tuple(sources.compare(load_readings(), load().sources, folder, as_cited))
+    if fill:
+        click.echo(f"{sources.fill(readings_path(), found)} fingerprints written")
+    click.echo(rows.places_text(found), nl=False)
+    return 1 if any(item.state in ("moved", "changed", "gone") for item in found) else 0
 
 
 @command.command("diff")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
 import msgspec
 
 from hpushim.matrix import Limit, Matrix, Row, Verdict
+from hpushim.matrix.readings import Reading
 from hpushim.matrix.schema import Area
+from hpushim.matrix.sources import Found
 from hpushim.matrix.summary import Change, Counts, counts
 from hpushim.model import Target
 
@@ -36,8 +39,8 @@ _RUNTIME = {
 }
 
 
-def data(matrix: Matrix, verdict: Verdict) -> dict[str, Any]:
-    """A verdict as plain data, for JSON: the row, what applies to the target, and resolved sources."""
+def data(matrix: Matrix, verdict: Verdict, readings: Sequence[Reading] = ()) -> dict[str, Any]:
+    """A verdict as plain data, for JSON: the row, what applies to the target, resolved sources, what was read there."""
     row = verdict.row
     found: dict[str, Any] = {
         "name": verdict.name,
@@ -53,13 +56,46 @@ def data(matrix: Matrix, verdict: Verdict) -> dict[str, Any]:
         found["row"] = msgspec.to_builtins(row) | {
             "basis": row.basis,
             "limits": [_limit(limit) for limit in row.limits],
-            "source": [{"title": title, "url": url} for title, url in matrix.citations(row)],
+            "source": [
+                {"title": title, "url": url} | _read_there(citation, readings)
+                for citation, (title, url) in zip(row.source, matrix.citations(row), strict=True)
+            ],
             "origin": row.origin or "hpushim",
         }
     return found
 
 
-def one(matrix: Matrix, verdict: Verdict, target: Target) -> str:
+def _read_there(citation: str, readings: Sequence[Reading]) -> dict[str, Any]:
+    """What was read at a citation, and when."""
+    for item in readings:
+        if item.at == citation:
+            return {"says": item.says, "read": item.read.isoformat(), "seen": item.seen}
+    return {}
+
+
+def places_text(found: Sequence[Found]) -> str:
+    """The cited places that are not as they were read, one a line, and the counts."""
+    lines = [
+        f"{item.row}: {item.reading.at}: " + (f"moved to {item.now}" if item.now else item.state)
+        for item in found
+        if item.state in ("moved", "changed", "gone")
+    ]
+    states = Counter(item.state for item in found)
+    there = {item.repository for item in found if item.state not in ("absent", "document")}
+    away = sorted({item.repository for item in found if item.state == "absent"} - there)
+    compared = sum(states[state] for state in ("same", "moved", "changed", "gone", "unprinted"))
+    lines.append(
+        f"{compared} places in {len(there)} repositories: {states['same']} as they were read, {states['moved']} moved, "
+        f"{states['changed']} changed, {states['gone']} gone, {states['unprinted']} without a fingerprint"
+    )
+    lines.append(
+        f"not compared: {states['document']} places in documents or whole repositories, {states['absent']} in "
+        f"repositories that are not there" + (f" ({', '.join(away)})" if away else "")
+    )
+    return "\n".join(lines) + "\n"
+
+
+def one(matrix: Matrix, verdict: Verdict, target: Target, readings: Sequence[Reading] = ()) -> str:
     """All about one name, as text."""
     row = verdict.row
     if row is None:
@@ -79,8 +115,11 @@ def one(matrix: Matrix, verdict: Verdict, target: Target) -> str:
         lines.append(f"  {mark}: {scope(limit)}: {status}{limit.text}")
     if not verdict.inherited:
         lines += _handling(row, verdict.name)
-    for label, url in matrix.citations(row):
+    for citation, (label, url) in zip(row.source, matrix.citations(row), strict=True):
         lines.append(f"  source: {label}" + (f" <{url}>" if url and url != label else ""))
+        if there := _read_there(citation, readings):
+            again = "" if there["seen"] == "opened" else ", not opened again since"
+            lines.append(f"    says: {there['says']} (read {there['read']}{again})")
     lines.append(f"  row: {row.kind} {row.name}, {row.area}, from {row.origin or 'hpushim'}")
     return "\n".join(lines) + "\n"
 

@@ -303,6 +303,12 @@ def test_what_cannot_be_made_is_refused(new: Any) -> None:
         made(m, Replace(node(m, "old"), new))
 
 
+def test_two_arguments_do_not_take_the_place_of_one() -> None:
+    m = module("f(a=1)\n")
+    with pytest.raises(NotRewritable, match="not one argument"):
+        made(m, Replace(node(m, "a=1", ast.keyword), "a=1, b=2"))
+
+
 def test_every_kind_of_newline_stays() -> None:
     m = module("if x:\r    y = (old,\r 1)\rz = (old,\r 1,\n 2)\r\n")
     after = made(m, *(Replace(n, "new") for n in m.index.names("old")))

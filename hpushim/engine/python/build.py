@@ -128,6 +128,8 @@ def _parsed(node: ast.AST, text: str) -> Any:
     if isinstance(node, (ast.keyword, ast.Starred)):
         call = cst.parse_expression(f"f({text})")
         assert isinstance(call, cst.Call)
+        if len(call.args) != 1:
+            raise Unplaced(f"`{text}` is not one argument")
         return call.args[0]
     return cst.parse_expression(text)
 
