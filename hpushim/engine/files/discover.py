@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from hpushim import safe_files, showing
-from hpushim.engine.document import Kind
+from hpushim.engine.base.kind import Kind
 from hpushim.engine.files import kinds, mounts
 from hpushim.engine.files.ignore import Patterns
 from hpushim.errors import HpushimError
