@@ -79,7 +79,8 @@ def _octal(found: re.Match[str]) -> str:
         return f"\\{character}"
     if character in _SHORT:
         return _SHORT[character]
-    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
+    held = "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", held))
 
 
 def _json_escape(found: re.Match[str]) -> str:

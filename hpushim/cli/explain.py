@@ -25,7 +25,7 @@ def command(code: str | None, all_: bool, new: str | None, rows: bool) -> int:
         say(catalogue(), nl=False)
         return 0
     if new is not None:
-        click.echo(start(new), nl=False)
+        say(start(new), nl=False)
         return 0
     if code is None:
         raise click.UsageError(

@@ -120,7 +120,6 @@ UNPARSED = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="the engine takes a data file that does not parse for an empty one")  # fmt: skip
 @pytest.mark.parametrize("name", UNPARSED)
 def test_a_data_file_that_does_not_parse(project: Path, hpushim: Run, name: str) -> None:
     """configuration and notebooks that do not parse: not judged, exit 3"""

@@ -29,13 +29,13 @@ class _Level:
 
 
 def entries(text: str) -> tuple[Entry, ...]:
-    """Every value of every document in source order; empty when the text is no YAML."""
+    """Every value of every document in source order; ValueError says why the text is no YAML."""
     import yaml
 
     try:
         return tuple(_Reader(text).read(yaml.parse(text, Loader=yaml.SafeLoader)))
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return ()
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 class _Reader:
