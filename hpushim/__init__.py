@@ -85,5 +85,10 @@ def ledger() -> dict[str, Any]:
     return session.ledger()
 
 
-if _os.environ.get("HPUSHIM", "").strip().lower() not in ("0", "off"):
+_wanted = _os.environ.get("HPUSHIM", "").strip().lower()
+if _wanted == "emulate":
+    from hpushim import emulator as _emulator
+
+    _emulator.offer_look_alike()
+if _wanted not in ("0", "off"):
     activate()

@@ -11,10 +11,9 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
-from hpushim.emulator import build, cache, device
+from hpushim.emulator import SITE, build, cache, device
 from hpushim.errors import EmulatorError
 
-SITE = Path(__file__).parent / "site"  # holds the look-alike, importable only from here
 _PLUGIN = "habana_torch_plugin"
 
 _METADATA = """\
