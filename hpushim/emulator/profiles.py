@@ -35,6 +35,13 @@ class Profile:
     kept_as: tuple[
         tuple[str, str], ...
     ]  #: dtypes that the device takes, and the narrower one that it keeps
+    largest_values: tuple[
+        tuple[str, float], ...
+    ]  #: of dtypes whose range is not that of torch on every generation
+
+    def largest(self, name: str) -> float:
+        """The largest finite value that the device keeps in an 8-bit floating dtype; KeyError where it has no such dtype."""
+        return dict(self.largest_values)[name]
 
     def dtype(self, name: str) -> tuple[DtypeRule, str]:
         """How tensors of a dtype live on the device: (rule, dtype that they have there).
@@ -119,6 +126,7 @@ def _profile(gaudi: str, stack: str, policy: str, lazy: str) -> Profile:
         device_name=generation.device_name,
         dtypes=frozenset(generation.dtypes),
         kept_as=tuple(kept_as.items()),
+        largest_values=tuple(generation.largest.items()),
     )
 
 
