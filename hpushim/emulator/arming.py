@@ -165,6 +165,7 @@ def _dress_torch() -> None:
 
     refusals.install()
     _seed_with_torch(torch)
+    _fork_random_with_torch(torch)
     _set_autocast()
     module = importlib.import_module("habana_frameworks.torch.hpu")
     if getattr(torch, "hpu", None) is not module:
@@ -191,6 +192,18 @@ def _seed_with_torch(torch: ModuleType) -> None:
         original(seed)
 
     random._seed_custom_device = _seed_custom_device
+
+
+def _fork_random_with_torch(torch: ModuleType) -> None:
+    """torch.random.fork_rng without a device_type keeps the stream of the hpu, as with the vendor's package.
+
+    Newer torch asks for the accelerator by itself; older ones have "cuda" there.
+    """
+    function = getattr(torch.random.fork_rng, "__wrapped__", None)
+    if function is not None and function.__defaults__:
+        function.__defaults__ = tuple(
+            "hpu" if one == "cuda" else one for one in function.__defaults__
+        )
 
 
 def _set_autocast() -> None:

@@ -27,7 +27,14 @@ if getattr(torch, "hpu", None) is not hpu:
         del torch.hpu
     torch._register_device_module("hpu", hpu)
 
-from habana_frameworks.torch import activity_profiler, core, distributed, dynamo, utils
+from habana_frameworks.torch import (
+    _operators,
+    activity_profiler,
+    core,
+    distributed,
+    dynamo,
+    utils,
+)
 from habana_frameworks.torch.distributed import hccl
 
 is_torch_fork = False
