@@ -43,6 +43,7 @@ fi
 """
 
 _enabled = False
+_dressed = False
 
 
 def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
@@ -64,9 +65,7 @@ def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
         for folder in reversed(changes["PYTHONPATH"].split(os.pathsep)):
             if folder and folder not in sys.path:
                 sys.path.insert(1, folder)
-        _dress_torch()
-        # For comparing runs: with dropout the numbers equal a CPU run's only if both draw from one stream.
-        device.share_cpu_random(_random_of_cpu())
+        dress_torch()
     except BaseException:
         _enabled = False
         raise
@@ -157,12 +156,20 @@ def _child_folder(version: str) -> Path:
     return folder
 
 
-def _dress_torch() -> None:
-    """What torch's Python side must know of the device: its module, its seed, its collectives, its autocast."""
+def dress_torch() -> None:
+    """Tell torch's Python side of the device: its module, its seed, its collectives, its autocast. Idempotent.
+
+    The look-alike does so when it is imported, however that comes about. Raises EmulatorError.
+    """
+    global _dressed
+    if _dressed:
+        return
+    _dressed = True
     import torch
 
-    from hpushim.emulator import hccl, ledger, refusals, sync_norm
+    from hpushim.emulator import hccl, ledger, objections, refusals, sync_norm
 
+    device.load()
     refusals.install()
     _seed_with_torch(torch)
     _fork_random_with_torch(torch)
@@ -175,6 +182,9 @@ def _dress_torch() -> None:
     hccl.register()
     sync_norm.register()
     ledger.start()
+    objections.enforce()
+    # For comparing runs: with dropout the numbers equal a CPU run's only if both draw from one stream.
+    device.share_cpu_random(_random_of_cpu())
 
 
 def _seed_with_torch(torch: ModuleType) -> None:
