@@ -58,6 +58,20 @@ def test_results_of_other_dtypes_stay_as_they_are() -> None:
     assert torch.sum(x, 0, dtype=torch.float32).dtype == torch.float32
 
 
+@pytest.mark.parametrize(
+    "function", [torch.take, lambda x, i: torch.gather(x, 0, i)], ids=["take", "gather"]
+)
+def test_positions_may_have_32_bits(function) -> None:
+    x, where = torch.randn(6), torch.tensor([4, 0, 2])
+    found = function(x.to("hpu"), where.int().to("hpu"))
+    assert torch.equal(found.cpu(), function(x, where))
+
+
+def test_whole_numbers_beside_eight_bits_leave_them_what_they_are() -> None:
+    x = values(torch.float8_e5m2).to("hpu")
+    assert (x + torch.ones(4, dtype=torch.long, device="hpu")).dtype == torch.float8_e5m2
+
+
 def test_what_nobody_computes_is_still_an_error() -> None:
     with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
         torch.trunc(torch.ones(2, dtype=torch.bool, device="hpu"))

@@ -18,6 +18,7 @@ struct Argument {
   uint16_t position;
   bool optional;
   bool is_out;
+  bool is_index;  // positions, which the device takes in 32 bits too
   std::string name;
 };
 

@@ -1,5 +1,6 @@
-// CPU kernels know fewer of the narrow floating dtypes than the device does. Where one lacks a dtype that the device
-// computes in, it runs in float32 and the results are rounded to that dtype.
+// CPU kernels know fewer of the narrow dtypes than the device does. Where one lacks a floating dtype that the device
+// computes in, it runs in float32 and the results are rounded to that dtype; where one wants positions in 64 bits, it
+// gets them.
 #include "widen.h"
 
 #include <ATen/native/TypeProperties.h>
@@ -14,11 +15,13 @@ constexpr uint64_t bit(at::ScalarType dtype) { return 1ull << static_cast<int>(d
 constexpr uint64_t kNarrow = bit(at::ScalarType::BFloat16) | bit(at::ScalarType::Half) |
                              bit(at::ScalarType::Float8_e5m2) | bit(at::ScalarType::Float8_e4m3fn);
 
+constexpr uint64_t kIndex = 1ull << 63;  // beside the dtypes: positions in 32 bits
+
 bool is_narrow(const at::Tensor& tensor) {
   return tensor.defined() && (kNarrow & bit(tensor.scalar_type())) != 0;
 }
 
-// The narrow dtypes among the arguments.
+// The narrow dtypes among the arguments, as bits.
 uint64_t narrow_dtypes(const OperatorFacts& facts, const Stack& stack) {
   const size_t first = stack.size() - facts.argument_count;
   uint64_t found = 0;
@@ -29,20 +32,23 @@ uint64_t narrow_dtypes(const OperatorFacts& facts, const Stack& stack) {
     const IValue& value = stack[first + argument.position];
     if (value.isTensor()) {
       add(value.toTensor());
+      if (argument.is_index && value.toTensor().defined() && value.toTensor().scalar_type() == at::kInt) found |= kIndex;
     } else if (argument.kind == ArgumentKind::kTensors || argument.kind == ArgumentKind::kOptionalTensors) {
       if (!value.isList()) continue;
       for (const IValue& item : value.toListRef())
         if (item.isTensor()) add(item.toTensor());
     }
   }
-  return found & kNarrow;
+  return found & (kNarrow | kIndex);
 }
 
 bool lacks_a_kernel(const c10::Error& error) {
   const std::string& text = error.msg();
-  // the second is what _add_relu says
-  return text.find("not implemented for '") != std::string::npos ||
-         text.find("Unsupported datatype") != std::string::npos;
+  for (const char* said : {"not implemented for '", "Unsupported datatype",  // the latter of _add_relu
+                           "Promotion for Float8 Types is not supported", "Expected a long tensor for index",
+                           "Expected dtype int64 for index"})
+    if (text.find(said) != std::string::npos) return true;
+  return false;
 }
 
 // The wide stand-ins of the arguments, and the way back.
@@ -124,6 +130,7 @@ void run_wide(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* 
     if (argument.kind == ArgumentKind::kGenerator || argument.kind == ArgumentKind::kDevice) continue;
     change((*stack)[first + argument.position], [&](const at::Tensor& t) {
       if (argument.written) written.push_back(t);
+      if (argument.is_index && t.defined() && t.scalar_type() == at::kInt) return t.to(at::kLong);
       if (!is_narrow(t)) wide.keep_in_mind(t);
       return wide.of(t);
     });

@@ -24,13 +24,12 @@ def _mixture(states, table, weights, gates, ups, downs, activation, first, last,
         raise RuntimeError(
             f"mixture_of_experts: activation {activation!r}; expected one of {', '.join(_ACTIVATIONS)}"
         )
-    wide = states.float()
-    total = torch.zeros_like(wide)
+    total = torch.zeros_like(states, dtype=torch.float32)
     largest = torch.zeros(len(gates), dtype=torch.float32, device=states.device)
     for number, (gate, up, down) in enumerate(zip(gates, ups, downs, strict=True)):
         share = (weights.float() * (table == number + first)).sum(-1, keepdim=True)
-        inner = _hidden(wide, gate.float(), up.float(), function)
-        total = total + share * (inner @ down.float())
+        inner = _hidden(states, gate, up, function)
+        total = total + share * (inner @ down).float()
         if measure:
             largest[number] = inner.amax()
     total = total.to(states.dtype)
