@@ -44,3 +44,13 @@ def script(machine, tmp_path: Path) -> Callable[..., Done]:  # type: ignore[no-u
         return done
 
     return run
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    import socket
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])

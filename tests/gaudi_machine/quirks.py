@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import sys
+import warnings
 from typing import Any
 
 BUSY = "synStatus=8 [Device not found] Device acquire failed."
@@ -14,6 +16,9 @@ _kept: list[Any] = []
 
 def apply() -> None:
     """Called when the vendor's package has been imported."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("habana_frameworks"):  # the real one has no words for what it lacks
+            vars(module).pop("__getattr__", None)
     _cards()
     for name in filter(None, os.environ.get("PRETEND_WITHOUT", "").split(",")):
         take_away(name)
@@ -28,7 +33,6 @@ def _cards() -> None:
     if count != 1:
         for module in (torch.hpu, sys.modules["habana_frameworks.torch.hpu._device"]):
             module.device_count = lambda: count  # type: ignore[attr-defined]
-        os.environ.setdefault("HPUSHIM_DEVICES", str(max(count, 1)))
     if not count or os.environ.get("PRETEND_BUSY") == "1":
         _refuse_every_tensor()
 
@@ -40,8 +44,10 @@ def _refuse_every_tensor() -> None:
         raise RuntimeError(BUSY)
 
     library = torch.library.Library("aten", "IMPL")
-    for name in ("empty.memory_format", "empty_strided"):
-        library.impl(name, acquire, "HPU", allow_override=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, about a second kernel
+        for name in ("empty.memory_format", "empty_strided"):
+            library.impl(name, acquire, "HPU")
     _kept.append(library)
 
 
@@ -57,10 +63,17 @@ def _place(name: str) -> tuple[Any, str]:
     return importlib.import_module(holder), last
 
 
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def take_away(name: str) -> None:
     """This release has no such module or attribute."""
-    if name in sys.modules or name.endswith("*"):
-        sys.modules[name.rstrip("*.")] = None  # type: ignore[assignment]
+    if name in sys.modules or (name.startswith("habana") and _is_module(name)):
+        sys.modules[name] = None  # type: ignore[assignment]
         return
     holder, last = _place(name)
     if isinstance(vars(holder), dict):
