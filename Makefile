@@ -23,6 +23,7 @@ lint: $(VENV)/.ready
 
 types: $(VENV)/.ready
 	$(BIN)/mypy
+	$(BIN)/mypy -p codemods
 
 pytest: $(VENV)/.ready
 	HPUSHIM=off $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile

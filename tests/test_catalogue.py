@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
-from hpushim.engine.catalogue import catalogue, codes
+import pytest
+
+from hpushim.engine.rules.catalogue import ROOMS, catalogue, codes, free, start
+from hpushim.engine.rules.page import SECTIONS
+from hpushim.engine.rules.registry import every_rule, home
+from hpushim.errors import HpushimError
 
 FILE = Path(__file__).resolve().parent.parent / "codemods" / "README.md"
 
@@ -20,3 +26,21 @@ def test_no_code_is_given_twice() -> None:
     found = codes()
     assert len(found) == len(set(found)), sorted(c for c in set(found) if found.count(c) > 1)
     assert all(re.fullmatch(r"HPU[0-8]\d\d", code) for code in found)
+
+
+def test_a_folder_is_a_range_of_codes() -> None:
+    for rule in every_rule():
+        folder = home(rule).parent.name
+        assert rule.code.startswith(f"HPU{ROOMS[folder]}"), f"{rule.code} in {folder}"
+
+
+def test_a_new_rule_gets_a_free_code_and_something_to_begin_with() -> None:
+    for folder in ROOMS:
+        code = free(folder)
+        assert code not in codes()
+        rule, _, page = start(folder).partition(f"# codemods/{folder}/STEM.md\n")
+        ast.parse(rule)
+        assert f'code = "{code}"' in rule
+        assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == list(SECTIONS)
+    with pytest.raises(HpushimError, match="one of tool, devices"):
+        free("nowhere")

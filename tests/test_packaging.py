@@ -58,7 +58,11 @@ def test_the_wheel_holds_the_whole_tree(wheel: Path) -> None:
         else:
             expected.add(relative)
     expected.add("hpushim.pth")
-    expected |= {f"hpushim/codemods/{p.name}" for p in (ROOT / "codemods").glob("*.[pm][yd]")}
+    expected |= {
+        f"hpushim/{path.relative_to(ROOT).as_posix()}"
+        for path in (ROOT / "codemods").rglob("*.[pm][yd]")
+        if "__pycache__" not in path.parts
+    }
     assert names == expected
 
 

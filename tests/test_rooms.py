@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import graphlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,22 +12,49 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = {
-    # room → rooms that it may import, anywhere in its files
+_ANY = {"errors", "matrix", "model"}
+_THEMES = ("devices", "precision", "distributed", "memory", "execution", "training", "libraries")
+_THEMES = (*_THEMES, "files", "tool")
+_FOR_RULES = {
+    *_ANY,
+    *(f"engine/{room}" for room in ("base", "data", "python", "rules", "shell")),
+    "codemods/analysis",
+    "codemods/edits",
+}
+#: room → rooms that it may import, anywhere in its files. A room's own files need no mention.
+ROOMS: dict[str, set[str]] = {
     "model": set(),
     "errors": set(),
     "matrix": {"errors", "model"},
-    "engine": {"errors", "matrix", "model"},
-    "codemods": {"engine", "errors", "matrix", "model"},
-    "report": {"errors", "matrix", "model"},
-    "shim": {"errors", "matrix", "model"},
-    "emulator": {"errors", "matrix", "model"},
-    "cli": {"engine", "errors", "matrix", "model", "report", "shim"},
+    "engine/base": _ANY,
+    "engine/files": {*_ANY, "engine/base"},
+    "engine/python": {*_ANY, "engine/base"},
+    "engine/shell": {*_ANY, "engine/base"},
+    "engine/data": {*_ANY, "engine/base", "engine/shell"},
+    "engine/rules": {*_ANY, "engine/base", "engine/data", "engine/python"},
+    "engine": {
+        *_ANY,
+        *(f"engine/{room}" for room in ("base", "data", "files", "python", "rules", "shell")),
+    },
+    "codemods/edits": {*_ANY, *(f"engine/{room}" for room in ("base", "data", "python", "shell"))},
+    "codemods/analysis": _FOR_RULES - {"codemods/analysis"},
+    "codemods/bases": _FOR_RULES,
+    **{f"codemods/{theme}": {*_FOR_RULES, "codemods/bases"} for theme in _THEMES},
+    "codemods": {*_ANY, "engine", "engine/base", "engine/files"},
+    "report": _ANY,
+    "shim": _ANY,
+    "emulator": _ANY,
+    "cli": {
+        *_ANY,
+        "engine",
+        *(f"engine/{room}" for room in ("base", "data", "files", "rules")),
+        "report",
+        "shim",
+    },
 }
 # files with a licence of their own, each the one door between two rooms
 DOORS = {
-    "hpushim/engine/rule.py": {"codemods"},
-    "hpushim/engine/page.py": {"codemods"},
+    "hpushim/engine/rules/registry.py": {"codemods"},
     "hpushim/shim/detect.py": {"emulator"},
 }
 FORBIDDEN = {
@@ -41,30 +70,50 @@ FORBIDDEN = {
 }
 
 
-def _files() -> list[tuple[str, Path]]:
+def _room(name: str) -> str | None:
+    """The room of a dotted name below ``hpushim``."""
+    parts = name.split(".")[1:]
+    for length in (2, 1):
+        room = "/".join(parts[:length])
+        if len(parts) >= length and room in ROOMS:
+            return room
+    return None
+
+
+def _modules() -> list[tuple[str, Path]]:
+    """Every module with its dotted name."""
     found = []
     for path in sorted((ROOT / "hpushim").rglob("*.py")):
-        parts = path.relative_to(ROOT / "hpushim").parts
-        if parts[:2] == ("emulator", "site"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[1:3] == ("emulator", "site"):
             continue  # a package of its own, on sys.path only while the emulator is on
-        room = parts[0].removesuffix(".py") if len(parts) == 1 else parts[0]
-        if room in ROOMS:
-            found.append((room, path))
-    found += [("codemods", path) for path in sorted((ROOT / "codemods").glob("*.py"))]
-    return found
+        found.append((".".join(parts), path))
+    for path in sorted((ROOT / "codemods").rglob("*.py")):
+        found.append((".".join(("hpushim", *path.relative_to(ROOT).with_suffix("").parts)), path))
+    return [(name.removesuffix(".__init__"), path) for name, path in found if _room(name)]
 
 
-def _imports(path: Path) -> set[str]:
+class _AtRunTime(ast.NodeTransformer):
+    """Drops what only type checkers read."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+
+def _imports(name: str, path: Path, *, at_run_time: bool = False) -> set[str]:
+    """The dotted names that a module imports, relative ones made whole."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(_AtRunTime().visit(tree) if at_run_time else tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level:
-            # Rules stay inside their room by construction; type checkers see that folder under its own name only.
-            assert path.parent.name == "codemods", f"{path}: relative import outside the rules"
-            assert node.level == 1, f"{path}: relative import out of the room"
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                up = node.level - (path.stem == "__init__")
+                above = name.split(".")[: -up or None]
+                base = ".".join([*above, base]).rstrip(".")
+            names |= {f"{base}.{alias.name}" for alias in node.names}
         elif (
             isinstance(node, ast.Call)
             and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module"
@@ -75,17 +124,104 @@ def _imports(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(("room", "path"), _files(), ids=lambda v: getattr(v, "name", v))
-def test_a_file_imports_only_from_the_rooms_it_may(room: str, path: Path) -> None:
+@pytest.mark.parametrize(("name", "path"), _modules(), ids=[name for name, _ in _modules()])
+def test_a_file_imports_only_from_the_rooms_it_may(name: str, path: Path) -> None:
+    room = _room(name)
+    assert room is not None
     allowed = ROOMS[room] | {room} | DOORS.get(str(path.relative_to(ROOT)), set())
-    for name in _imports(path):
-        top, _, rest = name.partition(".")
+    for imported in _imports(name, path):
+        top = imported.partition(".")[0]
         if top == "hpushim":
-            target = rest.partition(".")[0]
-            if target in ROOMS:
-                assert target in allowed, f"{path.name} imports {name}"
+            target = _room(imported)
+            assert target is None or target in allowed, f"{path.name} imports {imported}"
         else:
-            assert top not in FORBIDDEN[room], f"{path.name} imports {name}"
+            forbidden = FORBIDDEN[room.partition("/")[0]]
+            assert top not in forbidden, f"{path.name} imports {imported}"
+
+
+def _ordered(edges: dict[str, set[str]]) -> list[str]:
+    """The nodes so that each comes after those that it needs; raises CycleError for a circle."""
+    return list(graphlib.TopologicalSorter(edges).static_order())
+
+
+def test_the_rooms_form_no_circle() -> None:
+    assert set(_ordered(ROOMS)) == set(ROOMS)
+
+
+def test_the_modules_of_the_codemod_form_no_circle() -> None:
+    """Imports inside functions count; those for type checkers do not."""
+    modules = {
+        name: path
+        for name, path in _modules()
+        if (_room(name) or "").startswith(("engine", "codemods"))
+    }
+    edges: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        edges[name] = set()
+        for imported in _imports(name, path, at_run_time=True):
+            while imported and imported not in modules:
+                imported = imported.rpartition(".")[0]
+            edges[name] |= {imported} - {"", name}
+    assert set(_ordered(edges)) == set(modules)
+
+
+def test_rules_do_not_import_rules() -> None:
+    for name, path in _modules():
+        room = _room(name) or ""
+        if room.removeprefix("codemods/") in _THEMES and path.stem != "__init__":
+            for imported in _imports(name, path):
+                other = _room(imported) or ""
+                assert other.removeprefix("codemods/") not in _THEMES, f"{name} imports {imported}"
+
+
+def _code_words(path: Path) -> set[str]:
+    """The words of names and strings, documentation apart."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    told = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    texts = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            texts.append(node.value)
+        for field in ("id", "attr", "arg", "name"):
+            value = getattr(node, field, None)
+            if isinstance(value, str):
+                texts.append(value)
+    return {word for text in texts for word in re.findall(r"[a-z]+", text.lower())}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in sorted((ROOT / "hpushim/engine").rglob("*.py")) if p.stem != "catalogue"],
+    ids=lambda p: p.stem,
+)
+def test_the_engine_knows_no_cuda(path: Path) -> None:
+    """It knows Python and files; the catalogue alone, which writes the guide for rules, gives examples."""
+    assert not _code_words(path) & {"cuda", "nccl", "hccl", "habana", "gaudi", "htcore"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "codemods").rglob("*.py")), ids=lambda p: p.stem)
+def test_rules_on_python_build_no_text_edits(path: Path) -> None:
+    """They name nodes and what becomes of them; rules on other kinds of file say which bytes change."""
+    names = {
+        node.func.id
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert path.parent.name == "files" or not names & {"Edit", "Fix", "splice"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "codemods").rglob("*.py")), ids=lambda p: p.stem)
+def test_rules_do_not_walk_the_whole_tree(path: Path) -> None:
+    """``ast.walk`` is for a statement; a file is asked by word."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "ast.walk":
+            assert ast.unparse(node.args[0]).rpartition(".")[2] != "tree", node.lineno
 
 
 def _loaded_after(code: str) -> set[str]:

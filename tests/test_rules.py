@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
-from hpushim.engine import page as pages
-from hpushim.engine.document import Kind
+from hpushim.engine.base.diagnostics import CODES
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.base.text import ALONE, Project
+from hpushim.engine.context import Context
 from hpushim.engine.files.kinds import by_name
-from hpushim.engine.page import Block, Page
-from hpushim.engine.rule import AnyRule, every_rule
-from hpushim.engine.run import Context, examine, interesting
-from hpushim.engine.settle import Settled, settle
-from hpushim.engine.text import ALONE, Project
+from hpushim.engine.judge import interesting
+from hpushim.engine.one_file import examine, settle
+from hpushim.engine.rules import page as pages
+from hpushim.engine.rules.page import Block, Page
+from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.rule import AnyRule
+from hpushim.engine.settle import Settled
 from hpushim.matrix import load
 from hpushim.model import Finding, Target
 
@@ -123,6 +127,74 @@ def test_before_becomes_after_and_stays(page: Page, block: Block, following: lis
         ast.parse(after.text)
 
 
+#: Without what the engine itself says of comments: that is so in any file, and cannot be suppressed.
+PYTHON_BEFORE = [
+    case
+    for case in _cases("before")
+    if case.values[1].language == "python" and not _codes(case.values[0]) & set(CODES)
+]
+HANDLES_GAUDI = "\n\ndef is_hpu_available():\n    return False\n"
+
+
+@pytest.mark.parametrize(("page", "block", "following"), PYTHON_BEFORE)
+def test_before_stays_in_a_file_that_handles_gaudi(
+    page: Page, block: Block, following: list[Block]
+) -> None:
+    text = block.text + HANDLES_GAUDI
+    settled = _run(_with(block, text=text))
+    assert settled.text == text, _shown(settled.findings)
+
+
+@pytest.mark.parametrize(("page", "block", "following"), PYTHON_BEFORE)
+def test_before_in_the_dual_style_parses_and_stays(
+    page: Page, block: Block, following: list[Block]
+) -> None:
+    dual = _with(block, options={**block.options, "style": "dual"})
+    settled = _run(dual)
+    tree = ast.parse(settled.text)
+    names = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "ACCELERATOR"
+    ]
+    assert not names or any(isinstance(node.ctx, ast.Store) for node in names), settled.text
+    assert not [f for f in settled.findings if f.code == "HPU004"], _shown(settled.findings)
+    assert _run(_with(dual, text=settled.text)).text == settled.text
+
+
+@pytest.mark.parametrize(("page", "block", "following"), PYTHON_BEFORE)
+def test_before_with_each_finding_suppressed_in_turn(
+    page: Page, block: Block, following: list[Block]
+) -> None:
+    plain = _run(block)
+    for finding in plain.findings:
+        if not finding.applied or finding.code not in _codes(page):
+            continue
+        text = _suppressed(block.text, finding)
+        if text is None:
+            continue
+        settled = _run(_with(block, text=text))
+        ast.parse(settled.text)
+        applied = {(f.code, f.line) for f in settled.findings if f.applied}
+        assert (finding.code, finding.line) not in applied, settled.text
+        assert not [f for f in settled.findings if f.code == "HPU004"], _shown(settled.findings)
+        assert _run(_with(block, text=settled.text)).text == settled.text, settled.text
+
+
+def _suppressed(text: str, finding: Finding) -> str | None:
+    """The text with a directive on the finding's line; None where that line takes no comment."""
+    lines = text.split("\n")
+    lines[finding.line - 1] += f"  # hpushim: ignore[{finding.code}]"
+    changed = "\n".join(lines)
+    try:
+        same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(text))
+    except SyntaxError:
+        return None
+    return changed if same else None
+
+
+def _with(block: Block, **changes: Any) -> Block:
+    return Block(**{**_fields(block), **changes})
+
+
 @pytest.mark.parametrize(("page", "block", "following"), _cases("same"))
 def test_same_stays_the_same(page: Page, block: Block, following: list[Block]) -> None:
     settled = _run(block)
@@ -139,7 +211,7 @@ def test_findings_are_as_shown(page: Page, block: Block, following: list[Block])
     assert subjects, f"{page.path.name}:{block.line}: findings of what? put a block before it"
     subject = subjects[-1]
     kind, path = _kind(subject)
-    found = examine(subject.text, kind, path, _context(subject)).findings
+    found = examine(subject.text, kind, path, _context(subject))
     mine = [f for f in found if f.code in _codes(page)]
     shown = [f"{f.line}:{f.column}: {f.code} {f.message}" for f in mine]
     expected = [line for line in block.text.splitlines() if line.strip()]

@@ -8,14 +8,22 @@ import click
 @click.command("explain")
 @click.argument("code", required=False)
 @click.option("--all", "all_", is_flag=True, help="The catalogue of all codes, as Markdown.")
+@click.option(
+    "--new",
+    metavar="FOLDER",
+    help="The next free code of a folder of rules, and a rule's two files to begin with.",
+)
 @click.option("--rows", is_flag=True, help="Also list the matrix rows that the rule handles.")
-def command(code: str | None, all_: bool, rows: bool) -> int:
+def command(code: str | None, all_: bool, new: str | None, rows: bool) -> int:
     """Explain CODE, such as HPU102: what, why, example, what is left alone, sources."""
-    from hpushim.engine.catalogue import catalogue
-    from hpushim.engine.page import explain
+    from hpushim.engine.rules.catalogue import catalogue, start
+    from hpushim.engine.rules.page import explain
 
     if all_:
         click.echo(catalogue(), nl=False)
+        return 0
+    if new is not None:
+        click.echo(start(new), nl=False)
         return 0
     if code is None:
         raise click.UsageError(
@@ -38,7 +46,7 @@ def command(code: str | None, all_: bool, rows: bool) -> int:
 def _unknown(code: str) -> str:
     import difflib
 
-    from hpushim.engine.catalogue import codes
+    from hpushim.engine.rules.catalogue import codes
 
     near = difflib.get_close_matches(code, codes(), n=3)
     hint = f"near it: {', '.join(near)}" if near else "see `hpushim explain --all`"

@@ -63,7 +63,7 @@ def check(files: tuple[Path, ...], folder: Path | None, as_cited: bool, fill: bo
     Exit code 1 when a row lacks something or a cited place is not as it was read, 2 when a file cannot be used at all.
     """
     from hpushim.cli.options import settings
-    from hpushim.engine.rule import every_rule
+    from hpushim.engine.rules.registry import every_rule
     from hpushim.matrix import load
     from hpushim.matrix.readings import flaws as reading_flaws
     from hpushim.matrix.readings import load_readings

@@ -15,8 +15,6 @@ changed files, ``before`` alone where a file has findings and stays as it is. ``
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,13 +22,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine.diagnostics import diagnostic
+from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.context import Context, Unparsable
+from hpushim.engine.facts import Facts, read
 from hpushim.engine.files import journal, pool
 from hpushim.engine.files.discover import File, Found, Passed, discover, left_out, project_root
 from hpushim.engine.files.source import Source, Unreadable, decode, rewritten
-from hpushim.engine.pins import pins, says_versions
-from hpushim.engine.run import Context, Unparsable, examine, interesting, own_markers, wanted_kinds
-from hpushim.engine.text import Project
+from hpushim.engine.judge import interesting, own_words, wanted_kinds
+from hpushim.engine.one_file import examine, settle
 from hpushim.errors import HpushimError
 from hpushim.model import Edit, FileResult, Finding, Report, Target
 
@@ -121,30 +120,18 @@ class _Run:
         self.found: Found = discover(paths, self.root, wanted_kinds(), exclude)
         #: The bytes of the files that a rule may want, why a file has none, None for the others.
         self._data: list[bytes | str | None] = []
-        methods: Counter[bytes] = Counter()
-        asked: dict[tuple[str, str], None] = {}
-        options: set[bytes] = set()
-        own = own_markers(matrix)
+        facts = Facts()
+        own = own_words(matrix)
         for file in self.found.files:
-            data = _read(file.path)
-            if isinstance(data, bytes) and file.kind == "python":
-                methods.update(_METHOD.findall(data))
-                methods.subtract(_PROPERTY.findall(data))
-                if any(word in data for word in _DECLARES):
-                    options.update(_OPTION.findall(data))
-            if isinstance(data, bytes) and says_versions(file.path, file.kind):
-                asked.update(dict.fromkeys(pins(data, file.kind).items()))
+            data = read(file.path)
+            if isinstance(data, bytes):
+                facts.see(file, data)
             wanted = isinstance(data, str) or interesting(data, file.kind, file.shown, own)
             self._data.append(data if wanted else None)
         self.context = Context(
             target=target,
             matrix=matrix,
-            project=Project(
-                frozenset(name.decode("utf-8", "replace") for name in +methods),
-                modules(self.root, self.found.files),
-                tuple(asked),
-                frozenset(name.decode("ascii") for name in options),
-            ),
+            project=facts.project(self.root, self.found.files),
             select=tuple(select),
             ignore=tuple(ignore),
             unsafe=unsafe,
@@ -210,14 +197,6 @@ class _Run:
         )
 
 
-def _read(path: Path) -> bytes | str:
-    """The bytes, or why there are none."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-
-
 def _one(
     item: tuple[int, File, bytes],
     *,
@@ -243,8 +222,7 @@ def _one(
 
 
 def _analysed(file: File, source: Source, context: Context) -> FileResult:
-    found = examine(source.text, file.kind, file.shown, context)
-    return _unchanged(file, source, found.findings)
+    return _unchanged(file, source, examine(source.text, file.kind, file.shown, context))
 
 
 def _unchanged(file: File, source: Source, findings: tuple[Finding, ...]) -> FileResult:
@@ -254,8 +232,6 @@ def _unchanged(file: File, source: Source, findings: tuple[Finding, ...]) -> Fil
 
 
 def _migrated(file: File, source: Source, context: Context) -> FileResult:
-    from hpushim.engine.settle import settle
-
     settled = settle(source.text, file.kind, file.shown, context)
     current = source
     for edits in settled.steps:
@@ -309,34 +285,3 @@ def _refuse_dirty(root: Path, paths: list[Path]) -> None:
         f"files to be rewritten have uncommitted changes: {', '.join(shown[:5])}{more}; "
         "commit or stash them, or use --allow-dirty; nothing was changed"
     )
-
-
-# -- what is known about the project before its files are read one by one -----------------------
-
-#: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
-_METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
-#: Those that are read, not called.
-_PROPERTY = re.compile(
-    rb"^[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)", re.MULTILINE
-)
-#: What declares options of a command line, and the text of one.
-_DECLARES = (b"add_argument", b"add_option", b"click.option")
-_OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
-
-
-def modules(root: Path, files: Sequence[File]) -> frozenset[str]:
-    """The names under which the project's own modules and packages can be imported."""
-    found: set[str] = set()
-    packages = {file.path.parent for file in files if file.path.name == "__init__.py"}
-    for file in files:
-        if file.kind != "python":
-            continue
-        folder = file.path.parent
-        if folder not in packages and file.path.stem.isidentifier():
-            found.add(file.path.stem)
-        for inner in (folder, *folder.parents):
-            if inner == root or root not in inner.parents:
-                break
-            if inner.parent not in packages and inner.name.isidentifier():
-                found.add(inner.name)
-    return frozenset(found)

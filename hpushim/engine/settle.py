@@ -1,22 +1,29 @@
 """One text, rewritten until nothing is left to rewrite.
 
-Each pass finds, plans, splices and proves; passes go on until one finds nothing more to do. What cannot be
+Each pass finds, plans, rewrites and proves; passes go on until one finds nothing more to do. What cannot be
 proved, or does not come to rest, is taken back and reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+from typing import Protocol
 
 import msgspec
 
-from hpushim.engine import apply
-from hpushim.engine.diagnostics import diagnostic
-from hpushim.engine.document import Document, Kind
-from hpushim.engine.run import Context, Examined, Unparsable, examine, parse
-from hpushim.engine.syntax import Module
-from hpushim.engine.text import Text
-from hpushim.model import Edit, Finding, Span
+from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.base.edits import Places, overlap, splice
+from hpushim.engine.context import Context, Examined, Unparsable
+from hpushim.engine.data.document import Document
+from hpushim.engine.judge import examine_document, examine_module, parse
+from hpushim.engine.plan import Group, Plan, groups, plan_changes, plan_edits
+from hpushim.engine.python import imports
+from hpushim.engine.python.module import Module
+from hpushim.engine.python.proof import unproven
+from hpushim.engine.python.rewrite import NotRewritable, rewrite
+from hpushim.model import Edit, Finding, Fix, Span
 
 _PASSES = 8
 
@@ -29,31 +36,54 @@ class Settled(msgspec.Struct, frozen=True):
     steps: tuple[tuple[Edit, ...], ...] = ()
 
 
-class _Pass(msgspec.Struct):
-    """What one pass did."""
+class Made(msgspec.Struct):
+    """A text with some groups of fixes made, or why that cannot be trusted."""
 
-    edits: tuple[Edit, ...]
-    applied: frozenset[int]
-    rejected: tuple[tuple[apply.Unit, str, str], ...]  # unit, code, why
     after: str
+    edits: tuple[Edit, ...] = ()
+    why: str | None = None
     #: The text afterwards, parsed for the proof and good for the next pass.
-    module: Module | None
+    module: Module | None = None
 
 
-def settle(text: str, kind: Kind, path: str, context: Context) -> Settled:
-    """Applies the allowed fixes to ``text``. Raises :class:`Unparsable` when it does not parse."""
+class Workshop(Protocol):
+    """How texts of one kind are examined and rewritten."""
+
+    def examine(self, text: str, module: Module | None) -> Examined: ...
+
+    def plan(self, found: Examined, candidates: list[Group]) -> Plan: ...
+
+    def make(self, found: Examined, taken: Sequence[Group]) -> Made: ...
+
+
+def settle_module(
+    module: Module, context: Context, editable: Callable[[Edit], bool] | None = None
+) -> Settled:
+    """Applies the allowed fixes to Python source.
+
+    What would need an edit that is not ``editable`` is shown, and not made.
+    """
+    return _settle(module.text, _Python(module, context, editable), context)
+
+
+def settle_document(document: Document, context: Context) -> Settled:
+    """Applies the allowed fixes to a file that is not Python."""
+    return _settle(document.text, _Other(document, context), context)
+
+
+def _settle(text: str, workshop: Workshop, context: Context) -> Settled:
     banned: set[str] = set()
     while True:
-        outcome = _attempt(text, kind, path, context, banned)
+        outcome = _attempt(text, workshop, context, banned)
         if isinstance(outcome, Settled):
             return outcome
         if outcome <= banned:
             # Nothing new to blame: leave the text alone.
-            return Settled(text, examine(text, kind, path, context).findings)
+            return Settled(text, workshop.examine(text, None).findings)
         banned |= outcome
 
 
-def allowed(found: Examined, context: Context, banned: set[str] | frozenset[str]) -> list[bool]:
+def allowed(found: Examined, context: Context, banned: Collection[str] = ()) -> list[bool]:
     """For each finding, whether its fix may be applied."""
     return [
         finding.fix is not None
@@ -65,104 +95,159 @@ def allowed(found: Examined, context: Context, banned: set[str] | frozenset[str]
 
 
 def _attempt(
-    text: str, kind: Kind, path: str, context: Context, banned: set[str]
+    text: str, workshop: Workshop, context: Context, banned: set[str]
 ) -> Settled | set[str]:
     """The settled text, or the codes that keep on changing it."""
-    ledger = _Ledger()
+    record = _Record()
     current = text
     module: Module | None = None
     steps: list[tuple[Edit, ...]] = []
     for number in range(_PASSES):
         try:
-            found = examine(current, kind, path, context, module)
+            found = workshop.examine(current, module)
         except Unparsable:
             if not steps:
                 raise
-            return {code for codes in ledger.codes for code in codes}
-        done = _pass(found, allowed(found, context, banned), context)
-        module = done.module
-        ledger.enter(found, done, first=number == 0)
-        if not done.edits:
-            ledger.close(banned)
-            if kind == "notebook" and steps:
-                current, steps = _tidied(text, current, steps)
-            return Settled(current, tuple(ledger.findings), tuple(steps))
-        steps.append(done.edits)
-        current = done.after
-        ledger.step(done.edits)
-    return ledger.codes[-1]
+            return {code for codes in record.codes for code in codes}
+        done = _pass(found, allowed(found, context, banned), workshop)
+        module = done.made.module
+        record.enter(found, done, first=number == 0)
+        if not done.made.edits:
+            record.close(banned)
+            return Settled(current, tuple(record.findings), tuple(steps))
+        steps.append(done.made.edits)
+        current = done.made.after
+        record.step(done.made.edits)
+    return record.codes[-1]
 
 
-def _tidied(
-    before: str, after: str, steps: list[tuple[Edit, ...]]
-) -> tuple[str, list[tuple[Edit, ...]]]:
-    """A notebook without the empty strings that deletions leave in its cells."""
-    from hpushim.engine import notebook
+class _Pass(msgspec.Struct):
+    """What one pass did."""
 
-    data = after.encode()
-    edits = notebook.tidy(before.encode(), data)
-    return (apply.splice(data, edits).decode(), [*steps, edits]) if edits else (after, steps)
+    made: Made
+    applied: frozenset[int]
+    rejected: list[tuple[Group, str, str]]  # group, code, why
+    shown: frozenset[int]  # findings whose fix cannot be made here
 
 
-def _pass(found: Examined, permitted: list[bool], context: Context) -> _Pass:
-    """Plans and proves; units that cannot be proved are left out one by one."""
-    data = found.text.data
-    candidates = apply.units(found.findings, permitted)
-    planned = apply.plan(data, candidates)
+def _pass(found: Examined, permitted: list[bool], workshop: Workshop) -> _Pass:
+    """Plans, rewrites and proves; groups that cannot be proved are left out one by one."""
+    planned = workshop.plan(found, groups(found.findings, found.changes, permitted))
     rejected = [
-        (unit, "HPU006" if why.endswith("overlap") else "HPU004", why)
-        for unit, why in planned.broken
+        (group, "HPU006" if why.endswith("overlap") else "HPU004", why)
+        for group, why in planned.broken
     ]
-    proof = _Proof(found.text, planned.edits, context)
-    if proof.why is not None:
-        good: list[apply.Unit] = []
-        for unit in planned.taken:
-            alone = _Proof(found.text, apply.plan(data, [unit]).edits, context)
+    taken = planned.taken
+    made = workshop.make(found, taken)
+    if made.why is not None:
+        good: list[Group] = []
+        for group in taken:
+            alone = workshop.make(found, [group])
             if alone.why is None:
-                good.append(unit)
+                good.append(group)
             else:
-                rejected.append((unit, "HPU004", alone.why))
-        planned = apply.plan(data, good)
-        proof = _Proof(found.text, planned.edits, context)
-        if proof.why is not None:
-            rejected += [(unit, "HPU004", proof.why) for unit in planned.taken]
-            planned = apply.Plan()
-            proof = _Proof(found.text, (), context)
-    applied = frozenset(index for unit in planned.taken for index in unit.members)
-    return _Pass(planned.edits, applied, tuple(rejected), proof.after, proof.module)
+                rejected.append((group, "HPU004", alone.why))
+        taken = good
+        made = workshop.make(found, taken)
+        if made.why is not None:
+            rejected += [(group, "HPU004", made.why) for group in taken]
+            taken = []
+            made = workshop.make(found, [])
+    shown = {i for group, _, why in rejected if why == _NOT_EDITABLE for i in group.members}
+    rejected = [item for item in rejected if item[2] != _NOT_EDITABLE]
+    applied = frozenset(index for group in taken for index in group.members)
+    return _Pass(made, applied, rejected, frozenset(shown))
 
 
-class _Proof:
-    """A text with edits made, and why they cannot be trusted, if so."""
+_NOT_EDITABLE = "its place cannot be edited"
 
-    def __init__(self, text: Text, edits: Sequence[Edit], context: Context) -> None:
-        self.module: Module | None = None
-        self.why: str | None = None
+
+class _Python:
+    """Python source: changes of nodes, made by libcst."""
+
+    def __init__(
+        self, first: Module, context: Context, editable: Callable[[Edit], bool] | None
+    ) -> None:
+        self._first = first
+        self._path = first.path
+        self._context = context
+        self._editable = editable
+
+    def examine(self, text: str, module: Module | None) -> Examined:
+        if module is None:
+            first = self._first
+            module = first if text == first.text else parse(text, self._path, self._context)
+        return examine_module(module, self._context)
+
+    def plan(self, found: Examined, candidates: list[Group]) -> Plan:
+        assert isinstance(found.text, Module)
+        return plan_changes(found.text, candidates)
+
+    def make(self, found: Examined, taken: Sequence[Group]) -> Made:
+        before = found.text
+        assert isinstance(before, Module)
+        changes = [change for group in taken for change in group.changes]
+        texts = {edit for group in taken for edit in group.edits}  # of comments, which have no node
+        if not changes and not texts:
+            return Made(before.text)
+        try:
+            made, touched = rewrite(before, imports.resolved(before, changes))
+        except NotRewritable as error:
+            return Made(before.text, why=str(error))
+        edits = tuple(sorted((*made, *texts), key=lambda edit: edit.span))
+        if texts and any(overlap(one, other) for one, other in pairwise(edits)):
+            return Made(before.text, why="another rewrite reaches over it")
+        return self._proved(before, edits, touched)
+
+    def _proved(
+        self, before: Module, edits: tuple[Edit, ...], touched: Collection[ast.AST]
+    ) -> Made:
+        if self._editable is not None and not all(map(self._editable, edits)):
+            return Made(before.text, why=_NOT_EDITABLE)
+        after = splice(before.data, edits).decode()
+        try:
+            module = parse(after, self._path, self._context)
+        except Unparsable as error:
+            return Made(before.text, why=f"the result is {error.finding.message.partition(';')[0]}")
+        why = unproven(before, module, edits, touched)
+        return Made(before.text, why=why) if why else Made(after, edits, module=module)
+
+
+class _Other:
+    """Any other file: edits of text."""
+
+    def __init__(self, document: Document, context: Context) -> None:
+        self._first = document
+        self._context = context
+
+    def examine(self, text: str, module: Module | None) -> Examined:
+        first = self._first
+        document = first if text == first.text else first.again(text)
+        return examine_document(document, self._context)
+
+    def plan(self, found: Examined, candidates: list[Group]) -> Plan:
+        return plan_edits(found.text.data, candidates)
+
+    def make(self, found: Examined, taken: Sequence[Group]) -> Made:
+        before = found.text
+        assert isinstance(before, Document)
+        edits = plan_edits(before.data, taken).edits
         if not edits:
-            self.after = text.text
-            return
-        data = apply.splice(text.data, edits)
-        self.after = data.decode()
-        if isinstance(text, Module):
-            try:
-                self.module = parse(self.after, text.path, context)
-            except Unparsable as error:
-                self.why = f"the result is {error.finding.message.partition(';')[0]}"
-            else:
-                self.why = apply.unproven(text.data, data, edits, text.tree, self.module.tree)
-        elif isinstance(text, Document):
-            self.why = text.unproven(data)
+            return Made(before.text)
+        data = splice(before.data, edits)
+        why = before.unproven(data)
+        return Made(before.text, why=why) if why else Made(data.decode(), edits)
 
 
-class _Ledger:
+class _Record:
     """The findings of all passes in terms of the first text, with what was applied."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.codes: list[set[str]] = []  # that changed the text, by pass
-        self._places: list[apply.Places] = []
+        self._places: list[Places] = []
         self._known: dict[tuple[str, int], int] = {}
-        self._rejected: dict[tuple[str, int], tuple[apply.Unit, str, str]] = {}
+        self._rejected: dict[tuple[str, int], tuple[str, str]] = {}
         self._text: Examined | None = None
         self._last: set[tuple[str, int]] = set()  # what the last pass still found
 
@@ -178,21 +263,19 @@ class _Ledger:
             key = (finding.code, start)
             if first:
                 self._known.setdefault(key, len(self.findings))
-                self.findings.append(
-                    msgspec.structs.replace(finding, applied=True) if applied else finding
-                )
+                self.findings.append(_entered(finding, applied, index in done.shown))
             elif applied and key in self._known:
                 place = self._known[key]
                 self.findings[place] = msgspec.structs.replace(self.findings[place], applied=True)
             elif applied:
                 self._known[key] = len(self.findings)
                 self.findings.append(self._moved(finding, start))
-        for unit, code, why in done.rejected:
-            finding = found.findings[unit.members[0]]
-            self._rejected[code, self._back(finding.span.start)] = (unit, finding.code, why)
+        for group, code, why in done.rejected:
+            finding = found.findings[group.members[0]]
+            self._rejected[code, self._back(finding.span.start)] = (finding.code, why)
 
     def step(self, edits: tuple[Edit, ...]) -> None:
-        self._places.append(apply.Places(edits))
+        self._places.append(Places(edits))
 
     def close(self, banned: set[str]) -> None:
         """Adds what has to be said about rewrites that did not come about."""
@@ -203,7 +286,7 @@ class _Ledger:
             gone = (finding.code, finding.span.start) not in self._last
             if gone and self._places and finding.safety == "safe" and finding.fix is not None:
                 self.findings[place] = msgspec.structs.replace(finding, applied=True)
-        for (code, start), (_, rule, why) in self._rejected.items():
+        for (code, start), (rule, why) in self._rejected.items():
             self.findings.append(
                 diagnostic(
                     code,
@@ -227,7 +310,7 @@ class _Ledger:
         return offset
 
     def _moved(self, finding: Finding, start: int) -> Finding:
-        """A finding of a later pass, shown where its text came from; its edits mean nothing there."""
+        """A finding of a later pass, shown where its text came from."""
         assert self._text is not None
         end = max(start, self._back(finding.span.end))
         line, column = self._text.text.position(start)
@@ -242,3 +325,12 @@ class _Ledger:
             fix=None,
             applied=True,
         )
+
+
+def _entered(finding: Finding, applied: bool, shown: bool) -> Finding:
+    if applied:
+        return msgspec.structs.replace(finding, applied=True)
+    if shown and finding.fix is not None:
+        fix = Fix(finding.fix.title, "manual", (), finding.fix.group)
+        return msgspec.structs.replace(finding, fix=fix)
+    return finding

@@ -12,8 +12,8 @@ import tokenize
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from hpushim.engine.diagnostics import diagnostic
-from hpushim.engine.text import LINE_END, Text
+from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.base.text import LINE_END, Text
 from hpushim.model import Edit, Finding, Fix, Span
 
 _DIRECTIVE = re.compile(rb"#[ \t]*hpushim:[ \t]*([-\w]+)[ \t]*(?:\[([^\]\r\n]*)\])?")

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.engine import run, settle, syntax
+from hpushim.engine import judge, one_file
+from hpushim.engine.context import Context
 from hpushim.engine.project import analyse, migrate
-from hpushim.engine.syntax import Module
+from hpushim.engine.python.module import Module
 from hpushim.matrix import load
 from hpushim.model import Target
 
@@ -56,17 +57,17 @@ def ratio(work: Callable[[str], object], texts: list[str]) -> float:
 
 def test_names_and_scopes_cost_little_more_than_the_parser(texts: list[str]) -> None:
     matrix = load()
-    assert ratio(lambda text: Module(text, "a.py", Target(), matrix), texts) < 6
+    assert ratio(lambda text: Module(text, "a.py", Target(), matrix), texts) < 4
 
 
 def test_all_rules_cost_a_few_times_the_parser(texts: list[str]) -> None:
-    context = run.Context(Target(), load())
-    kept = [text for text in texts if run.interesting(text.encode(), "python", "a.py")]
-    assert ratio(lambda text: run.examine(text, "python", "a.py", context), kept) < 25
+    context = Context(Target(), load())
+    kept = [text for text in texts if judge.interesting(text.encode(), "python", "a.py")]
+    assert ratio(lambda text: one_file.examine(text, "python", "a.py", context), kept) < 8
 
 
 def test_cost_grows_with_the_text_and_no_faster() -> None:
-    context = run.Context(Target(), load())
+    context = Context(Target(), load())
     part = (
         "def step_{n}(model, x, device='cuda:0'):\n"
         "    if torch.cuda.is_available():\n        x = x.cuda()\n"
@@ -76,7 +77,7 @@ def test_cost_grows_with_the_text_and_no_faster() -> None:
 
     def cost(count: int) -> float:
         text = "import torch\n" + "".join(part.format(n=n) for n in range(count))
-        return ratio(lambda one: run.examine(one, "python", "a.py", context), [text])
+        return ratio(lambda one: one_file.examine(one, "python", "a.py", context), [text])
 
     assert cost(400) < 4 * cost(50)
 
@@ -93,11 +94,10 @@ def test_a_file_is_parsed_once_to_check_and_twice_to_rewrite(
             parsed.append(path)
             super().__init__(text, path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(run, "Module", Counted)
+    monkeypatch.setattr(judge, "Module", Counted)
     analyse([tmp_path], Target(), jobs=1)
     assert parsed == ["cuda.py"]
     parsed.clear()
     report = migrate([tmp_path], Target(), write=False, jobs=1)
     assert [item.status for item in report.files] == ["changed", "unchanged"]
     assert parsed == ["cuda.py"] * 2
-    assert settle.Module is syntax.Module

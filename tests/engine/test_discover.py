@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.engine.document import Kind
+from hpushim.engine.data.document import Kind
 from hpushim.engine.files.discover import File, discover, left_out, project_root
 from hpushim.errors import HpushimError
 

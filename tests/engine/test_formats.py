@@ -11,8 +11,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpushim.engine.document import Document, Kind
-from hpushim.engine.entries import Entry
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.data.document import Document
+from hpushim.engine.data.entries import Entry
 from hpushim.model import Target
 
 

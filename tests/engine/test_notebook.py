@@ -11,8 +11,8 @@ import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpushim.engine.one_file import settle
 from hpushim.engine.project import migrate, undo
-from hpushim.engine.settle import settle
 from hpushim.model import Target
 
 pytestmark = pytest.mark.usefixtures("rules")
@@ -130,7 +130,9 @@ def test_what_is_no_notebook_is_left(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_bytes(data)
     report = migrate([tmp_path], Target())
-    assert {item.status for item in report.files} == {"unchanged"}
+    assert {item.status for item in report.files} == {"failed"}
+    assert all("not a notebook" in str(item.reason) for item in report.files)
+    assert (tmp_path / "a.ipynb").read_bytes() == b"old_name {"
 
 
 LINES = st.sampled_from(

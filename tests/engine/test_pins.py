@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.codemods._versions import judge
-from hpushim.engine.pins import pins
+from hpushim.codemods.analysis.versions import judge
+from hpushim.engine.base.text import Project, Text
+from hpushim.engine.data.pins import pins
 from hpushim.engine.project import analyse
-from hpushim.engine.text import Project, Text
 from hpushim.matrix import load
 from hpushim.model import Target
 

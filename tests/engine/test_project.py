@@ -353,4 +353,4 @@ def run_normal(factory: pytest.TempPathFactory, name: str, text: str) -> str:
 
 
 def test_toys_are_the_only_rules() -> None:
-    assert {rule.code for rule in toys.EVERY} == {f"HPU90{n}" for n in range(1, 9)}
+    assert {rule.code for rule in toys.EVERY} == {f"HPU9{n:02}" for n in range(1, 11)}

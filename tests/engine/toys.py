@@ -8,39 +8,51 @@ from typing import Any
 
 import pytest
 
-from hpushim.engine import run
-from hpushim.engine.document import Document
-from hpushim.engine.rule import Rule, TextRule
-from hpushim.engine.run import Context
-from hpushim.engine.syntax import Module
+from hpushim.engine import judge
+from hpushim.engine.context import Context
+from hpushim.engine.data.document import Document
+from hpushim.engine.python.changes import Import, Remove, Rename, Replace, Rewrite
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules.rule import Kept, Rule, TextRule, Yield
+from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
-from hpushim.model import Edit, Finding, Fix, Span, Target
+from hpushim.model import Finding, Fix, Span, Target
 
 
-class Swap(Rule):
+class _OnWords(Rule):
+    """Base: every use of a wanted name of one word, which nothing binds."""
+
+    def on_module(self, module: Module) -> Yield:
+        for word in self.wants.words:
+            for node in module.index.names(word):
+                yield from self.on_word(module, node)
+
+    def on_word(self, module: Module, node: ast.Name) -> Yield:
+        raise NotImplementedError
+
+
+class Swap(_OnWords):
     """The name ``old_name`` becomes ``new_name``."""
 
     code = "HPU901"
     name = "swap"
-    markers = (b"old_name",)
+    wants = Wants(words=("old_name",))
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
-        if node.id == "old_name":
-            fix = Fix("swap", "safe", (module.replace(node, "new_name"),))
-            yield self.finding(module, node, "`old_name` is old", fix=fix)
+    def on_word(self, module: Module, node: ast.Name) -> Yield:
+        fix = Rewrite("swap", "safe", (Replace(node, "new_name"),))
+        yield self.finding(module, node, "`old_name` is old", fix=fix)
 
 
-class Unsafe(Rule):
+class Unsafe(_OnWords):
     """The name ``risky`` becomes ``bold``, with ``--unsafe``."""
 
     code = "HPU902"
     name = "unsafe"
-    markers = (b"risky",)
+    wants = Wants(words=("risky",))
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
-        if node.id == "risky":
-            fix = Fix("dare", "unsafe", (module.replace(node, "bold"),))
-            yield self.finding(module, node, "`risky` is risky", fix=fix)
+    def on_word(self, module: Module, node: ast.Name) -> Yield:
+        fix = Rewrite("dare", "unsafe", (Replace(node, "bold"),))
+        yield self.finding(module, node, "`risky` is risky", fix=fix)
 
 
 class Raises(Rule):
@@ -48,57 +60,55 @@ class Raises(Rule):
 
     code = "HPU903"
     name = "raises"
-    markers = (b"bomb",)
+    wants = Wants(names=("builtins.bomb",))
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         yield self.finding(module, node, "seen")
-        if node.id == "bomb":
-            raise KeyError("bomb")
+        raise KeyError("bomb")
 
 
-class Restless(Rule):
+class Restless(_OnWords):
     """Never comes to rest: ``flip`` and ``flop`` become each other."""
 
     code = "HPU904"
     name = "restless"
-    markers = (b"fl",)
+    wants = Wants(words=("flip", "flop"))
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
-        other = {"flip": "flop", "flop": "flip"}.get(node.id)
-        if other:
-            fix = Fix("turn", "safe", (module.replace(node, other),))
-            yield self.finding(module, node, "turns", fix=fix)
+    def on_word(self, module: Module, node: ast.Name) -> Yield:
+        other = "flop" if node.id == "flip" else "flip"
+        fix = Rewrite("turn", "safe", (Replace(node, other),))
+        yield self.finding(module, node, "turns", fix=fix)
 
 
-class Breaks(Rule):
+class Breaks(_OnWords):
     """Writes what does not parse, and what swallows its surroundings."""
 
     code = "HPU905"
     name = "breaks"
-    markers = (b"broken", b"swallow")
+    wants = Wants(words=("broken", "swallow"))
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
+    def on_word(self, module: Module, node: ast.Name) -> Yield:
         if node.id == "broken":
-            fix = Fix("break", "safe", (module.replace(node, "1 +"),))
-            yield self.finding(module, node, "breaks", fix=fix)
-        if node.id == "swallow":
+            yield self.finding(
+                module, node, "breaks", fix=Rewrite("break", "safe", (Replace(node, "1 +"),))
+            )
+        else:
             # Opens a string that a later quote in the file closes: the result parses.
-            fix = Fix("swallow", "safe", (module.replace(node, "x = '''"),))
-            yield self.finding(module, node, "swallows", fix=fix)
+            opened = Replace(node, lambda old: old.with_changes(value="x = '''"))
+            yield self.finding(module, node, "swallows", fix=Rewrite("swallow", "safe", (opened,)))
 
 
-class Group(Rule):
-    """All uses of names that start with ``pair_`` change together."""
+class Group(_OnWords):
+    """All uses of one of these names change together."""
 
     code = "HPU906"
     name = "group"
-    markers = (b"pair_",)
+    wants = Wants(words=("pair_a", "pair_b", "pair_c"))
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
-        if node.id.startswith("pair_"):
-            group = f"pair:{node.id}"
-            fix = Fix("pair", "safe", (module.replace(node, "both_" + node.id[5:]),), group)
-            yield self.finding(module, node, "one of several", fix=fix)
+    def on_word(self, module: Module, node: ast.Name) -> Yield:
+        change = Replace(node, "both_" + node.id[5:])
+        fix = Rewrite("pair", "safe", (change,), f"pair:{node.id}")
+        yield self.finding(module, node, "one of several", fix=fix)
 
 
 class Words(TextRule):
@@ -118,30 +128,68 @@ class Words(TextRule):
             at = document.data.find(b"old", at + 3)
 
 
-class Imports(Rule):
-    """Every ``old_name`` needs an import, which is made once."""
+class Imports(_OnWords):
+    """``needs_import`` needs an import, which is made once."""
 
     code = "HPU908"
     name = "imports"
-    markers = (b"needs_import",)
+    wants = Wants(words=("needs_import",))
 
-    def on_Name(self, module: Module, node: ast.Name) -> Iterator[Finding]:
-        if node.id == "needs_import":
-            edits: tuple[Edit, ...] = (module.replace(node, "lib.made"),)
-            edits = (module.insert(0, f"import lib{module.newline}"), *edits)
-            yield self.finding(module, node, "imports", fix=Fix("import", "safe", edits))
+    def on_word(self, module: Module, node: ast.Name) -> Yield:
+        fix = Rewrite("import", "safe", (Replace(node, "lib.made"), Import("lib")))
+        yield self.finding(module, node, "imports", fix=fix)
 
 
-EVERY: tuple[Any, ...] = (Swap, Unsafe, Raises, Restless, Breaks, Group, Words, Imports)
+class Library(Rule):
+    """``lib.old.thing`` is ``lib.new.thing``, ``lib.gone()`` goes, and ``lib.wait(x)`` takes nothing."""
+
+    code = "HPU909"
+    name = "library"
+    wants = Wants(names=("lib.old.*", "lib.gone", "lib.wait"), keywords=("spare",))
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = module.parent(node)
+        if name == "lib.gone":
+            statement = module.parent(call) if call is not None else None
+            assert isinstance(statement, ast.Expr)
+            change: Any = (Remove(statement),)
+        elif name == "lib.wait":
+            assert isinstance(call, ast.Call)
+            change = tuple(Remove(argument) for argument in call.args)
+        else:
+            change = (Rename(node, name.replace(".old.", ".new.")),)
+        yield self.finding(module, node, f"{name} is old", fix=Rewrite("renew", "safe", change))
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        fix = Rewrite("drop", "safe", (Remove(node),))
+        yield self.finding(module, node, "spare", fix=fix, covers=(node,))
+
+
+class Quiet(_OnWords):
+    """Whatever stands in a call of ``quiet`` stays as it is."""
+
+    code = "HPU910"
+    name = "quiet"
+    wants = Wants(words=("quiet",))
+
+    def on_word(self, module: Module, node: ast.Name) -> Yield:
+        call = module.parent(node)
+        assert call is not None
+        yield Kept(call)
+
+
+EVERY: tuple[Any, ...] = (
+    Swap, Unsafe, Raises, Restless, Breaks, Group, Words, Imports, Library, Quiet,
+)  # fmt: skip
 
 
 def use(patch: pytest.MonkeyPatch, *classes: Any) -> None:
     """Makes these the only rules there are."""
     python = tuple(item for item in classes if issubclass(item, Rule))
     text = tuple(item for item in classes if issubclass(item, TextRule))
-    patch.setattr(run, "rules", lambda: python)
-    patch.setattr(run, "text_rules", lambda: text)
-    patch.setattr(run, "_markers", lambda: tuple(m for item in python for m in item.markers))
+    patch.setattr(judge, "rules", lambda: python)
+    patch.setattr(judge, "text_rules", lambda: text)
+    patch.setattr(judge, "_reading", judge._reading.__wrapped__)
 
 
 def context(**options: Any) -> Context:

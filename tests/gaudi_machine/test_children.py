@@ -47,7 +47,7 @@ if __name__ == "__main__":
         dist.all_reduce(x)
         model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1).cuda(), device_ids=[int(os.environ["LOCAL_RANK"])])
         model(x).sum().backward()
-        sys.stdout.write(f"rank {dist.get_rank()} {x.tolist()}\n")  # in one piece, though both ranks write to one pipe
+        sys.stdout.write(f"rank {dist.get_rank()} {x.tolist()}\\n")  # in one piece, though both ranks write to one pipe
         sys.stdout.flush()
         dist.destroy_process_group()
     else:

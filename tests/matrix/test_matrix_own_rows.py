@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.engine.run import Context
-from hpushim.engine.settle import Settled, settle
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
+from hpushim.engine.settle import Settled
 from hpushim.matrix import load
 from hpushim.model import Target
 

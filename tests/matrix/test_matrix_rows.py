@@ -261,7 +261,7 @@ def test_rows_on_gaudi_names_name_what_exists() -> None:
 
 
 def _codes() -> set[str]:
-    from hpushim.engine.rule import every_rule
+    from hpushim.engine.rules.registry import every_rule
 
     return {code for rule in every_rule() for code in (rule.code, *rule.also)}
 
@@ -280,12 +280,12 @@ def test_every_rule_about_a_name_has_rows() -> None:
 
 
 def test_rows_and_rules_agree_on_the_code_of_a_name() -> None:
-    from hpushim.engine.rule import every_rule
+    from hpushim.engine.rules.registry import every_rule
 
     wrong = [
         (row.name, row.rule, code)
         for rule in every_rule()
-        for name, code in getattr(rule, "codes", {}).items()
+        for name, code in getattr(rule, "table", {}).items()
         if (row := M.row(f"torch.cuda.{name}")) is not None and row.rule != code
     ]
     assert wrong == []
@@ -296,7 +296,7 @@ def _named_in_rules() -> set[str]:
     asked = re.compile(r'(?:ask|known)\(\w+, "([^"]+)"')
     return {
         name
-        for path in sorted((ROOT / "codemods").glob("*.py"))
+        for path in sorted((ROOT / "codemods").rglob("*.py"))
         for name in asked.findall(path.read_text())
     }
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from hpushim.engine.run import Context
-from hpushim.engine.settle import settle
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
 from hpushim.matrix import load
 from hpushim.model import Target
 

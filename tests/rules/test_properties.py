@@ -7,9 +7,9 @@ import ast
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpushim.engine import apply
-from hpushim.engine.run import Context
-from hpushim.engine.settle import settle
+from hpushim.engine.base.edits import splice
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
 from hpushim.matrix import load
 from hpushim.model import Mode, Style, Target
 
@@ -155,5 +155,5 @@ def test_generated_programs(
     # What was written is what the edits say, and nothing else.
     data = text.encode()
     for edits in settled.steps:
-        data = apply.splice(data, sorted(edits, key=lambda edit: edit.span))
+        data = splice(data, sorted(edits, key=lambda edit: edit.span))
     assert data.decode() == after

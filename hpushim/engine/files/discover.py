@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine.document import Kind
+from hpushim.engine.base.kind import Kind
 from hpushim.engine.files import kinds
 from hpushim.errors import HpushimError
 

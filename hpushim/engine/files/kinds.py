@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from hpushim.engine.document import Kind
+from hpushim.engine.base.kind import Kind
 
 _BY_SUFFIX: dict[str, Kind] = {
     ".py": "python",

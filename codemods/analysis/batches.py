@@ -1,0 +1,186 @@
+"""Batches in training loops: which of their parts are moved to the device before a model is called with them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .names import word
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_HELPER = re.compile(r"cuda|device|gpu|move|put", re.I)
+_LOADER = re.compile(r"prefetch|cuda|device|gpu", re.I)
+_WRAPPERS = ("Variable", "tuple", "list")
+
+
+@dataclass
+class Loop:
+    """One loop over batches. Moves are ``always`` made, or only ``sometimes`` (when a card was named)."""
+
+    node: ast.For
+    parts: set[str] = field(default_factory=set)
+    always: set[str] = field(default_factory=set)
+    sometimes: set[str] = field(default_factory=set)
+    #: Where the parts go: the expression of the first ``.to(device)``.
+    device: ast.expr | None = None
+    #: Calls with parts as arguments, and the parts that had not been moved by then.
+    calls: list[tuple[ast.Call, list[ast.expr]]] = field(default_factory=list)
+
+
+def loops(module: Module) -> list[Loop]:
+    """Every ``for`` loop of the file that moves something, as read from its top to its end."""
+    return [_read(module, node) for node in module.index.statements(ast.For)]
+
+
+def _read(module: Module, node: ast.For) -> Loop:
+    loop = Loop(node, {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)})
+    _block(module, loop, node.body, sure=True)
+    return loop
+
+
+def _block(module: Module, loop: Loop, body: list[ast.stmt], sure: bool) -> None:
+    for statement in body:
+        if isinstance(statement, ast.If):
+            named = any(isinstance(part, ast.IsNot) for part in ast.walk(statement.test))
+            _block(module, loop, statement.body, sure and not named)
+            _block(module, loop, statement.orelse, sure)
+        elif isinstance(statement, (ast.With, ast.AsyncWith, ast.Try, ast.For, ast.While)):
+            _block(module, loop, statement.body, sure)
+        elif isinstance(
+            statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+        ):
+            _simple(module, loop, statement, sure)
+
+
+def _simple(module: Module, loop: Loop, statement: ast.stmt, sure: bool) -> None:
+    _calls(module, loop, statement)
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+        return
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    for target in targets:
+        for one, value in _pairs(target, statement.value):
+            _assigned(module, loop, one, value, sure)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        same = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
+        for place, one in enumerate(target.elts):
+            yield from _pairs(one, value.elts[place] if same else value)  # type: ignore[attr-defined]
+    else:
+        yield target, value
+
+
+def _assigned(module: Module, loop: Loop, target: ast.expr, value: ast.expr, sure: bool) -> None:
+    name = _root(target)
+    if name is None:
+        return
+    move = moved(module, value)
+    if move is not None:
+        loop.parts.add(name)
+        (loop.always if sure else loop.sometimes).add(name)
+        loop.device = loop.device or _device(move)
+    elif not isinstance(target, ast.Name):
+        return
+    elif (source := _part(value)) in loop.parts and source is not None:
+        loop.parts.add(name)
+        if source in loop.always:
+            loop.always.add(name)
+        elif name != source:
+            loop.always.discard(name)
+    elif name in loop.parts and not _mentions(value, name):  # something else has taken the name
+        loop.parts.discard(name)
+
+
+def _mentions(value: ast.expr, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(value))
+
+
+def loader_moves(module: Module, loop: Loop) -> bool:
+    """Is what the loop goes over made with a device, or by a function that is named for one?"""
+    for name in ast.walk(loop.node.iter):
+        for value in module.values(name) if isinstance(name, ast.Name) else ():
+            if isinstance(value, ast.Call):
+                names = [word(value.func), *(k.arg or "" for k in value.keywords)]
+                if any(_LOADER.search(each) for each in names if not each.startswith("pin_")):
+                    return True
+    return False
+
+
+def moved(module: Module, value: ast.expr) -> ast.Call | None:
+    """The call inside ``value`` that moves to a device, by itself or through a function named for it."""
+    if isinstance(value, (ast.Name, ast.Constant)):
+        return None
+    known = module.view(_moves)
+    if value not in known:
+        known[value] = next(
+            (p for p in ast.walk(value) if isinstance(p, ast.Call) and _moves_by(module, p)), None
+        )
+    return known[value]
+
+
+def _moves(module: Module) -> dict[ast.expr, ast.Call | None]:
+    """What has been looked at for moves."""
+    return {}
+
+
+def _moves_by(module: Module, call: ast.Call) -> bool:
+    called = word(call.func)
+    if called == "cuda" or (called == "to" and _to_device(module, call)):
+        return True
+    return called != "to" and bool(_HELPER.search(called) and call.args)
+
+
+def _to_device(module: Module, call: ast.Call) -> bool:
+    given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
+    if not given:
+        return False
+    text = module.constant(given[0])
+    if isinstance(text, str):
+        return text.startswith(("cuda", "hpu"))
+    name = module.qualified(given[0]) or ""
+    return not name.startswith("torch.")
+
+
+def _device(move: ast.Call) -> ast.expr | None:
+    if getattr(move.func, "attr", "") != "to" or not move.args:
+        return None
+    return move.args[0] if isinstance(move.args[0], (ast.Name, ast.Attribute)) else None
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _part(value: ast.expr) -> str | None:
+    """The batch that ``value`` is a part of: ``batch[0]``, ``Variable(batch)``."""
+    while True:
+        if isinstance(value, (ast.Subscript, ast.Attribute)):
+            value = value.value
+        elif isinstance(value, ast.Call) and len(value.args) == 1 and _wraps(value):
+            value = value.args[0]
+        else:
+            return value.id if isinstance(value, ast.Name) else None
+
+
+def _wraps(call: ast.Call) -> bool:
+    return word(call.func) in _WRAPPERS
+
+
+def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
+    """Takes note of the calls in a simple statement, those around others first."""
+    for call in ast.walk(statement):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
+            continue
+        given = [*call.args, *(k.value for k in call.keywords)]
+        parts = [a for a in given if _part(a) in loop.parts or moved(module, a) is not None]
+        if parts:
+            left = [a for a in parts if _part(a) not in loop.always and moved(module, a) is None]
+            loop.calls.append((call, left))

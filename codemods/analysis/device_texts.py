@@ -1,0 +1,171 @@
+"""Strings that spell a CUDA device, in every way that Python has to build a string."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+CUDA = "cuda"
+_WHOLE = re.compile(r"cuda(?::(\d+))?")
+_OTHER = re.compile(r"(cpu|mps|xpu|hpu|npu|mlu|musa|meta|xla|tpu|ipu|vulkan|auto)(:\d+)?")
+#: Names that people give to things that hold a device.
+_NAME = re.compile(
+    r"(^|[_\-.])(dev|devs|device|devices|devicetype|devtype|device_?str|device_?name|map_location|maploc)"
+    r"($|[_\-.\d])|[a-z]Devices?($|[A-Z])|^device[A-Z]",
+)
+#: Calls that make a path, or a larger text, of what they are given.
+_PATHS = frozenset(
+    [
+        *("join", "open", "exists", "isfile", "isdir", "Path", "replace", "format"),
+        *("split", "strip", "removeprefix", "run", "system"),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceText:
+    """An expression that spells a CUDA device: its ``index`` is ``""`` (none), digits, or ``"?"`` (computed)."""
+
+    node: ast.expr
+    index: str
+
+    @property
+    def surely(self) -> bool:
+        """Can it be nothing else than a device? The bare word may be."""
+        return self.index != ""
+
+
+def device_texts(module: Module) -> Iterator[DeviceText]:
+    """Every device text of the file that is no part of a larger one, in source order."""
+    for constant in module.index.strings(CUDA):
+        found = _outermost(module, constant)
+        if found is not None:
+            yield found
+
+
+def _outermost(module: Module, constant: ast.Constant) -> DeviceText | None:
+    """The device text that starts with a constant."""
+    found = read(constant)
+    parent = module.parent(constant)
+    while isinstance(parent, (ast.JoinedStr, ast.BinOp, ast.Attribute, ast.Call)):
+        larger = read(parent)
+        if larger is not None:
+            found = larger
+        elif isinstance(parent, ast.JoinedStr) or not isinstance(parent, ast.Attribute):
+            break
+        parent = module.parent(parent)
+    if found is None:
+        return None
+    above = module.parent(found.node)
+    return None if isinstance(above, (ast.JoinedStr, ast.Expr)) else found
+
+
+# -- what spells a device -------------------------------------------------------------------
+
+
+def read(node: ast.AST) -> DeviceText | None:
+    """The device text that an expression spells."""
+    reader = _READERS.get(node.__class__)
+    return reader(node) if reader is not None else None
+
+
+def _constant(node: ast.Constant) -> DeviceText | None:
+    value = node.value
+    if not isinstance(value, str) or not value.startswith(CUDA):
+        return None
+    found = _WHOLE.fullmatch(value)
+    return DeviceText(node, found[1] or "") if found else None
+
+
+def _joined(node: ast.JoinedStr) -> DeviceText | None:
+    first = node.values[0] if node.values else None
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        if len(node.values) == 1 and (found := _WHOLE.fullmatch(first.value)):
+            return DeviceText(node, found[1] or "")
+        if first.value == "cuda:" and len(node.values) == 2:
+            return DeviceText(node, "?")
+    return None
+
+
+def _operation(node: ast.BinOp) -> DeviceText | None:
+    template = _text(node.left)
+    if isinstance(node.op, ast.Mod) and template in ("cuda:%d", "cuda:%s", "cuda:%i"):
+        return DeviceText(node, "?")
+    if isinstance(node.op, ast.Add) and template == "cuda:":
+        return DeviceText(node, "?")
+    return None
+
+
+def _call(node: ast.Call) -> DeviceText | None:
+    func = node.func
+    if (
+        isinstance(func, ast.Attribute)
+        and func.attr == "format"
+        and re.fullmatch(r"cuda:\{[^{}]*\}", _text(func.value))
+    ):
+        return DeviceText(node, "?")
+    return None
+
+
+_READERS: dict[type[ast.AST], Callable[[Any], DeviceText | None]] = {
+    ast.Constant: _constant,
+    ast.JoinedStr: _joined,
+    ast.BinOp: _operation,
+    ast.Call: _call,
+}
+
+
+def _text(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+# -- what is told by other texts and by names -----------------------------------------------
+
+
+def other_device(node: ast.AST) -> bool:
+    """Is the expression the text of a device that is not CUDA (``"cpu"``, ``"mps"``)?"""
+    return _OTHER.fullmatch(_text(node)) is not None
+
+
+def is_hpu(node: ast.AST) -> bool:
+    """Is the expression the text ``"hpu"``?"""
+    return _text(node).split(":")[0] == "hpu"
+
+
+def device_name(name: str) -> bool:
+    """Does a variable, option or key of this name hold a device?"""
+    name = name.lstrip("-")
+    return bool(_NAME.search(name) or _NAME.search(name.lower()))
+
+
+def glued(module: Module, node: ast.AST) -> bool:
+    """Does the choice become a part of a larger word: a path, a key, a file's name?"""
+    parent = module.parent(node)
+    while isinstance(parent, (ast.IfExp, ast.BoolOp)):
+        node, parent = parent, module.parent(parent)
+    if isinstance(parent, ast.BinOp):
+        return True
+    if isinstance(parent, ast.Call) and node is not parent.func:
+        func = parent.func
+        return getattr(func, "attr", getattr(func, "id", "")) in _PATHS
+    string = module.parent(parent) if isinstance(parent, ast.FormattedValue) else None
+    if not isinstance(string, ast.JoinedStr):
+        return False
+    place = next(i for i, part in enumerate(string.values) if part is parent)
+    before = string.values[place - 1] if place else None
+    after = string.values[place + 1] if place + 1 < len(string.values) else None
+    return _ends_word(before, -1) or _ends_word(after, 0)
+
+
+def _ends_word(part: ast.expr | None, place: int) -> bool:
+    """Does the text beside a replacement field continue the word?"""
+    if not isinstance(part, ast.Constant):
+        return part is not None
+    text = str(part.value)
+    return bool(re.match(r"[\w./\-]", text[place])) if text else False

@@ -1,0 +1,40 @@
+"""Every CUDA device that one file spells: what each is evidence of, and what it belongs to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .finder import Finder, Site
+from .flow import Flow
+from .roles import Role
+from .ties import Ties
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class Devices:
+    """The device texts of a file: ``module.view(Devices)``."""
+
+    def __init__(self, module: Module) -> None:
+        self.flow = Flow(module)
+        self._finder = Finder(module, self.flow)
+        self.sites: list[Site] = self._finder.sites()
+        self._ties = Ties(module, self.sites)
+
+    def of_role(self, *roles: Role) -> Iterator[Site]:
+        """The sites of some roles, in source order."""
+        return (site for site in self.sites if site.role in roles)
+
+    def group(self, node: ast.AST) -> str:
+        """The group of a device text or of an availability check; "" when it stands alone."""
+        return self._ties.group(node)
+
+    def handles_hpu(self, node: ast.AST) -> bool:
+        """Does the code around a node have a branch for ``hpu`` already?"""
+        return self._finder.beside_hpu(node)
+
+
+__all__ = ["Devices", "Role", "Site"]

@@ -1,0 +1,40 @@
+"""Whether a file is a program of its own or is imported by others."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+def is_entry(module: Module) -> bool:
+    """Whether the file is run: it asks for ``__main__``, loops or reads its options at the top level."""
+    for statement in module.tree.body:
+        if isinstance(statement, (ast.Assign, ast.Expr)) and _reads_options(statement.value):
+            return True
+        if _loops(statement):
+            return True
+        if isinstance(statement, ast.If) and any(
+            isinstance(part, ast.Name) and part.id == "__name__"
+            for part in ast.walk(statement.test)
+        ):
+            return True
+    return False
+
+
+def _loops(statement: ast.stmt) -> bool:
+    """A loop at the top level, also inside ``with``, ``if`` and ``try``."""
+    if isinstance(statement, (ast.For, ast.While)):
+        return True
+    if isinstance(statement, (ast.With, ast.If, ast.Try)):
+        return any(_loops(inner) for inner in statement.body)
+    return False
+
+
+def _reads_options(value: ast.expr) -> bool:
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in ("parse_args", "parse_known_args")
+        for part in ast.walk(value)
+    )

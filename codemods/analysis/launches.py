@@ -1,0 +1,64 @@
+"""Commands of scripts: which of them start a program of the project, and where variables are mentioned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.shell.words import Command
+from hpushim.model import Span
+
+if TYPE_CHECKING:
+    from hpushim.engine.data.document import Document
+    from hpushim.engine.shell.words import Word
+
+_LAUNCHERS = re.compile(
+    r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$"
+)
+
+
+def commands(document: Document) -> Iterator[Command]:
+    """The commands of the document, ``CMD ["python", …]`` of a Dockerfile among them."""
+    yield from document.script.commands
+    for instruction in document.instructions:
+        if instruction.keyword in ("CMD", "ENTRYPOINT") and instruction.script is None:
+            yield Command(instruction.span, instruction.words)
+
+
+def launches(command: Command) -> bool:
+    """Does the command run a program of the project, with options that it understands?"""
+    if _LAUNCHERS.match(command.program):
+        return True
+    if command.program.endswith((".py", ".sh")):
+        return True
+    return any(_LAUNCHERS.match(word.text.rpartition("/")[2]) for word in command.words)
+
+
+def trains(command: Command) -> bool:
+    """Does the command start a Python program, not a one-liner and not a package tool?"""
+    words = [word.text for word in command.words]
+    if not any(_LAUNCHERS.match(word.rpartition("/")[2]) for word in words[:1]):
+        return command.program.endswith(".py")
+    if "-c" in words[:2] or "-" in words[1:2]:
+        return False
+    return words[1:3] not in (["-m", "pip"], ["-m", "venv"], ["-m", "build"]) and len(words) > 1
+
+
+def mentions(document: Document, name: str) -> list[Span]:
+    """Where ``name`` stands as a word inside commands and assignments, not in comments."""
+    script = document.script
+    reach = [c.span for c in script.commands] + [a.span for a in script.assignments]
+    word = re.compile(rb"(?<![A-Za-z0-9_])" + name.encode() + rb"(?![A-Za-z0-9_])")
+    found: list[Span] = []
+    for match in word.finditer(document.data):
+        inside = any(span.start <= match.start() and match.end() <= span.end for span in reach)
+        line = document.data[document.data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+        if inside and not line.lstrip().startswith(b"#"):
+            found.append(Span(match.start(), match.end()))
+    return found
+
+
+def lists_cards(word: Word) -> bool:
+    """``0,1,2``, ``$1``, ``${X:-0,1}``, ``$((i % 8))``: cards are listed, none is not."""
+    return re.fullmatch(r"\d+(,\d+)*", word.text) is not None or not word.constant

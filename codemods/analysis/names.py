@@ -1,0 +1,96 @@
+"""Whose name it is: torch's, or that of a library with devices of its own."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+    from hpushim.engine.python.scope import Binding
+
+#: Packages with a ``cuda`` or a ``device`` of their own that is not torch's.
+FOREIGN = frozenset(
+    [
+        "cudf",
+        "cugraph",
+        "cuml",
+        "cupy",
+        "cupyx",
+        "cv2",
+        "faiss",
+        "jax",
+        "jaxlib",
+        "lightgbm",
+        "llama_cpp",
+        "mxnet",
+        "numba",
+        "nvidia",
+        "onnxruntime",
+        "ort",
+        "paddle",
+        "pycuda",
+        "pynvml",
+        "rmm",
+        "spacy",
+        "taichi",
+        "tensorflow",
+        "tensorrt",
+        "tf",
+        "thinc",
+        "triton",
+        "trt",
+        "tvm",
+        "warp",
+        "xgboost",
+        "catboost",
+        "chainer",
+        "theano",
+        "ctranslate2",
+        "faster_whisper",
+    ]
+)
+
+
+def root(node: ast.AST) -> ast.AST:
+    """What a chain of attributes, calls and subscripts starts with."""
+    while True:
+        if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred, ast.Await)):
+            node = node.value
+        elif isinstance(node, ast.Call):
+            node = node.func
+        else:
+            return node
+
+
+def foreign(module: Module, node: ast.AST) -> bool:
+    """Does the expression belong to a library whose devices are not torch's?"""
+    base = root(node)
+    if not isinstance(base, ast.Name):
+        return False
+    found = module.bindings(base)
+    return bool(found) and all(_foreign_binding(module, binding, base.id) for binding in found)
+
+
+def _foreign_binding(module: Module, binding: Binding, name: str) -> bool:
+    if binding.qualified:
+        return binding.qualified.split(".")[0] in FOREIGN
+    if binding.kind != "assign" or not isinstance(binding.value, (ast.Call, ast.Attribute)):
+        return False
+    inner = root(binding.value)
+    return isinstance(inner, ast.Name) and inner.id != name and foreign(module, inner)
+
+
+def word(node: ast.AST | None) -> str:
+    """The last word of a name or a chain of attributes, behind subscripts: ``model`` for ``self.model[0]``; "" for others."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def called(module: Module, node: ast.expr) -> ast.Call | None:
+    """The call of ``node``."""
+    call = module.parent(node)
+    return call if isinstance(call, ast.Call) and call.func is node else None

@@ -1,0 +1,44 @@
+"""Options of launch scripts: ``--device cuda``, ``--backend=nccl``, ``--precision fp16``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..edits.spelling import BACKEND, DEVICE
+
+if TYPE_CHECKING:
+    from hpushim.engine.shell.words import Command, Word
+
+_PAIR = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
+_DEVICE = re.compile(r"cuda(:\d+)?")
+_DEVICE_OPTION = re.compile(
+    r"(^|[-_.])dev(ice)?s?($|[-_.])|device$|accelerator$|map[-_]location$", re.I
+)
+_BACKEND_OPTION = re.compile(r"backend|dist[-_]", re.I)
+_PRECISION_OPTION = re.compile(r"precision|dtype", re.I)
+_HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "16-mixed": "bf16-mixed"}
+
+
+def options(command: Command) -> Iterator[tuple[Word, str, str]]:
+    """Every word behind the program that may be a value: the word, the option that it is given to, the value."""
+    previous = ""
+    for word in command.words[1:]:
+        pair = _PAIR.fullmatch(word.text)
+        yield (word, pair["option"], pair["value"]) if pair else (word, previous, word.text)
+        previous = word.text if word.text.startswith("-") else ""
+
+
+def gaudi_value(option: str, value: str) -> str | None:
+    """The value that the option takes on Gaudi in place of a CUDA device or of ``nccl``."""
+    if _DEVICE.fullmatch(value) and _DEVICE_OPTION.search(option.lstrip("-")):
+        return DEVICE
+    if value == "nccl" and _BACKEND_OPTION.search(option):
+        return BACKEND
+    return None
+
+
+def bfloat16_value(option: str, value: str) -> str | None:
+    """bfloat16 in the option's way of writing, where it asks for float16."""
+    return _HALF.get(value) if _PRECISION_OPTION.search(option) else None

@@ -1,0 +1,69 @@
+"""From the matrix's verdict on a name to what a fix may do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hpushim.model import Safety
+
+if TYPE_CHECKING:
+    from hpushim.engine.base.text import Text
+    from hpushim.matrix import Verdict
+
+
+class Answer(NamedTuple):
+    """What a rule needs to know of a row: may it be fixed, how safely, and where that is written."""
+
+    row: str | None
+    safety: Safety
+    status: str
+    target: str
+    note: str
+
+    @property
+    def fixable(self) -> bool:
+        return self.safety != "manual"
+
+
+def ask(text: Text, name: str, default: Safety = "safe") -> Answer:
+    """The matrix on ``name`` for the text's target.
+
+    A name that cannot be used on the target has no fix; one whose behaviour is not established has
+    an unsafe one at most. A name that the matrix lacks leaves ``default``.
+    """
+    row = text.matrix.row(name)
+    if row is None:
+        return Answer(None, default, "", "", "")
+    verdict = text.matrix.judge(row, text.target)
+    safety = default
+    if verdict.status == "unsupported" and not row.target:
+        safety = "manual"
+    elif verdict.status == "unknown" and default == "safe":
+        safety = "unsafe"
+    return Answer(row.name, safety, verdict.status, row.target, row.note)
+
+
+def known(text: Text, name: str) -> tuple[str, Verdict | None]:
+    """The longest front part of ``name`` that has a row of its own, and the verdict on it."""
+    part = name
+    while part.count(".") > 1 or part == name:
+        if text.matrix.row(part) is not None:
+            return part, text.matrix.verdict(part, text.target)
+        part = part.rpartition(".")[0]
+        if not part:
+            break
+    return name, None
+
+
+def said(note: str) -> str:
+    """A note of the matrix inside a message: without its full stop."""
+    return note.rstrip(".")
+
+
+def inside(note: str) -> str:
+    """A note of the matrix as a part of a sentence: no capital of its own, no full stop."""
+    plain = note.rstrip(".")
+    name = plain[1:2].isupper() or plain.startswith(
+        ("Gaudi", "Lightning", "Accelerate", "Transformers", "Optimum")
+    )
+    return plain if name else plain[:1].lower() + plain[1:]

@@ -1,0 +1,91 @@
+"""Names and arguments that the matrix has rows for: what it says of them is told as it stands there."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import load
+
+from ..analysis.verdict import said
+from . import row_argument
+from .row_argument import ADVICE, SEVERITY, RowRule, may_speak
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from hpushim.engine.python.module import Module
+    from hpushim.matrix import Row
+
+#: The packages whose names are told; those of Gaudi's own are right where they are.
+_PACKAGES = frozenset(
+    ["accelerate", "apex", "bitsandbytes", "deepspeed", "lightning", "pytorch_lightning", "torch", "transformers"]
+)  # fmt: skip
+#: A word of torch of this many letters is no everyday word.
+_LONG = 8
+
+
+class RowNameRule(RowRule):
+    """Base of the rules whose findings are rows of the matrix, on names as well as on arguments."""
+
+    def __init__(self) -> None:
+        self._uses: list[tuple[ast.expr, Row]] = []
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        yield from super().on_name(module, node, name)
+        if isinstance(module.parent(node), ast.Attribute) or module.qualified(node) != name:
+            return  # a part of a longer name, which is told by itself
+        row = self._row(module, name)
+        if row is not None:
+            self._uses.append((node, row))
+
+    def on_module(self, module: Module) -> Yield:
+        told: set[str] = set()
+        for node, row in sorted(self._uses, key=lambda use: module.span(use[0])):
+            verdict = module.matrix.judge(row, module.target)
+            if verdict.status == "native":
+                continue
+            severity = SEVERITY[verdict.status]
+            if severity == "info" and row.name in told:
+                continue  # advice is given once in a file
+            told.add(row.name)
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node).splitlines()[0]}`: {said(verdict.note)}",
+                row=row.name,
+                code=row.rule,
+                severity=severity,
+            )
+
+    def _row(self, module: Module, name: str) -> Row | None:
+        """The row of the name or of what it is an attribute of, when one of these codes is its rule."""
+        while "." in name:
+            row = module.matrix.row(name)
+            if row is not None:
+                return row if row.rule in self.codes() and row.kind == "python" else None
+            name = name.rpartition(".")[0]
+        return None
+
+
+def wants_of(codes: Collection[str]) -> Wants:
+    """The names under these codes with what lies below them, and what is called with an argument under one."""
+    called = row_argument.wants_of(codes)
+    rows = [row for row in load().by_kind("python") if row.rule in codes and may_speak(row)]
+    below: dict[str, bool] = {}
+    for row in rows:
+        for name in row.names:
+            if name.partition(".")[0] in _PACKAGES:
+                below[name] = below[f"{name}.*"] = _is_reason(row, name)
+    reasons = {name for name, reason in below.items() if reason} | {*called.names} - called.hints
+    names = tuple(dict.fromkeys((*below, *called.names)))
+    return Wants(names=names, hints=frozenset(names) - reasons)
+
+
+def _is_reason(row: Row, name: str) -> bool:
+    """Is a file read for the name? What does nothing on Gaudi is looked for where its word is a rare one."""
+    if row.status not in ADVICE:
+        return True
+    return row.status == "noop" and len(name.rpartition(".")[2]) >= _LONG

@@ -1,0 +1,287 @@
+"""The base of the rules on names below ``torch.cuda``: the matrix says what becomes of each."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Change, Import, Remove, Rename, Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import load
+
+from ..analysis.cards import is_other_card
+from ..analysis.names import called
+from ..analysis.tensor_types import DTYPES
+from ..analysis.verdict import known, said
+from ..edits.imports import through
+from ..edits.spelling import ACCELERATOR, dual
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+    from hpushim.matrix import Verdict
+    from hpushim.model import Safety
+
+CUDA = "torch.cuda."
+#: Submodules whose functions torch also offers at the top of ``torch.cuda``.
+_MODULES = ("memory", "random", "streams", "graphs", "_utils")
+_SAME = re.compile(rf"^torch\.cuda\.({'|'.join(_MODULES)})\.(?=[A-Za-z_])")
+
+
+@dataclass(frozen=True, eq=False)
+class Name:
+    """One use of a name: the whole chain of attributes, and what it means in torch's terms."""
+
+    node: ast.expr
+    name: str
+
+    @property
+    def below(self) -> str:
+        """The part of the name behind ``torch.cuda.``; "" for other modules."""
+        return self.name.removeprefix(CUDA) if self.name.startswith(CUDA) else ""
+
+
+def plain_name(module: Module, name: str) -> str:
+    """The name as most people write it: without the submodule, unless that one has the row."""
+    short = _SAME.sub(CUDA, name)
+    return name if short != name and known(module, short)[1] is None else short
+
+
+class NameRule(Rule):
+    """Base of the rules on names below ``torch.cuda``.
+
+    ``table`` gives the names (below ``torch.cuda.``; a trailing ``.`` takes what is below) and their
+    codes. A subclass changes single names with :meth:`special`, and what a rename costs with ``careful``.
+    """
+
+    table: ClassVar[dict[str, str]] = {}
+    #: Names whose answer has another shape on Gaudi: renamed only on request.
+    careful: ClassVar[frozenset[str]] = frozenset()
+    #: Where the argument that picks a card stands (0-based), by name.
+    card: ClassVar[dict[str, int]] = {}
+    #: Wanted names beside those of the table.
+    further: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        if "code" in vars(cls) and "wants" not in vars(cls):
+            cls.wants = Wants(names=(*_wanted(cls), *cls.further))
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """The finding on one use, where the name is this rule's."""
+        if module.qualified(node) != name or _is_part(module, node):
+            return
+        use = Name(node, plain_name(module, name))
+        code = self.takes(module, use)
+        if code:
+            yield from self.judge(module, use, code)
+
+    # -- for subclasses ---------------------------------------------------------------------
+
+    def takes(self, module: Module, use: Name) -> str:
+        """The code under which the rule reports this use; "" when it is not the rule's."""
+        told = rule_of(module, use.name) if use.below else ""
+        if told in name_codes():
+            return told if told in self.codes() else ""
+        return lookup(self.table, use.below)
+
+    def special(self, module: Module, use: Name, code: str) -> Yield | None:
+        """Findings for names that need more than the matrix's word; None for the usual way."""
+        return None
+
+    def target(self, module: Module, use: Name) -> str:
+        """The name to write instead; "" when there is none."""
+        part, verdict = known(module, use.name)
+        if verdict is None or verdict.status in ("unsupported", "unknown", "noop"):
+            return ""
+        if not verdict.target.startswith("torch."):
+            return ""
+        return verdict.target + use.name[len(part) :]
+
+    def group(self, module: Module, use: Name) -> str:
+        """What a rename stands or falls with."""
+        return ""
+
+    # -- the usual way ----------------------------------------------------------------------
+
+    def judge(self, module: Module, use: Name, code: str) -> Yield:
+        found = self.special(module, use, code)
+        if found is not None:
+            yield from found
+            return
+        part, verdict = known(module, use.name)
+        shown = module.source(use.node)
+        if verdict is None or verdict.row is None:
+            yield self.finding(
+                module,
+                use.node,
+                f"`{shown}` is not in the matrix, and CUDA is not there on Gaudi",
+                code=code,
+            )
+            return
+        if verdict.status == "noop":
+            if not dual(module):
+                yield self.drop(module, use, code, verdict.note)
+            return
+        target = self.target(module, use)
+        if not target:
+            yield self.finding(
+                module, use.node, f"`{shown}` {_verdict_words(verdict)}: {said(verdict.note)}",
+                row=part, code=code, safety="manual",
+            )  # fmt: skip
+            return
+        careful = part.removeprefix(CUDA) in self.careful
+        yield self.rename(module, use, code, target, "unsafe" if careful else "safe", verdict)
+
+    def rename(
+        self,
+        module: Module,
+        use: Name,
+        code: str,
+        target: str,
+        safety: Safety,
+        verdict: Verdict,
+        extra: Iterable[Change] = (),
+        covers: Iterable[ast.AST] = (),
+    ) -> Found:
+        """The finding whose fix writes ``target`` in place of the use, arguments as the row says."""
+        gone = self.gone(module, use, verdict)
+        changes = (*respell(module, use.node, target), *extra, *map(Remove, gone))
+        note = f"; {said(verdict.note)}" if verdict.status != "renamed" else ""
+        return self.finding(
+            module,
+            use.node,
+            f"`{module.source(use.node)}` is `{target}` on Gaudi{note}",
+            fix=Rewrite(f"write {target}", safety, changes, self.group(module, use)),
+            row=verdict.row.name if verdict.row else None,
+            code=code,
+            severity="warning" if verdict.status == "renamed" else None,
+            covers=(*gone, *covers),
+        )
+
+    def gone(
+        self, module: Module, use: Name, verdict: Verdict | None
+    ) -> list[ast.expr | ast.keyword]:
+        """The arguments that do not come along: those that the row drops, and the number of a card."""
+        call = called(module, use.node)
+        if call is None:
+            return []
+        gone: list[ast.expr | ast.keyword] = []
+        for change in verdict.row.args if verdict and verdict.row else ():
+            if change.change == "drop":
+                gone += [k for k in call.keywords if k.arg == change.name]
+        place = self.card.get(use.below)
+        if place is None:
+            return gone
+        given = call.args[place : place + 1]
+        gone += [a for a in given if not isinstance(a, ast.Starred) and is_other_card(module, a)]
+        gone += [k for k in call.keywords if k.arg == "device" and is_other_card(module, k.value)]
+        return gone
+
+    def drop(self, module: Module, use: Name, code: str, note: str) -> Found:
+        """The finding for a name without effect on Gaudi; its statement goes when it has no other use."""
+        message = f"`{module.source(use.node)}` does nothing on Gaudi: {said(note)}"
+        statement = call_statement(module, use.node)
+        if statement is None:
+            return self.finding(module, use.node, message, row=use.name, code=code, safety="manual")
+        fix = Rewrite("remove it", "safe", (Remove(statement),))
+        return self.finding(
+            module, use.node, message, fix=fix, row=use.name, code=code, severity="info"
+        )
+
+
+def _wanted(rule: type[NameRule]) -> tuple[str, ...]:
+    """The names in a rule's table, and those whose rows name one of its codes."""
+    fronts = (CUDA, *(f"{CUDA}{module}." for module in _MODULES))
+    found = {f"{front}{name.rstrip('.')}": None for name in rule.table for front in fronts}
+    for row in load().rows:
+        if row.rule in rule.codes():
+            found.update(dict.fromkeys(name for name in row.names if name.startswith(CUDA)))
+    return tuple(name for front in found for name in (front, f"{front}.*"))
+
+
+def _is_part(module: Module, node: ast.expr) -> bool:
+    """Is the node only a part of a longer name, which is told by itself?"""
+    return isinstance(module.parent(node), ast.Attribute)
+
+
+@cache
+def name_codes() -> frozenset[str]:
+    """The codes of all rules on names: a row that names one of them belongs to that rule."""
+    return frozenset(code for rule in _rules() for code in rule.codes() if rule.table)
+
+
+def is_taken(module: Module, use: Name) -> bool:
+    """Does a rule take the name for itself?"""
+    return rule_of(module, use.name) in name_codes() or bool(lookup(_tables(), use.below))
+
+
+@cache
+def _tables() -> dict[str, str]:
+    """The tables of all rules, and the typed tensors, whose rule is of another kind."""
+    found = dict.fromkeys(DTYPES, "-")
+    for rule in _rules():
+        found |= rule.table
+    return found
+
+
+def _rules() -> Iterator[type[NameRule]]:
+    waiting = NameRule.__subclasses__()
+    while waiting:
+        rule = waiting.pop()
+        waiting += rule.__subclasses__()
+        yield rule
+
+
+def lookup(table: dict[str, str], below: str) -> str:
+    """The code of a name below ``torch.cuda``: its own, or that of a front part of it."""
+    part = below
+    while part:
+        if part in table:
+            return table[part]
+        if part != below and f"{part}." in table:
+            return table[f"{part}."]
+        part = part.rpartition(".")[0]
+    return ""
+
+
+def rule_of(module: Module, name: str) -> str:
+    """The rule that the matrix gives a name to; "" without one."""
+    part, _ = known(module, name)
+    row = module.matrix.row(part)
+    return row.rule if row is not None else ""
+
+
+def respell(module: Module, node: ast.expr, target: str, tail: str = "") -> tuple[Change, ...]:
+    """Writes ``target`` in place of ``node``; in the dual style ``torch.hpu`` is the module of either accelerator."""
+    if dual(module) and target.startswith("torch.hpu"):
+        text, needed = through(module, node, "torch.get_device_module")
+        last = "" if target == "torch.hpu" else f".{target.rpartition('.')[2]}"
+        return (Replace(node, f"{text}({ACCELERATOR}){last}{tail}"), *needed)
+    return (Rename(node, target, tail),)
+
+
+def spelled(module: Module, node: ast.expr, target: str) -> tuple[str, tuple[Import, ...]]:
+    """How ``target`` is written at ``node``, as a part of a larger text."""
+    if dual(module) and target.startswith("torch.hpu"):
+        text, needed = through(module, node, "torch.get_device_module")
+        return f"{text}({ACCELERATOR}).{target.rpartition('.')[2]}", needed
+    return through(module, node, target)
+
+
+def call_statement(module: Module, node: ast.expr) -> ast.stmt | None:
+    """The statement that is nothing but a call of ``node``."""
+    call = called(module, node)
+    statement = module.parent(call) if call is not None else None
+    return statement if isinstance(statement, ast.Expr) else None
+
+
+def _verdict_words(verdict: Verdict) -> str:
+    return {
+        "unsupported": "does not work on Gaudi",
+        "unknown": "has no known counterpart on Gaudi",
+        "partial": "works on Gaudi in part",
+    }.get(verdict.status, "differs on Gaudi")

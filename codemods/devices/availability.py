@@ -1,0 +1,59 @@
+"""Is CUDA there? The check goes with the literals that it chooses."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rules.rule import Found, Yield
+
+from ..analysis.devices import Devices
+from ..analysis.kernels import nvidia_only
+from ..analysis.names import called
+from ..analysis.verdict import known
+from ..bases.torch_name import Name, NameRule
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class Availability(NameRule):
+    """``torch.cuda.is_available()``."""
+
+    code = "HPU108"
+    name = "cuda-availability-check"
+    severity = "error"
+    table: ClassVar[dict[str, str]] = {"is_available": "HPU108"}
+    also: ClassVar[dict[str, str]] = {"HPU109": "check-guards-nvidia-only-code"}
+
+    def special(self, module: Module, use: Name, code: str) -> Yield:
+        if not module.view(Devices).handles_hpu(use.node):
+            yield self._judged(module, use)
+
+    def _judged(self, module: Module, use: Name) -> Found:
+        shown = module.source(use.node)
+        if self._guards_nvidia(module, use):
+            return self.finding(
+                module,
+                use.node,
+                f"`{shown}` guards code that only NVIDIA hardware runs; it stays and is False on Gaudi",
+                code="HPU109",
+                severity="info",
+                safety="manual",
+            )
+        _, verdict = known(module, use.name)
+        target = self.target(module, use)
+        if verdict is None or not target:
+            return self.finding(module, use.node, f"`{shown}` has no known counterpart on Gaudi")
+        return self.rename(module, use, self.code, target, "safe", verdict)
+
+    def group(self, module: Module, use: Name) -> str:
+        return module.view(Devices).group(use.node)
+
+    def _guards_nvidia(self, module: Module, use: Name) -> bool:
+        """Is everything behind the check made for NVIDIA hardware alone?"""
+        call = called(module, use.node)
+        guard = module.parent(call) if call is not None else None
+        if not isinstance(guard, ast.If) or guard.test is not call or guard.orelse:
+            return False
+        return all(nvidia_only(module, statement) for statement in guard.body)

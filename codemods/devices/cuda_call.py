@@ -1,0 +1,201 @@
+"""Moves with .cuda()."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.model import Safety, Span
+
+from ..analysis.cards import is_card
+from ..analysis.kinds import (
+    becomes_torch,
+    defines_method,
+    enclosing_class,
+    local_class,
+    proven,
+    used_as_torch,
+)
+from ..analysis.names import foreign, word
+from ..analysis.verdict import ask
+from ..edits.arguments import arguments, by_keyword, renamed_method, with_arguments
+from ..edits.spelling import dual, either, quoted
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_METHODS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
+_POSITIONAL = ("device", "non_blocking", "memory_format")
+
+
+class CudaCall(Rule):
+    """``x.cuda()`` on a tensor or a module."""
+
+    code = "HPU102"
+    name = "cuda-call"
+    severity = "error"
+    wants = Wants(calls=("cuda",), names=_METHODS)
+    also: ClassVar[dict[str, str]] = {
+        "HPU103": "cuda-call-unproven",
+        "HPU011": "cuda-method-of-the-project",
+    }
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
+        if not isinstance(func, ast.Attribute) or foreign(module, func):
+            return
+        if not self._of_module(module, func.value) and module.qualified(func) not in _METHODS:
+            yield self._judge(module, node, func)
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """``map(torch.Tensor.cuda, xs)``: the method itself, not called here."""
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` moves to CUDA, which is not there on Gaudi; move with `.to`",
+            row=ask(module, "torch.Tensor.cuda").row,
+        )
+
+    def _judge(self, module: Module, call: ast.Call, func: ast.Attribute) -> Found:
+        receiver = func.value
+        token = Span(module.span(func).end - len("cuda"), module.span(call).end)
+        shown = f".{module.source(token)}"
+        answer = ask(module, "torch.Tensor.cuda")
+        covers = [*call.args[:1], *(k for k in call.keywords if k.arg == "device")]
+        if self._own_class(module, receiver):
+            return self.finding(
+                module, token, f"`{shown}` is a method of a class of this project; it stays",
+                code="HPU011", severity="info", safety="manual", node=call, covers=covers,
+            )  # fmt: skip
+        if not _is_plain(call):
+            return self.finding(
+                module, token, f"`{shown}` takes arguments that are not seen here; write `.to`",
+                row=answer.row, node=call, covers=covers,
+            )  # fmt: skip
+        sure = self._sure(module, receiver) or becomes_torch(module, call)
+        safety: Safety = answer.safety if sure else "unsafe"
+        return self.finding(
+            module,
+            token,
+            f"`{shown}` moves to CUDA, which is not there on Gaudi; move with `.to`"
+            + ("" if sure else ", unless the object is one of the project's own classes"),
+            fix=Rewrite("move with .to", safety, (self._moved(module, call, receiver),)),
+            row=answer.row,
+            code=None if sure else "HPU103",
+            node=call,
+            covers=covers,
+        )
+
+    def _of_module(self, module: Module, receiver: ast.expr) -> bool:
+        """Is ``receiver`` an imported module, whose ``cuda`` is a function of its own?
+
+        ``import model`` … ``model = model.Net()`` gives the name to what is trained: no module then.
+        """
+        bindings = module.bindings(receiver) if isinstance(receiver, ast.Name) else ()
+        return bool(bindings) and all(
+            binding.kind == "import" and isinstance(module.parent(binding.node), ast.Import)
+            for binding in bindings
+        )
+
+    def _sure(self, module: Module, receiver: ast.expr) -> bool:
+        if not defines_method(module, "cuda"):
+            return True
+        if isinstance(receiver, ast.Call) and word(receiver.func) == "super":
+            return True
+        if proven(module, receiver) or used_as_torch(module, receiver):
+            return not self._overridden(module, receiver)
+        return False
+
+    def _overridden(self, module: Module, receiver: ast.expr) -> bool:
+        """Is the receiver ``self`` or an instance of a class of this file, which may have its own?"""
+        for value in module.values(receiver):
+            if isinstance(value, ast.Name) and value.id == "self":
+                return True
+            if isinstance(value, ast.Call) and local_class(module, value.func) is not None:
+                return True
+        return False
+
+    def _own_class(self, module: Module, receiver: ast.expr) -> bool:
+        """Is the receiver surely an instance of a class of this file that defines ``cuda``?"""
+        for value in module.values(receiver):
+            if isinstance(value, ast.Name) and value.id == "self":
+                owner = enclosing_class(module, value)
+            elif isinstance(value, ast.Call):
+                owner = local_class(module, value.func)
+            else:
+                return False
+            if owner is None or not any(
+                isinstance(s, ast.FunctionDef) and s.name == "cuda" for s in owner.body
+            ):
+                return False
+        return True
+
+    # -- writing it -------------------------------------------------------------------------
+
+    def _moved(self, module: Module, call: ast.Call, receiver: ast.expr) -> Replace:
+        """``cuda(…)`` to ``to("hpu", …)``."""
+        device = quoted(module, "hpu", call)
+        if call.args and dual(module) and is_card(module, call.args[0]):
+            device = either(device, module.source(call.args[0]))
+        lead = "device=" if _is_storage(module, receiver) else ""
+
+        def moved(node: Any) -> Any:
+            node = renamed_method(node, "to")
+            given = list(node.args)
+            named = next(
+                (n for n, a in enumerate(given) if a.keyword and a.keyword.value == "device"), None
+            )
+            if call.args:
+                (new,) = arguments(lead + device)
+                kept = {
+                    "comma": given[0].comma,
+                    "whitespace_after_arg": given[0].whitespace_after_arg,
+                }
+                names = zip(given[1 : len(call.args)], _POSITIONAL[1:], strict=False)
+                rest = [by_keyword(argument, name) for argument, name in names]
+                return node.with_changes(
+                    args=[new.with_changes(**kept), *rest, *given[len(call.args) :]]
+                )
+            if named is not None:
+                given[named] = given[named].with_changes(value=arguments(device)[0].value)
+                return node.with_changes(args=given)
+            return with_arguments(node, lead + device, first=True)
+
+        return Replace(call, moved)
+
+
+def _is_plain(call: ast.Call) -> bool:
+    """Are all arguments seen, and ones that ``.to`` takes as well?"""
+    if any(isinstance(a, ast.Starred) for a in call.args) or len(call.args) > len(_POSITIONAL):
+        return False
+    return all(keyword.arg in _POSITIONAL for keyword in call.keywords)
+
+
+def _is_storage(module: Module, receiver: ast.expr) -> bool:
+    """Is ``receiver`` what ``torch.load`` gives its ``map_location`` function? ``.to`` of a storage
+    takes its device by name only."""
+    if not isinstance(receiver, ast.Name):
+        return False
+    for function in module.ancestors(receiver):
+        if isinstance(function, ast.Lambda | ast.FunctionDef):
+            first = (*function.args.posonlyargs, *function.args.args)[:1]
+            if first and first[0].arg == receiver.id:
+                return _maps(module, function)
+    return False
+
+
+def _maps(module: Module, function: ast.Lambda | ast.FunctionDef) -> bool:
+    """Is ``function`` given as a ``map_location``, here or by its name?"""
+    if isinstance(function, ast.Lambda):
+        parent = module.parent(function)
+        if isinstance(parent, ast.keyword):
+            return parent.arg == "map_location"
+        if isinstance(parent, ast.Call):
+            return (module.qualified(parent.func) or "") in ("torch.load", "torch.jit.load")
+        return isinstance(parent, ast.Assign) and any(
+            word(target) == "map_location" for target in parent.targets
+        )
+    return any(word(k.value) == function.name for k in module.index.keywords("map_location"))

@@ -1,0 +1,105 @@
+"""The device that new tensors are made on."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from hpushim.engine.python.changes import Change, Insert, Rename, Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.devices import Devices
+from ..analysis.names import called
+from ..analysis.roles import Role
+from ..analysis.tensor_types import DTYPES, SET_DEFAULT
+from ..analysis.verdict import ask
+from ..bases.torch_name import CUDA
+from ..edits.imports import torch
+from ..edits.spelling import quoted
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class _Kind(NamedTuple):
+    """A type of tensors that may become the default one: the node that names it, ``FloatTensor``, whether it is CUDA's."""
+
+    node: ast.expr
+    name: str
+    cuda: bool
+
+
+class DefaultDevice(Rule):
+    """``torch.set_default_tensor_type("torch.cuda.FloatTensor")``, ``torch.set_default_device("cuda")``."""
+
+    code = "HPU115"
+    name = "cuda-default-device"
+    severity = "error"
+    wants = Wants(names=(SET_DEFAULT,), words=("set_default_device",), beside=("cuda",))
+
+    def __init__(self) -> None:
+        self._calls: list[ast.Call] = []
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = called(module, node) if module.qualified(node) == name else None
+        if call is not None and len(call.args) == 1 and not call.keywords:
+            self._calls.append(call)
+        return ()
+
+    def on_module(self, module: Module) -> Yield:
+        devices = module.view(Devices)
+        for site in devices.of_role(Role.DEFAULT):
+            yield self.finding(
+                module,
+                site.node,
+                f"`{module.source(site.node)}` is no home for new tensors on Gaudi; it is `hpu`",
+                fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
+                row="cuda",
+                covers=site.covers,
+            )
+        kinds = [_kinds(module, call.args[0]) for call in self._calls]
+        if not any(kind.cuda for found in kinds for kind in found):
+            return
+        # One that is not understood could be the one that takes the others back.
+        whole = all(kinds)
+        floats = {kind.name for found in kinds for kind in found} == {"FloatTensor"}
+        for call, found in zip(self._calls, kinds, strict=True):
+            yield self._judge(module, call, found if whole else [], floats=floats)
+
+    def _judge(self, module: Module, call: ast.Call, kinds: list[_Kind], *, floats: bool) -> Found:
+        message = (
+            f"`{module.source(call)}` makes CUDA or the CPU the home of new tensors; "
+            "on Gaudi the default device does that"
+        )
+        statement = module.parent(call)
+        types = {kind.name for kind in kinds}
+        if len(types) != 1 or not isinstance(statement, ast.Expr):
+            return self.finding(module, call, message)
+        changes: list[Change] = [Rename(call.func, "torch.set_default_device")]
+        for kind in kinds:
+            changes.append(Replace(kind.node, quoted(module, "hpu" if kind.cuda else "cpu")))
+        if not floats:
+            set_dtype, needed = torch(module, call, "set_default_dtype")
+            dtype, _ = torch(module, call, DTYPES[types.pop()])
+            changes += [Insert(statement, f"{set_dtype}({dtype})"), *needed]
+        return self.finding(
+            module,
+            call,
+            message,
+            fix=Rewrite("set the default device", "safe", tuple(changes), "default device"),
+            row=ask(module, SET_DEFAULT).row,
+        )
+
+
+def _kinds(module: Module, node: ast.expr) -> list[_Kind]:
+    """The types that an argument may be; empty when one is not seen."""
+    found: list[_Kind] = []
+    for part in [node.body, node.orelse] if isinstance(node, ast.IfExp) else [node]:
+        text = module.constant(part)
+        name = (text if isinstance(text, str) else module.qualified(part)) or ""
+        kind = name.rpartition(".")[2]
+        if kind not in DTYPES:
+            return []
+        found.append(_Kind(part, kind, name.startswith(CUDA)))
+    return found

@@ -1,0 +1,53 @@
+"""Which card: device_count, current_device, set_device, torch.cuda.device."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rules.rule import Found, Yield
+
+from ..analysis.cards import is_card, is_other_card
+from ..analysis.names import called
+from ..analysis.verdict import known
+from ..bases.torch_name import Name, NameRule
+from ..edits.spelling import zero
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class DeviceIndex(NameRule):
+    """``torch.cuda.set_device(local_rank)`` and its neighbours."""
+
+    code = "HPU110"
+    name = "cuda-device-index"
+    severity = "error"
+    table: ClassVar[dict[str, str]] = {
+        "device_count": "HPU110",
+        "current_device": "HPU110",
+        "set_device": "HPU110",
+        "device": "HPU111",
+        "device_of": "HPU111",
+        "can_device_access_peer": "HPU110",
+        "_device": "HPU111",
+    }
+    careful = frozenset({"can_device_access_peer"})
+    also: ClassVar[dict[str, str]] = {"HPU111": "cuda-device-context"}
+
+    def special(self, module: Module, use: Name, code: str) -> Yield | None:
+        call = called(module, use.node)
+        if use.below != "device" or call is None:
+            return None
+        return [self._context(module, use, code, call)]
+
+    def _context(self, module: Module, use: Name, code: str, call: ast.Call) -> Found:
+        """``with torch.cuda.device(i)``: the process has card 0 and no other."""
+        cards = [argument for argument in call.args[:1] if is_card(module, argument)]
+        _, verdict = known(module, use.name)
+        target = self.target(module, use)
+        if verdict is None or not target:
+            message = f"`{module.source(use.node)}` has no counterpart on Gaudi"
+            return self.finding(module, use.node, message, code=code, covers=cards)
+        zeros = [zero(module, card) for card in cards if is_other_card(module, card)]
+        return self.rename(module, use, code, target, "safe", verdict, zeros, cards)

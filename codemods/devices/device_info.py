@@ -1,0 +1,151 @@
+"""What the card is called and what it can: names, capabilities, properties, CUDA's version."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Change, Remove, Rewrite
+from hpushim.engine.rules.rule import Found, Yield
+
+from ..analysis.names import called
+from ..analysis.verdict import known, said
+from ..bases.torch_name import Name, NameRule, respell
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_CUDA_VERSION = ("torch.version.cuda", "torch.backends.cuda.is_built")
+#: Their answers are taken apart, and are something else on Gaudi.
+_TAKEN_APART = ("get_device_properties", "get_device_capability")
+#: What people read from the properties, and the call that answers it on Gaudi.
+_PROPERTIES = {"total_memory": ("torch.hpu.mem_get_info", "()[1]"), "name": ("torch.hpu.get_device_name", "()")}  # fmt: skip
+
+
+class DeviceInfo(NameRule):
+    """``torch.cuda.get_device_name`` and other questions about the hardware."""
+
+    code = "HPU112"
+    name = "cuda-device-info"
+    severity = "warning"
+    table: ClassVar[dict[str, str]] = {
+        "get_device_name": "HPU112",
+        "get_device_properties": "HPU112",
+        "_get_device_properties": "HPU112",
+        "utilization": "HPU112",
+        "temperature": "HPU112",
+        "power_draw": "HPU112",
+        "clock_rate": "HPU112",
+        "is_bf16_supported": "HPU112",
+        "get_device_capability": "HPU113",
+        "get_arch_list": "HPU113",
+        "get_gencode_flags": "HPU113",
+        "init": "HPU116",
+        "is_initialized": "HPU116",
+        "_lazy_init": "HPU116",
+        "_initialized": "HPU116",
+        "_lazy_call": "HPU116",
+        "_is_in_bad_fork": "HPU116",
+        "_is_compiled": "HPU116",
+        "has_half": "HPU116",
+        "has_magma": "HPU116",
+    }
+    further = tuple(name for front in _CUDA_VERSION for name in (front, f"{front}.*"))
+    careful = frozenset({"get_arch_list", "utilization", "get_gencode_flags"})
+    card: ClassVar[dict[str, int]] = {"get_device_name": 0, "utilization": 0}
+    also: ClassVar[dict[str, str]] = {
+        "HPU113": "cuda-capability",
+        "HPU116": "cuda-initialisation",
+        "HPU122": "cuda-version",
+    }
+
+    def takes(self, module: Module, use: Name) -> str:
+        return "HPU122" if use.name.startswith(_CUDA_VERSION) else super().takes(module, use)
+
+    def special(self, module: Module, use: Name, code: str) -> Yield | None:
+        if use.below == "get_device_properties":
+            return [self._properties(module, use, code)]
+        if not use.below or use.below in _TAKEN_APART:
+            return [self._answer(module, use, code)]
+        return None
+
+    # -- get_device_properties --------------------------------------------------------------
+
+    def _properties(self, module: Module, use: Name, code: str) -> Found:
+        call = called(module, use.node)
+        if call is None:
+            return self._answer(module, use, code)
+        read = module.parent(call)
+        if isinstance(read, ast.Attribute) and read.attr in _PROPERTIES:
+            return self._read(module, use, code, call, read)
+        if isinstance(read, ast.Assign) and read.value is call:
+            reads = _reads_of(module, read)
+            if reads:
+                return self._each(module, use, code, call, read, reads)
+        return self._answer(module, use, code, call.args)
+
+    def _read(
+        self, module: Module, use: Name, code: str, call: ast.Call, read: ast.Attribute
+    ) -> Found:
+        """``get_device_properties(i).name``."""
+        target, tail = _PROPERTIES[read.attr]
+        return self.finding(
+            module,
+            read,
+            f"`{module.source(read)}` is `{target}{tail}` on Gaudi",
+            fix=Rewrite(f"ask {target}", "safe", respell(module, read, target, tail)),
+            row=use.name,
+            code=code,
+            covers=call.args,
+        )
+
+    def _each(
+        self,
+        module: Module,
+        use: Name,
+        code: str,
+        call: ast.Call,
+        statement: ast.Assign,
+        reads: list[ast.Attribute],
+    ) -> Found:
+        """``p = get_device_properties(i)``, and what is read from ``p``."""
+        changes: list[Change] = [Remove(statement)]
+        for read in reads:
+            changes += respell(module, read, *_PROPERTIES[read.attr])
+        return self.finding(
+            module,
+            use.node,
+            f"`{module.source(use.node)}` answers for NVIDIA hardware; on Gaudi each property is a question",
+            fix=Rewrite("ask for each property", "safe", tuple(changes)),
+            row=use.name,
+            code=code,
+            covers=call.args,
+        )
+
+    def _answer(
+        self, module: Module, use: Name, code: str, covers: list[ast.expr] | None = None
+    ) -> Found:
+        """An answer that is something else on Gaudi, in code that nothing more is known of."""
+        part, verdict = known(module, use.name)
+        note = said(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
+        return self.finding(
+            module, use.node, f"`{module.source(use.node)}` answers for NVIDIA hardware: {note}",
+            row=part if verdict is not None else None, code=code, safety="manual", covers=covers or (),
+        )  # fmt: skip
+
+
+def _reads_of(module: Module, statement: ast.Assign) -> list[ast.Attribute]:
+    """The reads of what is assigned, where Gaudi answers each of them; none otherwise."""
+    target = statement.targets[0]
+    if len(statement.targets) > 1 or not isinstance(target, ast.Name):
+        return []
+    bound = module.scope(target).lookup(target.id)
+    reads: list[ast.Attribute] = []
+    for name in module.index.names(target.id):
+        if name is target or module.bindings(name) is not bound:
+            continue
+        read = module.parent(name)
+        if not isinstance(read, ast.Attribute) or read.attr not in _PROPERTIES:
+            return []
+        reads.append(read)
+    return reads if len(bound) == 1 else []

@@ -1,0 +1,111 @@
+"""CUDA device strings that reach torch.device, a variable, a default or an option."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.devices import Devices
+from ..analysis.roles import Role
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+    from ..analysis.finder import Site
+
+_SPLITS = ("split", "rsplit", "partition")
+
+
+class DeviceLiteral(Rule):
+    """``torch.device("cuda")`` and every string that becomes a device."""
+
+    code = "HPU101"
+    name = "cuda-device-literal"
+    severity = "error"
+    wants = Wants(words=("cuda",))
+    also: ClassVar[dict[str, str]] = {
+        "HPU013": "cuda-option-default",
+        "HPU015": "cuda-text-unproven",
+        "HPU121": "several-cards-in-one-process",
+    }
+
+    def on_module(self, module: Module) -> Yield:
+        devices = module.view(Devices)
+        for site in devices.of_role(Role.DEVICE, Role.NAME, Role.BRANCH, Role.OPTION):
+            yield self._written(module, devices, site)
+        for site in devices.of_role(Role.UNPROVEN, Role.CUT):
+            yield self._left(module, site)
+        yield from self._several(module, devices)
+        if any(site.text.index not in ("", "0") for site in devices.sites):
+            yield from self._index_reads(module, devices)
+
+    def _written(self, module: Module, devices: Devices, site: Site) -> Found:
+        word = '`"hpu:0"`' if site.text.index == "0" else '`"hpu"`'
+        note = "" if site.text.index in ("", "0") else ", the one card of the process"
+        return self.finding(
+            module,
+            site.node,
+            f"`{module.source(site.node)}` is no device on Gaudi; it is {word}{note}",
+            fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
+            row="cuda",
+            code="HPU013" if site.role is Role.OPTION else None,
+            covers=site.covers,
+        )
+
+    def _left(self, module: Module, site: Site) -> Found:
+        """A text that is not known to be a device, or that devices are cut by."""
+        shown = module.source(site.node)
+        if site.role is Role.CUT:
+            message = (
+                f"`{shown}` is taken out of a device string; `hpu` has other letters and no index"
+            )
+        else:
+            message = f"`{shown}` is not known to be a device; write `hpu` if it is one"
+        return self.finding(
+            module, site.node, message,
+            code="HPU015", severity="info", safety="manual", covers=site.covers,
+        )  # fmt: skip
+
+    def _several(self, module: Module, devices: Devices) -> Iterator[Found]:
+        """Fixed indices of more than one card: a model or a pipeline that is split in one process."""
+        seen: dict[str, Site] = {}
+        for site in devices.of_role(Role.DEVICE, Role.TO, Role.ARGUMENT, Role.NAME):
+            if site.text.index.isdigit():
+                seen.setdefault(site.text.index, site)
+        if len(seen) < 2:
+            return
+        for index, site in seen.items():
+            if index != "0":
+                yield self.finding(
+                    module,
+                    site.node,
+                    f"`{module.source(site.node)}` is a second card in one process; "
+                    "a process on Gaudi holds one card, start a process per card",
+                    code="HPU121",
+                    safety="manual",
+                )
+
+    def _index_reads(self, module: Module, devices: Devices) -> Iterator[Found]:
+        """``device.split(":")[1]``, in a file whose device strings lose their index."""
+        for call in (call for name in _SPLITS for call in module.index.calls(name)):
+            read = module.parent(call)
+            if (
+                isinstance(read, ast.Subscript)
+                and read.value is call
+                and module.constant(read.slice) in (1, -1)
+                and isinstance(call.func, ast.Attribute)
+                and [module.constant(arg) for arg in call.args] == [":"]
+                and devices.flow.device_like(call.func.value)
+            ):
+                yield self.finding(
+                    module,
+                    read,
+                    f"`{module.source(read)}` reads an index that `hpu` does not have",
+                    code="HPU015",
+                    safety="manual",
+                )

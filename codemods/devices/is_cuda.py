@@ -1,0 +1,67 @@
+"""Tensors asked whether they are on CUDA."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.kinds import defines_method
+from ..analysis.names import foreign
+from ..analysis.verdict import ask
+from ..edits.arguments import call_of, unwrapped
+from ..edits.spelling import quoted
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class IsCuda(Rule):
+    """``x.is_cuda``."""
+
+    code = "HPU106"
+    name = "is-cuda-attribute"
+    severity = "error"
+    wants = Wants(attributes=("is_cuda",))
+
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        if not isinstance(node.ctx, ast.Load):
+            return
+        parent = module.parent(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            return  # a method of that name is not a tensor's
+        if foreign(module, node) or defines_method(module, "is_cuda"):
+            return
+        if isinstance(node.value, ast.Name) and module.index.stored("is_cuda"):
+            return  # the file gives objects of its own such an attribute
+        answer = ask(module, "torch.Tensor.is_cuda")
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` is False for tensors on Gaudi; ask for the device's type",
+            fix=Rewrite(
+                "ask for the device's type", answer.safety, (_asked(module, node, parent),)
+            ),
+            row=answer.row,
+        )
+
+
+def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Replace:
+    """``x.is_cuda`` to ``x.device.type == "hpu"``, and ``not x.is_cuda`` to ``!=``."""
+    word = quoted(module, "hpu", node)
+    if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+        return Replace(
+            parent, lambda there: unwrapped(there, _compared(there.expression, "!=", word))
+        )
+    return Replace(node, lambda there: unwrapped(there, _compared(there, "==", word)))
+
+
+def _compared(asked: Any, operator: str, word: str) -> Any:
+    """A comparison of the device's type for libcst's ``x.is_cuda``."""
+    import libcst as cst
+
+    compared = cst.parse_expression(f"x {operator} {word}")
+    return compared.with_changes(left=call_of(asked.value, ".device.type"))

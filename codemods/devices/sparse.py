@@ -1,0 +1,69 @@
+"""Sparse tensors, which Gaudi does not have."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import called
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_ROW = "torch.sparse_coo_tensor"
+_FUNCTIONS = (
+    "torch.sparse.*",
+    "torch.sparse_coo_tensor",
+    "torch.sparse_compressed_tensor",
+    "torch.sparse_csr_tensor",
+    "torch.sparse_csc_tensor",
+    "torch.sparse_bsr_tensor",
+    "torch.sparse_bsc_tensor",
+    "torch.spmm",
+    "torch.dsmm",
+    "torch.hspmm",
+)
+_METHODS = (
+    "to_sparse",
+    "to_sparse_coo",
+    "to_sparse_csr",
+    "to_sparse_csc",
+    "to_sparse_bsr",
+    "to_sparse_bsc",
+)
+_EMBEDDING = "torch.nn.Embedding"
+
+
+class SparseTensor(Rule):
+    """``torch.sparse_coo_tensor``, ``x.to_sparse()``, ``nn.Embedding(…, sparse=True)``."""
+
+    code = "HPU124"
+    name = "sparse-tensor"
+    severity = "error"
+    wants = Wants(names=_FUNCTIONS, calls=_METHODS, keywords=("sparse",))
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if called(module, node) is not None and module.qualified(node) == name:
+            yield self._told(module, node, f"`{module.source(node)}` works on sparse tensors")
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        if isinstance(node.func, ast.Attribute):
+            yield self._told(module, node.func, f"`.{node.func.attr}` makes a sparse tensor")
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        """The ``sparse=`` of an embedding, unless it is plainly off."""
+        call = module.parent(node)
+        is_off = isinstance(node.value, ast.Constant) and not node.value.value
+        if isinstance(call, ast.Call) and not is_off:
+            name = module.qualified(call.func) or ""
+            if name.startswith(_EMBEDDING):
+                yield self._told(module, node, f"`{module.source(node)}` makes sparse gradients")
+
+    def _told(self, module: Module, node: ast.AST, what: str) -> Found:
+        """The finding; whether this tensor reaches the card is not for the text to say."""
+        return self.finding(
+            module, node, f"{what}, which Gaudi does not have; keep it dense", row=_ROW
+        )

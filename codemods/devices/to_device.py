@@ -1,0 +1,76 @@
+"""Moves to a CUDA device with .to()."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.model import Safety
+
+from ..analysis.cards import is_card
+from ..analysis.devices import Devices
+from ..analysis.kinds import defines_method, proven, used_as_torch
+from ..analysis.names import foreign
+from ..analysis.roles import Role
+from ..edits.spelling import numbered
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+#: A file that says none of these moves nothing to a card by its number.
+_NUMBERS = (
+    *(".to(0", ".to(rank", ".to(local_rank", ".to(gpu", ".to(device_id"),
+    *(".to(args.local_rank", ".to(args.gpu"),
+    *(".to(self.rank", ".to(self.local_rank", ".to(self.gpu"),
+)
+
+
+class ToDevice(Rule):
+    """``x.to("cuda")``, ``x.to(0)``, ``x.to(rank)``."""
+
+    code = "HPU104"
+    name = "to-cuda"
+    severity = "error"
+    wants = Wants(calls=("to",), beside=("cuda", *_NUMBERS))
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
+        if (
+            isinstance(func, ast.Attribute)
+            and node.args
+            and is_card(module, node.args[0])
+            and not foreign(module, func)
+        ):
+            number = node.args[0]
+            fix = Rewrite("write hpu", self._safety(module, node, func.value), (numbered(module, number),))  # fmt: skip
+            yield self.finding(
+                module,
+                number,
+                f"`.to({module.source(number)})` picks a card by number; "
+                "a process on Gaudi holds one card, `hpu`",
+                fix=fix,
+                row="cuda",
+                covers=(number,),
+            )
+
+    def on_module(self, module: Module) -> Yield:
+        devices = module.view(Devices)
+        for site in devices.of_role(Role.TO):
+            yield self.finding(
+                module,
+                site.node,
+                f"`.to({module.source(site.node)})` has no device to go to on Gaudi; it is `hpu`",
+                fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
+                row="cuda",
+                covers=site.covers,
+            )
+
+    def _safety(self, module: Module, call: ast.Call, receiver: ast.expr) -> Safety:
+        """Safe for tensors and modules, and for a rank, which is nothing else than a card."""
+        if proven(module, receiver) or used_as_torch(module, receiver):
+            return "safe"
+        constant = isinstance(call.args[0], ast.Constant)
+        return "unsafe" if constant or defines_method(module, "to") else "safe"

@@ -1,0 +1,81 @@
+"""The type of a tensor as text: on Gaudi it cannot be given back to ``.type()``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.kinds import defines_method
+from ..analysis.names import foreign, word
+from ..analysis.verdict import ask
+from ..edits.arguments import renamed_method, unwrapped
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_SHOWN = frozenset(["print", "format", "info", "debug", "warning", "write", "log", "error"])
+
+
+class TypeText(Rule):
+    """``mask.type(x.type())``, ``dtype=x.type()``."""
+
+    code = "HPU126"
+    name = "type-as-text"
+    severity = "error"
+    wants = Wants(calls=("type",), beside=(".type()",))
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
+        if (
+            not isinstance(func, ast.Attribute)
+            or node.args
+            or node.keywords
+            or b"torch" not in module.data
+            or foreign(module, func)
+            or defines_method(module, "type")
+            or _is_only_looked_at(module, node)
+        ):
+            return
+        answer = ask(module, "torch.Tensor.type")
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` is `torch.hpu.FloatTensor` on Gaudi, which `.type()` does not take back; "
+            "give `.to()` the tensor, or its dtype",
+            fix=_converted(module, node),
+            row=answer.row,
+        )
+
+
+def _converted(module: Module, node: ast.Call) -> Rewrite | None:
+    """``mask.type(x.type())`` to ``mask.to(x)``."""
+    outer = module.parent(node)
+    if (
+        not isinstance(outer, ast.Call)
+        or not isinstance(outer.func, ast.Attribute)
+        or outer.func.attr != "type"
+        or outer.args != [node]
+        or outer.keywords
+    ):
+        return None
+    changes = (
+        Replace(outer, lambda there: renamed_method(there, "to")),
+        Replace(node, _receiver),
+    )
+    return Rewrite("convert to the tensor itself", "safe", changes)
+
+
+def _receiver(call: Any) -> Any:
+    return unwrapped(call, call.func.value)
+
+
+def _is_only_looked_at(module: Module, node: ast.Call) -> bool:
+    """Is the text compared, printed or thrown away? Comparisons have a rule of their own."""
+    parent = module.parent(node)
+    if isinstance(parent, (ast.Compare, ast.FormattedValue, ast.Expr, ast.BinOp, ast.Attribute)):
+        return True
+    return isinstance(parent, ast.Call) and word(parent.func) in _SHOWN

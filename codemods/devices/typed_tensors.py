@@ -1,0 +1,207 @@
+"""Typed tensors of the old interface: torch.cuda.FloatTensor and its family."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.model import Safety
+
+from ..analysis.names import called
+from ..analysis.tensor_types import (
+    DTYPES,
+    Alias,
+    aliases,
+    conversion,
+    is_default_type,
+    is_host_type,
+)
+from ..analysis.verdict import ask
+from ..bases.torch_name import CUDA
+from ..edits import arguments
+from ..edits.imports import torch
+from ..edits.spelling import ACCELERATOR, dual, quoted, retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_DEVICE = "tensor_device"
+
+
+class TypedTensor(Rule):
+    """``torch.cuda.FloatTensor``."""
+
+    code = "HPU114"
+    name = "cuda-typed-tensor"
+    severity = "error"
+    wants = Wants(names=tuple(CUDA + kind for kind in DTYPES), strings=(CUDA,))
+
+    def __init__(self) -> None:
+        self._typed: dict[ast.expr, str] = {}
+        #: The device variables, by the block and the test of the aliases that share them.
+        self._variables: dict[tuple[int, str], str] = {}
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if module.qualified(node) == name and not isinstance(module.parent(node), ast.Attribute):
+            self._typed[node] = name.removeprefix(CUDA)
+        return ()
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        """``x.type() == "torch.cuda.FloatTensor"``, ``x.type("torch.cuda.FloatTensor")``."""
+        text = str(node.value)
+        kind = text.removeprefix(CUDA)
+        if not text.startswith(CUDA) or kind not in DTYPES:
+            return
+        call = conversion(module, node)
+        if call is not None:
+            word = quoted(module, "hpu")
+            yield self._told(module, node, kind, _converted(module, call, kind, word))
+        elif isinstance(module.parent(node), (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set)):
+            change = retext(module, node, f"torch.hpu.{kind}")
+            if dual(module):
+                change = Replace(node, f'f"torch.{{{ACCELERATOR}}}.{kind}"')
+            yield self._told(module, node, kind, (change,))
+
+    def on_module(self, module: Module) -> Yield:
+        self._typed = dict(sorted(self._typed.items(), key=lambda item: module.span(item[0])))
+        known = {} if module.bindings_of(_DEVICE) else aliases(module, self._typed)
+        groups = {use: _group(module, alias) for alias in known.values() for use in alias.uses}
+        for node, kind in self._typed.items():
+            alias = known.get(node)
+            if node in groups:
+                yield self._told(module, node, kind, (), group=groups[node])
+            elif alias is None:
+                yield from self._direct(module, node, kind)
+            elif alias.other is None:
+                yield self._named(module, alias, kind)
+            else:
+                yield self._named_dtype(module, alias, kind)
+
+    def _told(
+        self, module: Module, node: ast.expr, kind: str, changes: Iterable[Change],
+        safety: Safety = "safe", group: str = "",
+    ) -> Found:  # fmt: skip
+        return self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` is a type of CUDA tensors; "
+            f"say the device and `torch.{DTYPES[kind]}` instead",
+            fix=Rewrite("say device and dtype", safety, tuple(changes), group),
+            row=ask(module, f"{CUDA}{kind}").row,
+        )
+
+    # -- where it is written ----------------------------------------------------------------
+
+    def _direct(self, module: Module, node: ast.expr, kind: str) -> Yield:
+        parent = module.parent(node)
+        word = quoted(module, "hpu", node)
+        if (made := called(module, node)) is not None:
+            yield self._told(module, node, kind, _made(made, kind, word))
+        elif (call := conversion(module, node)) is not None:
+            yield self._told(module, node, kind, _converted(module, call, kind, word))
+        elif isinstance(parent, ast.IfExp) and (chosen := _chosen(module, parent, node, kind)):
+            yield self._told(module, node, kind, chosen)
+        elif (
+            isinstance(parent, ast.Call) and module.qualified(parent.func) == "builtins.isinstance"
+        ):
+            yield self._told(module, node, kind, _asked(module, parent, kind), "unsafe")
+        elif not is_default_type(module, node):
+            yield self._told(module, node, kind, (Rename(node, f"torch.hpu.{kind}"),), "unsafe")
+
+    # -- through a name ---------------------------------------------------------------------
+
+    def _named(self, module: Module, alias: Alias, kind: str) -> Found:
+        """The name becomes that of a device, which all aliases of one test share; each use says its dtype."""
+        block, test = id(module.block(alias.statement)), _test(module, alias)
+        name = self._variables.get((block, test))
+        changes: list[Change] = []
+        if name is None:
+            others = sum(other == block for other, _ in self._variables)
+            name = f"{_DEVICE}_{others + 1}" if others else _DEVICE
+            self._variables[block, test] = name
+            changes += [Replace(alias.target, name), Replace(alias.node, quoted(module, "hpu"))]
+            if alias.host is not None:
+                changes.append(Replace(alias.host, quoted(module, "cpu")))
+        else:
+            changes.append(Remove(alias.statement))
+        for use in alias.uses:
+            if (made := called(module, use)) is not None:
+                changes += _made(made, kind, name)
+            elif (call := conversion(module, use)) is not None:
+                changes += _converted(module, call, kind, name)
+        return self._told(module, alias.node, kind, changes, group=_group(module, alias))
+
+    def _named_dtype(self, module: Module, alias: Alias, kind: str) -> Found:
+        """``kind = torch.cuda.HalfTensor if half else torch.cuda.FloatTensor``: a choice of dtypes."""
+        changes: list[Change] = [Rename(alias.node, f"torch.{DTYPES[kind]}")]
+        if alias.choice is not None and alias.choice.body is alias.node:  # else the other half
+            calls = [conversion(module, use) for use in alias.uses]
+            word = quoted(module, "hpu")
+            changes += [_moved(call, word, first=True) for call in calls if call is not None]
+        return self._told(module, alias.node, kind, changes, group=_group(module, alias))
+
+
+def _test(module: Module, alias: Alias) -> str:
+    """What chooses between the device and the host."""
+    return module.source(alias.choice.test) if alias.choice is not None and alias.host else ""
+
+
+def _group(module: Module, alias: Alias) -> str:
+    """Aliases that share a device variable stand or fall together, each with its uses."""
+    first = alias.statement if alias.other else module.block(alias.statement)[0]
+    return f"typed:{first.lineno}:{_test(module, alias)}"
+
+
+def _made(call: ast.Call, kind: str, device: str) -> tuple[Change, ...]:
+    """``torch.cuda.FloatTensor(…)`` to ``torch.FloatTensor(…).to(device)``."""
+    return Rename(call.func, f"torch.{kind}"), arguments.called(call, f".to({device})")
+
+
+def _converted(module: Module, call: ast.Call, kind: str, device: str) -> tuple[Change, ...]:
+    """``x.type(…)`` to ``x.to(device, dtype)``."""
+    dtype, needed = torch(module, call, DTYPES[kind])
+    return Replace(call.args[0], device), _moved(call, dtype), *needed
+
+
+def _chosen(
+    module: Module, choice: ast.IfExp, node: ast.expr, kind: str
+) -> tuple[Change, ...] | None:
+    """``x.type(torch.cuda.FloatTensor if cuda else torch.FloatTensor)``."""
+    call = conversion(module, choice)
+    side = choice.orelse if choice.body is node else choice.body
+    if call is None or not is_host_type(module, side, kind):
+        return None
+    dtype, needed = torch(module, call, DTYPES[kind])
+    words = (Replace(node, quoted(module, "hpu")), Replace(side, quoted(module, "cpu")))
+    return (*words, _moved(call, dtype), *needed)
+
+
+def _moved(call: ast.Call, argument: str, *, first: bool = False) -> Replace:
+    """``x.type(…)`` to ``x.to(…)`` with a further argument."""
+
+    def moved(there: Any) -> Any:
+        there = arguments.renamed_method(there, "to")
+        return arguments.with_arguments(there, argument, first=first)
+
+    return Replace(call, moved)
+
+
+def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
+    """``isinstance(x, torch.cuda.FloatTensor)``: the device and the dtype are asked for."""
+    dtype, needed = torch(module, call, DTYPES[kind])
+    word = quoted(module, "hpu")
+
+    def asked(there: Any) -> Any:
+        import libcst as cst
+
+        subject = there.args[0].value
+        both: Any = cst.parse_expression(f"x == {word} and x == {dtype}")
+        device = both.left.with_changes(left=arguments.call_of(subject, ".device.type"))
+        type_ = both.right.with_changes(left=arguments.call_of(subject, ".dtype"))
+        return arguments.unwrapped(there, both.with_changes(left=device, right=type_))
+
+    return Replace(call, asked), *needed

@@ -1,0 +1,117 @@
+"""Environment variables of CUDA and NCCL that Python code sets or reads, and the execution mode."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.verdict import ask, said
+from ..edits.spelling import retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_VARIABLE = re.compile(
+    r"(TORCH_)?NCCL_\w+|CUDA_\w+|CUBLAS\w*_\w+|NVIDIA_\w+|PYTORCH_(CUDA_)?ALLOC_CONF|TORCH_CUDA_ARCH_LIST|NVTE_\w+"
+)
+_CARDS = "CUDA_VISIBLE_DEVICES"
+_MODULES = "HABANA_VISIBLE_MODULES"
+_LAZY = "PT_HPU_LAZY_MODE"
+_ENVIRONMENT = "os.environ"
+_ACCESS = frozenset(
+    {
+        "os.getenv",
+        "os.putenv",
+        "os.unsetenv",
+        "os.environ.get",
+        "os.environ.setdefault",
+        "os.environ.pop",
+    }
+)
+#: Packages that load the bridge, which reads the execution mode.
+_LOADING = ("torch", "habana_frameworks", "transformers", "accelerate")
+
+
+class EnvVariable(Rule):
+    """``os.environ["NCCL_DEBUG"]``, ``os.environ["CUDA_VISIBLE_DEVICES"]``."""
+
+    code = "HPU311"
+    name = "cuda-variable-in-code"
+    severity = "info"
+    wants = Wants(
+        strings=("NCCL_", "CUDA_", "CUBLAS", "NVIDIA_", "ALLOC_CONF", "NVTE_", _LAZY),
+        beside=("environ", "getenv", "putenv", "unsetenv"),
+    )
+    also: ClassVar[dict[str, str]] = {
+        "HPU312": "visible-cards-in-code",
+        "HPU509": "lazy-mode-after-import",
+    }
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        use = _use(module, node)
+        name = str(node.value)
+        if use is None:
+            return
+        if name == _LAZY:
+            yield from self._lazy(module, use)
+        elif name == _CARDS:
+            fix = Rewrite(f"use {_MODULES}", "unsafe", (retext(module, node, _MODULES),), _CARDS)
+            yield self.finding(
+                module,
+                node,
+                f"`{name}` has no reader on Gaudi; `{_MODULES}` picks cards by their module ids",
+                fix=fix,
+                row=ask(module, name).row,
+                code="HPU312",
+                severity="warning",
+            )
+        elif _VARIABLE.fullmatch(name):
+            row = module.matrix.covering(name)
+            known = row if row is not None and row.kind == "env" else None
+            note = f": {said(known.note)}" if known is not None else ""
+            text = f"`{name}` has no reader on Gaudi{note}"
+            yield self.finding(module, node, text, row=known.name if known is not None else None)
+
+    def _lazy(self, module: Module, use: ast.expr) -> Yield:
+        """A mode that is set too late: the value is read when the bridge is loaded."""
+        statement = module.statement(use)
+        reads = isinstance(use, ast.Subscript) and isinstance(use.ctx, ast.Load)
+        if reads or not isinstance(statement, (ast.Assign, ast.Expr)):
+            return
+        loaded = [
+            line
+            for line in module.imports
+            if module.scope(line) is module.global_scope
+            and line.lineno < statement.lineno
+            and _loads_bridge(line)
+        ]
+        if loaded:
+            yield self.finding(
+                module,
+                use,
+                f"`{_LAZY}` is read when torch is imported, in line {loaded[0].lineno}: set it before",
+                row=ask(module, _LAZY).row,
+                code="HPU509",
+                severity="warning",
+            )
+
+
+def _use(module: Module, key: ast.expr) -> ast.expr | None:
+    """The access to an environment variable that the string is the name in."""
+    above = module.parent(key)
+    if isinstance(above, ast.Subscript):
+        return above if module.qualified(above.value) == _ENVIRONMENT else None
+    if isinstance(above, ast.Call) and above.args[:1] == [key]:
+        return above if module.qualified(above.func) in _ACCESS else None
+    return None
+
+
+def _loads_bridge(statement: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(statement, ast.ImportFrom):
+        return (statement.module or "").partition(".")[0] in _LOADING
+    return any(alias.name.partition(".")[0] in _LOADING for alias in statement.names)

@@ -1,0 +1,171 @@
+"""Wrappers and collectives that take device indices: one process drives one Gaudi card."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.data_parallel import NAMES as DATA_PARALLEL
+from ..analysis.data_parallel import ROW as DATA_PARALLEL_ROW
+from ..analysis.data_parallel import LeftBehind
+from ..analysis.names import called
+from ..analysis.verdict import ask
+from ..edits.arguments import argument, drop
+from ..edits.imports import torch
+from ..edits.spelling import DEVICE, quoted, retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_DDP = frozenset(
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
+    }
+)
+_FSDP = frozenset(
+    {
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+    }
+)
+_BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.distributed_c10d.barrier"})
+_MESHES = frozenset(
+    {
+        "torch.distributed.device_mesh.init_device_mesh",
+        "torch.distributed.init_device_mesh",
+        "torch.distributed.device_mesh.DeviceMesh",
+        "torch.distributed.tensor.DeviceMesh",
+        "torch.distributed._tensor.DeviceMesh",
+        "torch.distributed._tensor.device_mesh.DeviceMesh",
+    }
+)
+_CURRENT_DEVICE = ("torch.cuda.current_device", "torch.hpu.current_device")
+
+
+class DeviceIds(Rule):
+    """``device_ids`` and ``output_device`` of DDP, and the same idea elsewhere."""
+
+    code = "HPU306"
+    name = "ddp-device-ids"
+    severity = "error"
+    wants = Wants(names=tuple(sorted(_DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES)))
+    also: ClassVar[dict[str, str]] = {
+        "HPU308": "data-parallel",
+        "HPU309": "fsdp-device-id",
+        "HPU315": "barrier-device-ids",
+        "HPU317": "device-mesh-cuda",
+    }
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = called(module, node)
+        if call is None:
+            return
+        names = module.possible_names(node)
+        if names <= _DDP:
+            yield from self._ddp(module, call)
+        elif names <= DATA_PARALLEL:
+            yield self._data_parallel(module, call)
+        elif names <= _FSDP:
+            yield from self._fsdp(module, call)
+        elif names <= _BARRIERS:
+            yield from self._barrier(module, call)
+        elif names <= _MESHES:
+            yield from self._mesh(module, call)
+
+    def _ddp(self, module: Module, call: ast.Call) -> Yield:
+        by_place = len(call.args) in (2, 3) and not any(
+            isinstance(a, ast.Starred) for a in call.args
+        )
+        given = _given(call, "device_ids", "output_device")
+        if not given and not by_place:
+            return
+        answer = ask(module, "torch.nn.parallel.DistributedDataParallel")
+        gone = drop(call, "device_ids", "output_device", positional=1 if by_place else None)
+        yield self.finding(
+            module,
+            given[0] if given else call.args[1],
+            "DDP on Gaudi takes no `device_ids`: each process has one card, and the module is on it",
+            fix=Rewrite("drop the device indices", answer.safety, gone),
+            row=answer.row,
+            covers=[keyword.value for keyword in given],
+        )
+
+    def _data_parallel(self, module: Module, call: ast.Call) -> Found:
+        """On one card the wrapper passes everything through, also what is on the CPU."""
+        seen = module.view(LeftBehind).seen
+        moved = (
+            ""
+            if seen
+            else ", and move each batch with `.to(device)`, for nothing spreads it any more"
+        )
+        return self.finding(
+            module,
+            call.func,
+            f"`{module.source(call.func)}` spreads one process over many devices; a process has one "
+            f"Gaudi card, which it leaves alone: use DistributedDataParallel for more{moved}",
+            row=ask(module, DATA_PARALLEL_ROW).row,
+            code="HPU308",
+            severity="warning" if seen else "error",
+        )
+
+    def _fsdp(self, module: Module, call: ast.Call) -> Yield:
+        given = argument(call, "device_id")
+        if not isinstance(given, ast.Call) or module.qualified(given.func) not in _CURRENT_DEVICE:
+            return
+        answer = ask(module, "torch.distributed.fsdp.FullyShardedDataParallel(device_id=)")
+        device, needed = torch(module, given.func, "device")
+        change = Replace(given, f"{device}({quoted(module, DEVICE)})")
+        yield self.finding(
+            module,
+            given,
+            "FSDP on Gaudi takes the bare device, not an index",
+            fix=Rewrite("name the device", answer.safety, (change, *needed)),
+            row=answer.row,
+            code="HPU309",
+            covers=(given,),
+        )
+
+    def _barrier(self, module: Module, call: ast.Call) -> Yield:
+        given = _given(call, "device_ids")
+        if not given:
+            return
+        answer = ask(module, "torch.distributed.barrier")
+        yield self.finding(
+            module,
+            given[0],
+            "`device_ids` of a barrier is for NCCL; hccl knows its card",
+            fix=Rewrite("drop the device indices", answer.safety, drop(call, "device_ids")),
+            row=answer.row,
+            code="HPU315",
+            covers=[keyword.value for keyword in given],
+        )
+
+    def _mesh(self, module: Module, call: ast.Call) -> Yield:
+        device = argument(call, "device_type", 0)
+        if device is None or module.constant(device) != "cuda":
+            return
+        answer = ask(module, "torch.distributed.device_mesh.init_device_mesh")
+        yield self.finding(
+            module,
+            device,
+            "a device mesh over `cuda` finds no device; on Gaudi it is `hpu`",
+            fix=Rewrite("use hpu", "safe", (retext(module, device, DEVICE),)),
+            row=answer.row,
+            code="HPU317",
+            covers=(device,),
+        )
+
+
+def _given(call: ast.Call, *names: str) -> list[ast.keyword]:
+    """The arguments by keyword of these names that are not plainly None."""
+    return [
+        keyword
+        for keyword in call.keywords
+        if keyword.arg in names
+        and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
+    ]

@@ -1,0 +1,146 @@
+"""The process group's backend: nccl becomes hccl, together with everything that asks for it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.backends import BackendUse, backend_use
+from ..analysis.names import called
+from ..analysis.verdict import ask
+from ..edits.arguments import argument, drop
+from ..edits.imports import through
+from ..edits.spelling import BACKEND, on_gaudi, quoted, retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_AVAILABLE = (
+    "torch.distributed.is_nccl_available",
+    "torch.distributed.distributed_c10d.is_nccl_available",
+)
+_BACKENDS = (
+    "torch.distributed.Backend.NCCL",
+    "torch.distributed.distributed_c10d.Backend.NCCL",
+)
+_INIT = (
+    "torch.distributed.init_process_group",
+    "torch.distributed.distributed_c10d.init_process_group",
+)
+_NATIVE = (
+    "torch.distributed.ProcessGroupNCCL",
+    "torch.distributed.distributed_c10d.ProcessGroupNCCL",
+    "torch._C._distributed_c10d.ProcessGroupNCCL",
+)
+_LIBRARY = "torch.cuda.nccl"
+_GROUP = "nccl"
+_CODES = {
+    BackendUse.GROUP: "HPU301",
+    BackendUse.VALUE: "HPU302",
+    BackendUse.COMPARED: "HPU303",
+    BackendUse.PER_DEVICE: "HPU305",
+}
+
+
+class Nccl(Rule):
+    """Every ``"nccl"`` that names the backend, in one group for the file."""
+
+    code = "HPU301"
+    name = "nccl-backend"
+    severity = "error"
+    wants = Wants(
+        strings=("nccl", "NCCL"),
+        names=(
+            *_AVAILABLE, *_BACKENDS, *_INIT,
+            *_NATIVE, *(f"{name}.*" for name in _NATIVE), f"{_LIBRARY}.*",
+        ),
+    )  # fmt: skip
+    also: ClassVar[dict[str, str]] = {
+        "HPU302": "nccl-value",
+        "HPU303": "nccl-compared",
+        "HPU304": "nccl-available",
+        "HPU305": "nccl-per-device",
+        "HPU314": "cuda-nccl",
+    }
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        use = backend_use(module, node)
+        if use is None:
+            return
+        answer = ask(module, "torch.distributed.init_process_group(backend='nccl')")
+        new = on_gaudi(str(node.value))
+        fix = Rewrite("use hccl", answer.safety, (retext(module, node, new),), _GROUP)
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` has no library on Gaudi; the backend is `{new}`",
+            fix=fix if answer.fixable else None,
+            row=answer.row,
+            code=_CODES[use],
+        )
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = called(module, node)
+        if name in _AVAILABLE:
+            if call is not None and not call.args:
+                yield self._asked_for(module, node, call)
+        elif module.qualified(node) != name:
+            return
+        elif name in _INIT:
+            if call is not None:
+                yield from self._bound_early(module, call)
+        elif isinstance(node, ast.Attribute):
+            yield self._library(module, node, name)
+
+    def _bound_early(self, module: Module, call: ast.Call) -> Yield:
+        """``device_id=`` binds the group to a CUDA device early; hccl has no such start."""
+        given = argument(call, "device_id")
+        if given is None or (isinstance(given, ast.Constant) and given.value is None):
+            return
+        yield self.finding(
+            module,
+            given,
+            "`device_id` binds the process group to a CUDA device; hccl takes the card of the process",
+            fix=Rewrite("drop the device", "safe", drop(call, "device_id")),
+            row=ask(module, "torch.distributed.init_process_group(device_id=)").row,
+            severity="warning",
+            covers=(given,),
+        )
+
+    def _library(self, module: Module, node: ast.expr, name: str) -> Found:
+        """NCCL's own names."""
+        shown = module.source(node)
+        if name in _BACKENDS:
+            change = Replace(node, quoted(module, BACKEND))
+            return self.finding(
+                module,
+                node,
+                f"`{shown}` has no library on Gaudi; the backend is `hccl`",
+                fix=Rewrite("use hccl", "safe", (change,), _GROUP),
+                code="HPU302",
+            )
+        if name.startswith(_LIBRARY):
+            text = f"`{shown}` calls NCCL itself; use `torch.distributed` over hccl"
+            return self.finding(module, node, text, row=ask(module, _LIBRARY).row, code="HPU314")
+        text = f"`{shown}` is NCCL's own class; hccl has none to configure"
+        row = ask(module, "torch.distributed.ProcessGroupNCCL").row
+        return self.finding(module, node, text, row=row, code="HPU304")
+
+    def _asked_for(self, module: Module, node: ast.expr, call: ast.Call) -> Found:
+        """``is_nccl_available()``."""
+        name, needed = through(module, node, "torch.distributed.is_backend_available")
+        if isinstance(node, ast.Attribute):
+            name, needed = f"{module.source(node.value)}.is_backend_available", ()
+        change = Replace(call, f"{name}({quoted(module, BACKEND)})")
+        return self.finding(
+            module,
+            node,
+            f"`{module.source(node)}()` asks for NVIDIA's library; on Gaudi it is hccl",
+            fix=Rewrite("ask for hccl", "safe", (change, *needed), _GROUP),
+            row=ask(module, _AVAILABLE[0]).row,
+            code="HPU304",
+        )

@@ -1,0 +1,58 @@
+"""Batches that only DataParallel moves: it scatters what a model is called with, and does nothing on one card."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.data_parallel import LeftBehind
+from ..analysis.kinds import used_as_torch
+from ..analysis.verdict import ask
+from ..edits.arguments import called
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+    from ..analysis.batches import Loop
+
+
+class ScatteredBatch(Rule):
+    """``output = model(input)`` where only ``target`` was moved."""
+
+    code = "HPU321"
+    name = "batch-moved-by-data-parallel"
+    severity = "error"
+    wants = Wants(texts=("DataParallel", ".cuda("))
+
+    def on_module(self, module: Module) -> Yield:
+        answer = ask(module, "inputs that DataParallel scatters")
+        for loop, call, left in module.view(LeftBehind).calls:
+            where = _device(module, loop, call)
+            names = ", ".join(f"`{module.source(part)}`" for part in left)
+            fix = None
+            if all(_is_tensor(module, loop, part) for part in left):
+                moves = tuple(called(part, f".to({where})") for part in left)
+                fix = Rewrite("move it here", "safe", moves)
+            yield self.finding(
+                module,
+                call,
+                f"nothing but DataParallel moves {names} to where the model is, and on Gaudi it has one card "
+                f"and moves nothing: call `{module.source(call.func)}` with `.to({where})`",
+                fix=fix,
+                row=answer.row,
+            )
+
+
+def _device(module: Module, loop: Loop, call: ast.Call) -> str:
+    """What the rest of the batch is moved to, or else where the model is: right on every machine."""
+    if loop.device is not None:
+        return module.source(loop.device)
+    return f"next({module.source(call.func)}.parameters()).device"
+
+
+def _is_tensor(module: Module, loop: Loop, part: ast.expr) -> bool:
+    return isinstance(part, ast.Name) and (part.id in loop.sometimes or used_as_torch(module, part))

@@ -1,0 +1,57 @@
+"""Models and tensors shared between processes: torch shares the memory of NVIDIA cards, not of Gaudi."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.batches import moved
+from ..analysis.kinds import defines_method, proven, used_as_torch
+from ..analysis.verdict import ask, inside
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class SharedMemory(Rule):
+    """``model.share_memory()`` of a model that is on the device."""
+
+    code = "HPU322"
+    name = "shared-device-memory"
+    wants = Wants(calls=("share_memory", "share_memory_"), beside=("cuda", "device"))
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
+        if not isinstance(func, ast.Attribute):
+            return
+        sure = proven(module, func.value) or used_as_torch(module, func.value)
+        if not sure and defines_method(module, func.attr):
+            return
+        answer = ask(module, "torch.nn.Module.share_memory")
+        on_card = _on_card(module, func.value)
+        where = "" if on_card else ", should it be on the card"
+        yield self.finding(
+            module,
+            func,
+            f"`{module.source(func)}` is of no use on Gaudi{where}: {inside(answer.note)}",
+            row=answer.row,
+            severity="error" if on_card else "warning",
+        )
+
+
+def _on_card(module: Module, shared: ast.expr) -> bool:
+    """Does the file move the object to a device?"""
+    if moved(module, shared) is not None:
+        return True
+    if any(v is not shared and moved(module, v) is not None for v in module.values(shared)):
+        return True
+    name = module.source(shared)
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and module.source(call.func.value) == name
+        and moved(module, call) is call
+        for call in (*module.index.calls("cuda"), *module.index.calls("to"))
+    )

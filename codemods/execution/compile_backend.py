@@ -1,0 +1,100 @@
+"""torch.compile on Gaudi has a backend of its own."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Change, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.verdict import ask
+from ..edits.arguments import add, argument, called, drop
+from ..edits.spelling import COMPILER, quoted, retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+#: Backends that generate code for CUDA; the others work anywhere or are the user's own.
+_CUDA_BACKENDS = ("inductor", "cudagraphs", "tensorrt", "torch_tensorrt")
+_COMPILE = "torch.compile"
+_MESSAGE = f"the inductor writes no code for Gaudi; the backend there is `{COMPILER}`"
+_TITLE = f"compile with {COMPILER}"
+
+
+class CompileBackend(Rule):
+    """``torch.compile`` without a backend, or with one that writes CUDA code."""
+
+    code = "HPU510"
+    name = "compile-default-backend"
+    severity = "error"
+    wants = Wants(names=(_COMPILE,))
+    also: ClassVar[dict[str, str]] = {"HPU511": "compile-inductor-options"}
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if module.qualified(node) != _COMPILE:
+            return
+        parent = module.parent(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            yield from self._call(module, parent)
+        elif isinstance(parent, ast.FunctionDef) and node in parent.decorator_list:
+            yield from self._decorator(module, node)
+
+    def _call(self, module: Module, call: ast.Call) -> Yield:
+        if any(keyword.arg is None for keyword in call.keywords):
+            return
+        backend = argument(call, "backend")
+        if backend is not None and module.constant(backend) not in _CUDA_BACKENDS:
+            return
+        answer = ask(module, _COMPILE)
+        if module.target.mode == "lazy":
+            yield self.finding(
+                module,
+                call.func,
+                "`torch.compile` and lazy mode exclude each other on Gaudi; drop it, or target eager mode",
+                row=answer.row,
+            )
+            return
+        yield self.finding(
+            module,
+            call.func,
+            _MESSAGE,
+            fix=Rewrite(_TITLE, answer.safety, (_with_backend(module, call, backend),)),
+            row=answer.row,
+        )
+        yield from self._options(module, call)
+
+    def _options(self, module: Module, call: ast.Call) -> Yield:
+        given = [k for k in call.keywords if k.arg in ("mode", "options") and not _is_none(k.value)]
+        if not given:
+            return
+        answer = ask(module, "torch.compile(mode='max-autotune')")
+        names = " and ".join(f"`{k.arg}`" for k in given)
+        yield self.finding(
+            module,
+            given[0],
+            f"{names} tunes the inductor; `{COMPILER}` takes none of it",
+            fix=Rewrite("drop it", answer.safety, drop(call, "mode", "options")),
+            row=answer.row,
+            code="HPU511",
+        )
+
+    def _decorator(self, module: Module, node: ast.expr) -> Yield:
+        """``@torch.compile`` without parentheses."""
+        answer = ask(module, _COMPILE)
+        change = called(node, f"(backend={quoted(module, COMPILER)})")
+        fix = Rewrite(_TITLE, answer.safety, (change,))
+        lazy = module.target.mode == "lazy"
+        yield self.finding(module, node, _MESSAGE, fix=None if lazy else fix, row=answer.row)
+
+
+def _with_backend(module: Module, call: ast.Call, backend: ast.expr | None) -> Change:
+    if backend is not None:
+        return retext(module, backend, COMPILER)
+    text = f"backend={quoted(module, COMPILER)}"
+    return add(call, text, behind=call.args[-1]) if call.args else add(call, text, first=True)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

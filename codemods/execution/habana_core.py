@@ -1,0 +1,61 @@
+"""The bridge to Gaudi is imported by the program that uses it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.entry import is_entry
+from ..analysis.verdict import ask
+from ..edits.imports import CORE, core
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_DEVICE = re.compile(r"cuda(:\d+)?|nccl")
+
+
+class HabanaCore(Rule):
+    """A program that puts work on CUDA, and does not import ``habana_frameworks.torch.core``."""
+
+    code = "HPU520"
+    name = "bridge-not-imported"
+    severity = "info"
+    wants = Wants(words=("cuda", "nccl"))
+
+    def on_module(self, module: Module) -> Yield:
+        top = module.global_scope
+        torch = [s for s in module.imports if module.scope(s) is top and _imports_torch(s)]
+        if not torch or not is_entry(module) or b"habana_frameworks" in module.data:
+            return
+        if _on_cuda(module):
+            yield self.finding(
+                module,
+                torch[0],
+                "a program for Gaudi imports `habana_frameworks.torch.core`; "
+                "from release 1.18 on torch loads it by itself",
+                fix=Rewrite("import the bridge", "safe", (core(module)[1],)),
+                row=ask(module, CORE).row,
+            )
+
+
+def _imports_torch(statement: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(statement, ast.ImportFrom):
+        return (statement.module or "").partition(".")[0] == "torch"
+    return any(alias.name.partition(".")[0] == "torch" for alias in statement.names)
+
+
+def _on_cuda(module: Module) -> bool:
+    """Does the file place something on CUDA, or ask for it?"""
+    index = module.index
+    if any(_DEVICE.fullmatch(str(s.value)) for w in ("cuda", "nccl") for s in index.strings(w)):
+        return True
+    return any(
+        isinstance(module.parent(node), ast.Call) or module.qualified(node) == "torch.cuda"
+        for node in index.attributes("cuda")
+    )

@@ -1,0 +1,97 @@
+"""Loops that only compute: in lazy mode their steps are collected until something reads a result."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.batches import loops
+from ..analysis.names import foreign, word
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_SAMPLES = re.compile(r"sample|denois|^(model|net|unet|forward|generate|decoder?)(_|$)", re.I)
+_NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
+_TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
+
+
+class InferenceLoop(Rule):
+    """``for x in loader: model(x.cuda())`` without gradients."""
+
+    code = "HPU505"
+    name = "inference-loop-without-mark-step"
+    severity = "info"
+    safety = "manual"
+    wants = Wants(
+        texts=("no_grad", "inference_mode"), beside=(".cuda(", ".to(", "device"), advice=True
+    )
+
+    def on_module(self, module: Module) -> Yield:
+        if module.target.mode not in ("portable", "lazy"):
+            return
+        for loop in module.view(loops):
+            node = loop.node
+            called = [call for call, _ in loop.calls if _is_model(module, call)]
+            if not called or not loop.always:
+                called = list(_feeding(node))
+            if not called or _trains(node) or not _without_gradients(module, node):
+                continue
+            yield self.finding(
+                module,
+                called[0],
+                f"in lazy mode what `{module.source(called[0].func)}` does here is collected until a result is read; "
+                "call `htcore.mark_step()` behind it where the loop keeps results on the card",
+            )
+
+
+def _feeding(loop: ast.For) -> Iterator[ast.Call]:
+    """The calls of a sampling loop: ``x = self.p_sample(x, t)``, which take what the loop has made."""
+    made = {
+        part.id
+        for part in ast.walk(loop)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    } - {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+    for statement in ast.walk(loop):
+        call = statement.value if isinstance(statement, ast.Assign) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
+            continue
+        given = {arg.id for arg in call.args if isinstance(arg, ast.Name)}
+        if _SAMPLES.search(word(call.func)) and given & made:
+            yield call
+
+
+def _is_model(module: Module, call: ast.Call) -> bool:
+    if foreign(module, call.func) or module.qualified(call.func) is not None:
+        return False
+    named = word(call.func) in ("model", "net", "forward", "module")
+    return isinstance(call.func, ast.Name) or named
+
+
+def _trains(loop: ast.AST) -> bool:
+    return any(isinstance(part, ast.Attribute) and part.attr in _TRAINS for part in ast.walk(loop))
+
+
+def _without_gradients(module: Module, node: ast.AST) -> bool:
+    """Is the loop under ``with torch.no_grad():``, in a function so decorated, or does it hold such a region?"""
+    for above in module.ancestors(node):
+        around: list[ast.expr] = []
+        if isinstance(above, (ast.With, ast.AsyncWith)):
+            around = [item.context_expr for item in above.items]
+        elif isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            around = above.decorator_list
+        if any(_is_region(module, expression) for expression in around):
+            return True
+    return any(
+        isinstance(part, ast.With) and any(_is_region(module, i.context_expr) for i in part.items)
+        for part in ast.walk(node)
+    )
+
+
+def _is_region(module: Module, node: ast.expr) -> bool:
+    return module.qualified(node.func if isinstance(node, ast.Call) else node) in _NO_GRADIENTS

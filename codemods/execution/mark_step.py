@@ -1,0 +1,120 @@
+"""Lazy mode collects operations until it is told to run them: after backward, after the optimizer's step."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from hpushim.engine.python.changes import Import, Insert, Remove, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.entry import is_entry
+from ..analysis.marks import MARKS, is_marked, may_follow
+from ..analysis.placement import is_on_device
+from ..analysis.steps import Step, is_driven, is_of_loss, steps
+from ..analysis.verdict import ask
+from ..edits.imports import core, root
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_ROW = "habana_frameworks.torch.core.mark_step"
+_CODES = {Step.BACKWARD: "HPU501", Step.UPDATE: "HPU502"}
+_RUN = {Step.BACKWARD: "gradients", Step.UPDATE: "update"}
+
+
+class _Site(NamedTuple):
+    """A step behind which a mark belongs."""
+
+    statement: ast.stmt
+    call: ast.Call
+    step: Step
+
+
+class MarkStep(Rule):
+    """``htcore.mark_step()`` where lazy mode needs it."""
+
+    code = "HPU501"
+    name = "backward-without-mark-step"
+    wants = Wants(calls=MARKS, words=("backward",), texts=(".step(",))
+    also: ClassVar[dict[str, str]] = {
+        "HPU502": "optimizer-step-without-mark-step",
+        "HPU508": "mark-step-without-lazy-mode",
+    }
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """A mark in a mode that has none."""
+        if module.target.mode not in ("eager", "compile"):
+            return
+        statement = module.parent(node)
+        name = module.qualified(node.func) or ""
+        if isinstance(statement, ast.Expr) and name.startswith("habana_frameworks."):
+            first = root(node.func)
+            bound = module.bindings(first) if first is not None else []
+            # The bridge is imported for what loading it does, whether it is used or not.
+            stay = [Import(binding.qualified) for binding in bound if binding.qualified]
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` does nothing in {module.target.mode} mode",
+                fix=Rewrite("remove the mark", "unsafe", (Remove(statement), *stay)),
+                row=ask(module, _ROW).row,
+                code="HPU508",
+                severity="info",
+            )
+
+    def on_module(self, module: Module) -> Yield:
+        if module.target.mode not in ("portable", "lazy"):
+            return
+        sites = _sites(module)
+        statements = {site.statement for site in sites}
+        for site in sites:
+            if not is_marked(module, site.statement, statements):
+                yield self._unmarked(module, site)
+
+    def _unmarked(self, module: Module, site: _Site) -> Found:
+        answer = ask(module, _ROW)
+        name, imported = core(module)
+        func = module.source(site.call.func).split("\n")[0]
+        mark = Insert(site.statement, f"{name}.mark_step()")
+        return self.finding(
+            module,
+            site.call.func,
+            f"lazy mode runs the {_RUN[site.step]} of `{func}` only at the next mark; "
+            f"add `{name}.mark_step()`, which does nothing in eager mode",
+            fix=Rewrite("mark the step", answer.safety, (mark, imported)),
+            row=answer.row,
+            code=_CODES[site.step],
+        )
+
+
+def _sites(module: Module) -> list[_Site]:
+    """The steps of the file that are to be marked."""
+    found: dict[ast.stmt, _Site] = {}
+    for call, step in steps(module):
+        statement = module.statement(call)
+        if statement not in found and may_follow(module, statement, call):
+            found[statement] = _Site(statement, call, step)
+    plain = [site.statement for site in found.values() if site.step is Step.BACKWARD]
+    sites = [
+        site
+        for site in found.values()
+        if site.step is Step.BACKWARD or not is_driven(module, site.statement, plain)
+    ]
+    updates = any(site.step is Step.UPDATE for site in sites)
+    if not is_on_device(module) and (is_entry(module) or not plain or not updates):
+        return []
+    if updates:
+        return sites
+    trains = b"zero_grad" in module.data or b"optim" in module.data
+    return [s for s in sites if trains or _is_in_loop(module, s.statement) or is_of_loss(s.call)]
+
+
+def _is_in_loop(module: Module, statement: ast.stmt) -> bool:
+    for above in module.ancestors(statement):
+        if isinstance(above, (ast.For, ast.While, ast.AsyncFor)):
+            return True
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return False
+    return False

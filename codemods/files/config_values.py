@@ -1,0 +1,197 @@
+"""Devices, backends and precision in YAML, JSON and TOML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rules.rule import TextRule
+from hpushim.model import Edit, Finding, Fix, Safety, Span
+
+from ..analysis.device_texts import device_name
+from ..analysis.verdict import ask, said
+from ..analysis.versions import judge
+from ..edits.spelling import DEVICE, on_gaudi
+
+if TYPE_CHECKING:
+    from hpushim.engine.data.document import Document
+    from hpushim.engine.data.entries import Entry
+
+_DEVICE = re.compile(r"cuda(?::(\d+))?")
+_BACKEND_KEY = re.compile(r"backend|process_group|comm|dist", re.I)
+#: Where "cuda" or "gpu" is a build, a package or a machine, and no device of torch.
+_NOT_OURS = re.compile(
+    r"^(\.github|\.gitlab|\.circleci|\.azure|\.buildkite)(/|$)|(^|/)\.github/|"
+    r"(^|/)(package(-lock)?|tsconfig|composer|vcpkg|conanfile|mkdocs|\.pre-commit-config|"
+    r"pyproject|Pipfile|poetry|environment|conda|meta|recipe)\w*\.(json|ya?ml|toml)$"
+)
+_HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "torch.float16": "torch.bfloat16",
+         "16-mixed": "bf16-mixed", "16-true": "bf16-true", "fp16-mixed": "bf16-mixed"}  # fmt: skip
+_HALF_KEY = re.compile(r"dtype|precision|^amp|_amp$", re.I)
+_ACCELERATORS = ("gpu", "cuda")
+_TRAINER = "lightning.Trainer(accelerator=)"
+
+
+class ConfigValues(TextRule):
+    """Values that a training script reads as its device, its backend, its precision."""
+
+    code = "HPU801"
+    name = "config-device"
+    kinds = frozenset({"yaml", "json", "toml"})
+    markers = (
+        b"cuda",
+        b"nccl",
+        b"fp16",
+        b"float16",
+        b"16-",
+        b"precision",
+        b"accelerator",
+        b"MULTI_GPU",
+    )
+    also: ClassVar[dict[str, str]] = {"HPU802": "config-float16", "HPU803": "config-accelerator"}
+
+    def check(self, document: Document) -> Iterator[Finding]:
+        if _NOT_OURS.search(document.path.replace("\\", "/")):
+            return
+        for entry in document.entries:
+            if entry.kind == "scalar":
+                yield from self._scalar(document, entry)
+
+    def _scalar(self, document: Document, entry: Entry) -> Iterator[Finding]:
+        value, key = entry.value, entry.name
+        if isinstance(value, str):
+            yield from self._named(document, entry)
+            if _DEVICE.fullmatch(value):
+                yield self._device(document, entry)
+            elif value.lower() == "nccl" or value.lower() == "cpu:gloo,cuda:nccl":
+                yield self._backend(document, entry, value)
+            elif value in _HALF and _HALF_KEY.search(key):
+                yield self._half(document, entry, _HALF[value])
+            elif key == "accelerator" and value in _ACCELERATORS:
+                yield self._accelerator(document, entry)
+        elif value is True and key in ("fp16", "use_fp16"):
+            yield self._fp16(document, entry)
+        elif value is True and entry.path[-2:] == ("fp16", "enabled"):
+            yield self._block(document, entry)
+        elif value == 16 and not isinstance(value, bool) and key == "precision":
+            text = (
+                "`precision: 16` is float16; bfloat16 is the half precision of Gaudi (`bf16-mixed`)"
+            )
+            yield self.finding(document, entry.span, text, code="HPU802")
+
+    def _device(self, document: Document, entry: Entry) -> Finding:
+        sure = device_name(entry.name) or ":" in str(entry.value)
+        safety: Safety = "safe" if sure else "unsafe"
+        answer = ask(document, "cuda", safety)
+        return self.finding(
+            document,
+            entry.span,
+            f"`{entry.dotted}` is a CUDA device; on Gaudi it is `{DEVICE}`",
+            fix=Fix(f"use {DEVICE}", safety, (document.rewrite(entry, DEVICE),)),
+            row=answer.row,
+        )
+
+    def _backend(self, document: Document, entry: Entry, value: str) -> Finding:
+        safety: Safety = "safe" if _BACKEND_KEY.search(entry.name) else "unsafe"
+        new = on_gaudi(value.lower())
+        answer = ask(document, "nccl", safety)
+        return self.finding(
+            document,
+            entry.span,
+            f"`{entry.dotted}` is NVIDIA's backend; on Gaudi it is `{new}`",
+            fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
+            row=answer.row,
+        )
+
+    def _accelerator(self, document: Document, entry: Entry) -> Finding:
+        """Lightning's setting: ``hpu`` is written only where the project's Lightning knows it."""
+        row = document.matrix.row(_TRAINER, "argument")
+        verdict = judge(document, row) if row is not None else None
+        fix, text = None, f"on Gaudi it is `{DEVICE}`"
+        if verdict is None or verdict.status != "unsupported":
+            fix = Fix(f"use {DEVICE}", "unsafe", (document.rewrite(entry, DEVICE),))
+        else:
+            text = said(verdict.note)
+        return self.finding(
+            document,
+            entry.span,
+            f"`accelerator: {entry.value}` asks for an NVIDIA GPU; {text}",
+            fix=fix,
+            row=row.name if row is not None else None,
+            code="HPU803",
+        )
+
+    def _half(self, document: Document, entry: Entry, new: str) -> Finding:
+        return self.finding(
+            document,
+            entry.span,
+            f"`{entry.dotted}` is float16; bfloat16 is the half precision of Gaudi",
+            fix=Fix("use bfloat16", "unsafe", (document.rewrite(entry, new),)),
+            row=ask(document, "torch.float16").row,
+            code="HPU802",
+        )
+
+    def _block(self, document: Document, entry: Entry) -> Finding:
+        return self.finding(
+            document,
+            entry.span,
+            "`fp16.enabled` trains in float16 with loss scaling; on Gaudi it is `bf16.enabled`",
+            fix=_block(document, entry),
+            row=ask(document, "fp16.enabled").row,
+            code="HPU802",
+        )
+
+    def _named(self, document: Document, entry: Entry) -> Iterator[Finding]:
+        """``distributed_type: MULTI_GPU`` and other settings that the matrix knows by key and value."""
+        row = document.matrix.row(f"{entry.name}: {entry.value}", "config")
+        if row is None or row.rule != self.code or not row.target:
+            return
+        new = row.target.partition(": ")[2]
+        yield self.finding(
+            document,
+            entry.span,
+            f"`{row.name}` is `{new}` on Gaudi",
+            fix=Fix(f"use {new}", "safe", (document.rewrite(entry, new),)),
+            row=row.name,
+        )
+
+    def _fp16(self, document: Document, entry: Entry) -> Finding:
+        """``fp16: true`` becomes ``bf16: true`` unless the same table has a ``bf16`` of its own."""
+        table = entry.path[:-1]
+        new = entry.name.replace("fp16", "bf16")
+        taken = any(
+            e.path == (*table, new) and e.document == entry.document for e in document.entries
+        )
+        fix = None
+        if entry.key is not None and not taken:
+            fix = Fix("use bfloat16", "unsafe", (_rename(document, entry.key, entry.name, new),))
+        return self.finding(
+            document,
+            entry.key or entry.span,
+            f"`{entry.dotted}` trains in float16; bfloat16 is the half precision of Gaudi",
+            fix=fix,
+            row=ask(document, "torch.float16").row,
+            code="HPU802",
+        )
+
+
+def _block(document: Document, entry: Entry) -> Fix | None:
+    """DeepSpeed's ``fp16`` block is switched off, and a ``bf16`` block put in front of it."""
+    table = entry.path[:-1]
+    same = [e for e in document.entries if e.document == entry.document]
+    block = next((e for e in same if e.path == table and e.key is not None), None)
+    taken = any(e.path == (*table[:-1], "bf16") for e in same)
+    if document.kind != "json" or block is None or block.key is None or taken:
+        return None
+    line, _ = document.position(block.key.start)
+    start = document.line_span(line).start
+    lead = document.text_at(Span(start, block.key.start))
+    gap = f"{document.newline}{lead}" if not lead.strip() else " "
+    new = f'"bf16": {{"enabled": true}},{gap}'
+    edits = (document.insert(block.key.start, new), document.replace(entry.span, "false"))
+    return Fix("switch to bf16", "unsafe", edits)
+
+
+def _rename(document: Document, key: Span, old: str, new: str) -> Edit:
+    return document.replace(key, document.source(key).replace(old, new))

@@ -1,0 +1,140 @@
+"""Container images and the switches that hand NVIDIA cards to a container."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rules.rule import TextRule
+from hpushim.model import Finding, Fix, Span
+
+from ..analysis.verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.data.document import Document
+    from hpushim.engine.data.entries import Entry
+    from hpushim.engine.shell.words import Command
+
+_IMAGE = re.compile(
+    r"^(docker\.io/)?(nvidia/cuda|nvcr\.io/|pytorch/pytorch\b.*cuda|.*[:\-]cu(da)?\d)", re.I
+)
+# Names that the matrix answers for; what Gaudi has instead stands there.
+_NVIDIA_IMAGE = "nvcr.io/nvidia/pytorch"
+_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+_CARDS = re.compile(r"nvidia\.com/(gpu|mig-[\w.]+)")
+_NVIDIA_RESOURCE = "nvidia.com/gpu"
+
+
+class Containers(TextRule):
+    """``FROM nvidia/cuda``, ``--gpus all``, ``nvidia.com/gpu``."""
+
+    code = "HPU810"
+    name = "cuda-image"
+    kinds = frozenset({"dockerfile", "yaml", "shell"})
+    markers = (b"nvidia", b"NVIDIA", b"nvcr", b"cuda", b"--gpus")
+    also: ClassVar[dict[str, str]] = {"HPU811": "nvidia-runtime", "HPU812": "nvidia-resource"}
+
+    def check(self, document: Document) -> Iterator[Finding]:
+        if document.kind == "dockerfile":
+            yield from self._dockerfile(document)
+        elif document.kind == "yaml":
+            for entry in document.entries:
+                yield from self._entry(document, entry)
+        else:
+            for command in document.script.commands:
+                yield from self._command(document, command)
+
+    # -- Dockerfile -------------------------------------------------------------------------
+
+    def _dockerfile(self, document: Document) -> Iterator[Finding]:
+        for instruction in document.instructions:
+            if instruction.keyword == "FROM":
+                words = [w for w in instruction.words if not w.text.startswith("--")]
+                if words and _IMAGE.search(words[0].text):
+                    yield self._image(document, words[0].span, words[0].text)
+            for assignment in instruction.assignments:
+                visible = ask(document, _VISIBLE)
+                if assignment.name == _VISIBLE and visible.target:
+                    new = visible.target
+                    fix = Fix(f"use {new}", "safe", (document.replace(assignment.name_span, new),))
+                    text = f"`{assignment.name}` is read by NVIDIA's container runtime; Gaudi's reads `{new}`"
+                    yield self.finding(
+                        document,
+                        assignment.name_span,
+                        text,
+                        fix=fix,
+                        row=visible.row,
+                        code="HPU811",
+                    )
+                elif assignment.name == "NVIDIA_DRIVER_CAPABILITIES":
+                    text = "`NVIDIA_DRIVER_CAPABILITIES` has no reader on Gaudi"
+                    yield self.finding(
+                        document, assignment.name_span, text, code="HPU811", severity="info"
+                    )
+                elif (
+                    instruction.keyword == "ARG"
+                    and assignment.value is not None
+                    and _IMAGE.search(assignment.value.text)
+                ):
+                    yield self._image(document, assignment.value.span, assignment.value.text)
+
+    def _image(self, document: Document, where: Span, image: str) -> Finding:
+        answer = ask(document, _NVIDIA_IMAGE)
+        return self.finding(
+            document,
+            where,
+            f"`{image}` has no driver for Gaudi; start from {answer.target}",
+            row=answer.row,
+            severity="error",
+        )
+
+    # -- compose and Kubernetes -------------------------------------------------------------
+
+    def _entry(self, document: Document, entry: Entry) -> Iterator[Finding]:
+        name = str(entry.path[-1]) if entry.path else ""
+        if entry.key is not None and _CARDS.fullmatch(name):
+            answer = ask(document, _NVIDIA_RESOURCE)
+            key = document.source(entry.key).replace(name, answer.target)
+            yield self.finding(
+                document,
+                entry.key,
+                f"`{name}` is NVIDIA's resource; Gaudi's device plugin offers `{answer.target}`",
+                fix=Fix(f"ask for {answer.target}", "unsafe", (document.replace(entry.key, key),)),
+                row=answer.row,
+                code="HPU812",
+            )
+        elif entry.value == "nvidia" and name in ("runtime", "runtimeClassName"):
+            yield self.finding(
+                document,
+                entry.span,
+                "`runtime: nvidia` gives a container NVIDIA cards; Gaudi's runtime is `habana`",
+                fix=Fix("use the habana runtime", "unsafe", (document.rewrite(entry, "habana"),)),
+                code="HPU811",
+            )
+        elif entry.value == "nvidia" and name == "driver":
+            text = "`driver: nvidia` reserves NVIDIA cards; Gaudi cards come with `runtime: habana`"
+            yield self.finding(document, entry.span, text, code="HPU811")
+        elif name == "image" and isinstance(entry.value, str) and _IMAGE.search(entry.value):
+            yield self._image(document, entry.span, entry.value)
+
+    # -- docker run -------------------------------------------------------------------------
+
+    def _command(self, document: Document, command: Command) -> Iterator[Finding]:
+        if command.program not in ("docker", "podman", "nvidia-docker"):
+            return
+        for word in command.words[1:]:
+            if (
+                word.text == "--gpus"
+                or word.text.startswith("--gpus=")
+                or word.text == "--runtime=nvidia"
+            ):
+                answer = ask(document, "docker run --gpus")
+                yield self.finding(
+                    document,
+                    word.span,
+                    f"`{word.text}` hands NVIDIA cards to the container; for Gaudi write "
+                    "`--runtime=habana -e HABANA_VISIBLE_DEVICES=all --cap-add=sys_nice --net=host --ipc=host`",
+                    row=answer.row,
+                    code="HPU811",
+                )

@@ -1,0 +1,122 @@
+"""Requirements that would replace Gaudi's torch, or that only NVIDIA cards can use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rules.rule import TextRule
+from hpushim.matrix import load
+from hpushim.model import Finding, Fix, Span
+
+from ..analysis.verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.data.document import Document
+    from hpushim.engine.shell.words import Requirement
+
+_TORCH = ("torch", "torchvision", "torchaudio")
+_CONDA = re.compile(
+    r"^(cudatoolkit|pytorch-cuda|cuda-toolkit|cudnn|nccl|cuda-nvcc|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
+)
+_CUDA_BUILD = re.compile(r"\+cu\d+")
+_CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
+
+
+def _packages() -> tuple[bytes, ...]:
+    """The names under which the matrix's packages are asked for."""
+    names = {name.rstrip("*") for row in load().by_kind("package") for name in row.names}
+    spelled = {name.replace(*pair) for name in names for pair in (("_", "-"), ("-", "_"))}
+    return tuple(sorted(name.encode() for name in spelled))
+
+
+class RequirementsPins(TextRule):
+    """``torch==…+cu121``, its index, and packages that need CUDA."""
+
+    code = "HPU814"
+    name = "cuda-build-required"
+    severity = "error"
+    kinds = frozenset({"requirements", "yaml", "toml"})
+    markers = (b"torch", b"nvidia", b"cuda", b"/cu1", b"+cu1", *_packages())
+    also: ClassVar[dict[str, str]] = {
+        "HPU815": "cuda-package-required",
+        "HPU816": "cuda-in-environment",
+        "HPU817": "torch-pinned",
+    }
+
+    def check(self, document: Document) -> Iterator[Finding]:
+        if document.kind != "requirements":
+            yield from self._environment(document)
+            return
+        for item in document.requirements:
+            if item.option:
+                yield from self._option(document, item)
+            elif item.name in _TORCH:
+                yield from self._torch(document, item)
+            elif item.name:
+                yield from self._package(document, item)
+
+    def _environment(self, document: Document) -> Iterator[Finding]:
+        """Dependencies in a conda environment or in ``pyproject.toml``."""
+        for entry in document.entries:
+            listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
+            if listed and isinstance(entry.value, str) and _CONDA.search(entry.value):
+                yield self.finding(
+                    document,
+                    entry.span,
+                    f"`{entry.value}` brings CUDA, which would replace Gaudi's torch or is of no use beside it",
+                    row=ask(document, "torch").row,
+                    code="HPU816",
+                    severity="warning",
+                )
+
+    def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
+        if _CUDA_INDEX.search(item.value):
+            fix = Fix("drop the index", "safe", (document.replace(item.line, ""),))
+            text = f"`{item.value}` serves CUDA builds, which would replace Gaudi's torch"
+            yield self.finding(document, item.span, text, fix=fix, row=ask(document, "torch").row)
+
+    def _torch(self, document: Document, item: Requirement) -> Iterator[Finding]:
+        row = ask(document, "torch").row
+        if _CUDA_BUILD.search(item.specifier) and item.specifier_span is not None:
+            fix = Fix("drop the pin", "safe", (document.replace(item.specifier_span, ""),))
+            text = (
+                f"`{item.name}{item.specifier}` is a CUDA build and would replace Gaudi's; "
+                "the Gaudi image has the right one"
+            )
+            yield self.finding(document, item.span, text, fix=fix, row=row)
+        elif item.url and re.search(r"cu\d+", item.url):
+            text = f"`{item.name}` comes from a CUDA build; the Gaudi image has the right one"
+            yield self.finding(document, item.span, text, row=row)
+        elif item.specifier.startswith(("==", "<", "~=", "===")):
+            text = (
+                f"`{item.name}{item.specifier}` may replace Gaudi's torch, which belongs to one release; "
+                "leave the version open"
+            )
+            yield self.finding(
+                document, item.span, text, row=row, code="HPU817", severity="warning"
+            )
+
+    def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
+        if item.name.startswith("nvidia-"):
+            note, row = "it is for NVIDIA cards", ask(document, item.name).row
+        else:
+            answer = ask(document, item.name.replace("-", "_"))
+            known = document.matrix.row(item.name.replace("-", "_"), "package")
+            if known is None or answer.status not in ("unsupported", "changed", "partial"):
+                return
+            if not known.rule.startswith("HPU7"):
+                return
+            note, row = answer.note, answer.row
+        start = Span(item.line.start, item.line.start)
+        fix = Fix("comment it out", "unsafe", (document.insert(start.start, "# "),))
+        yield self.finding(
+            document,
+            item.name_span or item.span,
+            f"`{item.name}`: {note}",
+            fix=fix,
+            row=row,
+            code="HPU815",
+            severity="warning",
+        )

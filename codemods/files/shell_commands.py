@@ -1,0 +1,267 @@
+"""Launch scripts: the variables, programs and options that pick NVIDIA's cards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rules.rule import TextRule
+from hpushim.model import Finding, Fix, Safety, Span
+
+from ..analysis.launches import commands, launches, lists_cards, mentions, trains
+from ..analysis.options import bfloat16_value, gaudi_value, options
+from ..analysis.verdict import ask
+from ..edits.shell import line_before, revalue
+from ..edits.spelling import BACKEND
+
+if TYPE_CHECKING:
+    from hpushim.engine.data.document import Document
+    from hpushim.engine.shell.words import Command, Word
+
+_SBATCH = re.compile(rb"(?m)^#SBATCH[ \t]+.*?(--gres=gpu\S*|--gpus\S*)")
+_CARDS = "CUDA_VISIBLE_DEVICES"
+_MODULES = "HABANA_VISIBLE_MODULES"
+_IGNORED = re.compile(
+    r"^(TORCH_)?NCCL_|^CUDA_(LAUNCH_BLOCKING|DEVICE_MAX_CONNECTIONS|DEVICE_ORDER|MODULE_LOADING|CACHE_\w+)$|"
+    r"^PYTORCH_(CUDA_)?ALLOC_CONF$|^TORCH_CUDA_ARCH_LIST$|^CUBLAS_WORKSPACE_CONFIG$|"
+    r"^NVIDIA_TF32_OVERRIDE$|^NVTE_"
+)
+_PATHS = re.compile(r"^CUDA_(HOME|PATH|ROOT)$|/usr/local/cuda")
+_LAZY = "PT_HPU_LAZY_MODE"
+_PROGRAMS = {"nvidia-smi": "hl-smi"}
+#: The questions that both programs answer under the same names.
+_QUERY = re.compile(
+    r"--query-gpu=(?P<fields>((name|index|uuid|timestamp|driver_version|memory\.(total|used|free))(,|$))+)"
+)
+_NVIDIA_ONLY = ("nvcc", "nsys", "ncu", "nvprof", "dcgmi", "nvtop", "gpustat")
+
+
+class ShellCommands(TextRule):
+    """What a launch script says about the cards."""
+
+    code = "HPU804"
+    name = "cuda-visible-devices"
+    kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "markdown"})
+    markers = (
+        b"CUDA",
+        b"cuda",
+        b"NCCL",
+        b"nccl",
+        b"nvidia",
+        b"nvcc",
+        b"nsys",
+        b"--fp16",
+        b"--gpus",
+        b"NVTE",
+        b"#SBATCH",
+        b"16",
+    )
+    also: ClassVar[dict[str, str]] = {
+        "HPU805": "cuda-path",
+        "HPU806": "cuda-option",
+        "HPU807": "nccl-variable",
+        "HPU808": "nvidia-program",
+        "HPU809": "lazy-mode-unset",
+        "HPU813": "slurm-resource",
+        "HPU822": "command-in-text",
+    }
+
+    def check(self, document: Document) -> Iterator[Finding]:
+        if document.kind == "markdown":
+            yield from self._text(document)
+            return
+        found = [
+            *self._slurm(document),
+            *self._cards(document),
+            *self._variables(document),
+            *(f for command in commands(document) for f in self._command(document, command)),
+        ]
+        yield from sorted(found, key=lambda finding: finding.span.start)
+        if found and document.kind == "shell":
+            yield from self._lazy_mode(document)
+
+    def _slurm(self, document: Document) -> Iterator[Finding]:
+        """What the job asks the cluster for; how Gaudi cards are called there is the cluster's choice."""
+        for found in _SBATCH.finditer(document.data):
+            yield self.finding(
+                document,
+                Span(*found.span(1)),
+                f"`{found[1].decode()}` asks for NVIDIA cards; ask the cluster how its Gaudi cards are called",
+                row=ask(document, "--gres=gpu").row,
+                code="HPU813",
+                severity="warning",
+            )
+
+    def _text(self, document: Document) -> Iterator[Finding]:
+        """Commands in a README are listed, not changed: people copy them to machines of both kinds."""
+        for command in document.script.commands:
+            parts = [*self._command(document, command)]
+            named = [a for a in command.assignments if a.name == _CARDS or _IGNORED.match(a.name)]
+            if parts or named:
+                yield self.finding(
+                    document,
+                    command.span,
+                    "the command is for NVIDIA cards; say beside it what it is on Gaudi",
+                    code="HPU822",
+                    severity="info",
+                )
+
+    # -- variables --------------------------------------------------------------------------
+
+    def _cards(self, document: Document) -> Iterator[Finding]:
+        """The variable and every use of it in the script, in one group."""
+        set_here = [a for a in document.script.assignments if a.name == _CARDS]
+        if not set_here and _CARDS not in document.text:
+            return
+        places = mentions(document, _CARDS)
+        plain = all(a.value is None or lists_cards(a.value) for a in set_here) and bool(set_here)
+        safety: Safety = "safe" if plain else "unsafe"
+        answer = ask(document, _CARDS, safety)
+        for place in places:
+            fix = Fix(f"use {_MODULES}", safety, (document.replace(place, _MODULES),), _CARDS)
+            yield self.finding(
+                document,
+                place,
+                f"`{_CARDS}` has no reader on Gaudi; `{_MODULES}` picks cards by their module ids",
+                fix=fix if answer.fixable else None,
+                row=answer.row,
+            )
+
+    def _variables(self, document: Document) -> Iterator[Finding]:
+        for assignment in document.script.assignments:
+            if _IGNORED.match(assignment.name):
+                text = f"`{assignment.name}` has no reader on Gaudi"
+                answer = ask(document, assignment.name)
+                if answer.target:
+                    text += f"; what comes near is `{answer.target}`"
+                yield self.finding(
+                    document,
+                    assignment.name_span,
+                    text,
+                    row=answer.row,
+                    code="HPU807",
+                    severity="info",
+                )
+            elif _PATHS.search(assignment.name) or (
+                assignment.value is not None and _PATHS.search(assignment.value.text)
+            ):
+                yield self.finding(
+                    document,
+                    assignment.span,
+                    f"`{assignment.name}` leads to the CUDA toolkit, which Gaudi does not use",
+                    code="HPU805",
+                    severity="info",
+                )
+
+    # -- commands ---------------------------------------------------------------------------
+
+    def _command(self, document: Document, command: Command) -> Iterator[Finding]:
+        program = command.program
+        if program in _PROGRAMS and command.words[0].inner is not None:
+            yield self._renamed(document, command, _PROGRAMS[program])
+        elif program in _NVIDIA_ONLY:
+            yield self.finding(
+                document,
+                command.words[0].span,
+                f"`{program}` works with NVIDIA cards only",
+                row=ask(document, program).row,
+                code="HPU808",
+            )
+        elif program == "docker":
+            return  # what a container gets is told by the container's rule
+        elif launches(command):
+            yield from self._options(document, command)
+
+    def _renamed(self, document: Document, command: Command, new: str) -> Finding:
+        answer = ask(document, command.program)
+        word = command.words[0]
+        assert word.inner is not None
+        end = word.inner.end
+        where = Span(end - len(command.program), end)
+        edits = [document.replace(where, new)]
+        safety: Safety = "safe"
+        query = document.matrix.row(f"{command.program} --query-gpu")
+        for option in command.words[1:]:
+            asked = _QUERY.fullmatch(option.text)
+            if asked and query is not None and option.inner is not None:
+                text = f"{query.target.split()[-1]}={asked['fields']}"
+                edits.append(document.replace(option.inner, text))
+            elif not option.text.startswith("--format="):
+                safety = "unsafe"
+        return self.finding(
+            document,
+            where,
+            f"`{command.program}` sees NVIDIA cards only; on Gaudi it is `{new}`",
+            fix=Fix(f"use {new}", safety, tuple(edits)),
+            row=answer.row,
+            code="HPU808",
+        )
+
+    def _options(self, document: Document, command: Command) -> Iterator[Finding]:
+        """``--device cuda``, ``--backend=nccl``, ``model.device=cuda``, ``--fp16``."""
+        for word, option, value in options(command):
+            new, half = gaudi_value(option, value), bfloat16_value(option, value)
+            if new is not None and word.constant:
+                yield self._option(document, word, option, value, new)
+            elif half is not None and word.constant:
+                yield self._precision(document, word, option, value, half)
+            elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
+                yield self._half_option(document, word, word.text.replace("fp16", "bf16"))
+
+    def _half_option(self, document: Document, word: Word, new: str) -> Finding:
+        """``--fp16`` is ``--bf16`` for scripts that have both; a project that has only the first keeps its own."""
+        declared = document.project.options
+        text = f"`{word.text}` asks for float16; bfloat16 is the half precision of Gaudi"
+        if word.text in declared and new not in declared:
+            text = (
+                f"`{word.text}` is the project's own and keeps its name; it gives bfloat16 on Gaudi"
+            )
+            return self.finding(document, word.span, text, code="HPU806", severity="info")
+        assert word.inner is not None
+        fix = Fix("use bfloat16", "unsafe", (document.replace(word.inner, new),))
+        return self.finding(document, word.span, text, fix=fix, code="HPU806")
+
+    def _precision(
+        self, document: Document, word: Word, option: str, value: str, new: str
+    ) -> Finding:
+        return self.finding(
+            document,
+            word.span,
+            f"`{option} {value}` asks for float16; bfloat16 is the half precision of Gaudi",
+            fix=Fix("use bfloat16", "unsafe", (revalue(document, word, value, new),)),
+            row=ask(document, "torch.float16").row,
+            code="HPU806",
+        )
+
+    def _option(self, document: Document, word: Word, option: str, value: str, new: str) -> Finding:
+        edit = revalue(document, word, value, new)
+        return self.finding(
+            document,
+            word.span,
+            f"`{option} {value}` is for CUDA; on Gaudi it is `{new}`",
+            fix=Fix(f"use {new}", "safe", (edit,)),
+            row=ask(document, "nccl" if new == BACKEND else "cuda").row,
+            code="HPU806",
+        )
+
+    # -- the mode ---------------------------------------------------------------------------
+
+    def _lazy_mode(self, document: Document) -> Iterator[Finding]:
+        """The execution mode said outright: Gaudi's software, its forks and libraries differ on the default."""
+        if _LAZY in document.text:
+            return
+        for command in document.script.commands:
+            if trains(command):
+                value = "1" if document.target.mode == "lazy" else "0"
+                edit = line_before(document, command.span.start, f"export {_LAZY}={value}")
+                yield self.finding(
+                    document,
+                    command.words[0].span,
+                    f"`{_LAZY}` is unset: its default differs between releases and libraries",
+                    fix=Fix(f"set {_LAZY}={value}", "safe", (edit,)),
+                    row=ask(document, _LAZY).row,
+                    code="HPU809",
+                    severity="info",
+                )
+                return

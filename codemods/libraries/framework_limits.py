@@ -1,0 +1,87 @@
+"""What Accelerate, Transformers and Lightning offer on CUDA and have not, or have otherwise, on Gaudi."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hpushim.engine.rules.rule import Found, Yield
+
+from ..analysis.verdict import said
+from ..bases.row_argument import SEVERITY
+from ..bases.row_name import RowNameRule, wants_of
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_LIGHTNING = ("lightning", "pytorch_lightning")
+_LOADER = "habana_dataloader"
+_OPTIMIZERS_ROW = "several optimizers in Lightning"
+_LOADER_ROW = "the Habana data loader in Lightning"
+
+
+class FrameworkLimit(RowNameRule):
+    """A name or an argument whose row carries this code, and two limits of Lightning that have no name."""
+
+    code = "HPU717"
+    name = "framework-limit"
+    wants = msgspec.structs.replace(
+        wants_of(("HPU717",)), definitions=("configure_optimizers",), imports=(_LOADER,)
+    )
+
+    def on_definition(self, module: Module, node: ast.AST) -> Yield:
+        """``configure_optimizers`` that gives Lightning several."""
+        if not isinstance(node, ast.FunctionDef) or not _is_lightnings(module, module.parent(node)):
+            return
+        for found in ast.walk(node):
+            if isinstance(found, ast.Return) and found.value is not None and _several(found.value):
+                yield self._limit(module, found, "several optimizers", _OPTIMIZERS_ROW)
+
+    def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
+        """``habana_dataloader`` beside Lightning."""
+        statement = module.parent(alias)
+        assert isinstance(statement, (ast.Import, ast.ImportFrom))
+        package = statement.module if isinstance(statement, ast.ImportFrom) else name
+        if package == _LOADER and alias is statement.names[0] and _imports_lightning(module):
+            yield self._limit(module, statement, _LOADER, _LOADER_ROW)
+
+    def _limit(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
+        found = module.matrix.row(row)
+        assert found is not None, row
+        verdict = module.matrix.judge(found, module.target)
+        return self.finding(
+            module,
+            module.span(node),  # told whatever covers it: no other rule speaks of the same
+            f"{what}: {said(verdict.note)}",
+            row=row,
+            severity=SEVERITY[verdict.status],
+        )
+
+
+def _is_lightnings(module: Module, owner: ast.AST | None) -> bool:
+    """Whether a class derives from Lightning's module by name."""
+    if not isinstance(owner, ast.ClassDef):
+        return False
+    bases = [module.qualified(base) or "" for base in owner.bases]
+    return any(b.endswith(".LightningModule") and b.startswith(_LIGHTNING) for b in bases)
+
+
+def _several(value: ast.expr) -> bool:
+    """Whether what ``configure_optimizers`` returns are visibly two optimizers: ``a, b``, ``[a, b], []``."""
+    if not isinstance(value, ast.Tuple | ast.List) or len(value.elts) < 2:
+        return False
+    first = value.elts[0]
+    if isinstance(value, ast.Tuple) and isinstance(first, ast.List | ast.Tuple):
+        return len(first.elts) > 1  # optimizers and schedulers
+    return True
+
+
+def _imports_lightning(module: Module) -> bool:
+    names = [
+        statement.module or "" if isinstance(statement, ast.ImportFrom) else alias.name
+        for statement in module.imports
+        for alias in statement.names
+    ]
+    return any(name.partition(".")[0] in _LIGHTNING for name in names)

@@ -1,0 +1,155 @@
+"""Libraries whose code is made for NVIDIA cards, or that have another form on Gaudi: told from the matrix."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import load
+
+from ..analysis.verdict import ask, inside, said
+from ..analysis.versions import judge
+from ..bases.row_argument import ADVICE, SEVERITY, RowRule, may_speak, wants_of
+from ..edits.spelling import retext
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from hpushim.engine.python.module import Module
+    from hpushim.matrix import Row
+
+_FLASH = "flash_attention_2"
+_ATTENTION = ("attn_implementation", "_attn_implementation")
+_MAP = "device_map"
+
+_ALSO = {
+    "HPU213": "fp8-library",
+    "HPU320": "megatron-or-horovod",
+    "HPU609": "gpu-data-loader",
+    "HPU701": "hugging-face-trainer",
+    "HPU702": "device-map",
+    "HPU703": "flash-attention",
+    "HPU704": "accelerate",
+    "HPU705": "lightning",
+    "HPU706": "diffusers",
+    "HPU707": "deepspeed",
+    "HPU708": "triton-kernel",
+    "HPU710": "vision-operators",
+    "HPU712": "cuda-arrays",
+    "HPU713": "inference-server",
+    "HPU714": "training-toolbox",
+    "HPU715": "graph-operators",
+    "HPU716": "scheduler-resource",
+}
+
+
+def _wants(codes: Collection[str]) -> Wants:
+    """The packages under these codes, their arguments, and the words that ask for one of them."""
+    called = wants_of(codes)
+    packages = {
+        name: row.status not in ADVICE
+        for row in load().by_kind("package")
+        if row.rule in codes and may_speak(row)
+        for name in row.names
+        if name.replace(".", "_").isidentifier()
+    }
+    hints = {name for name, reason in packages.items() if not reason}
+    return msgspec.structs.replace(
+        called,
+        imports=tuple(packages),
+        keywords=(_MAP, *_ATTENTION),
+        words=(_FLASH,),
+        hints=frozenset((*called.hints, *hints, *_ATTENTION)),
+    )
+
+
+class Library(RowRule):
+    """An import of a package that the matrix knows, once for each package and file."""
+
+    code = "HPU709"
+    name = "cuda-library"
+    wants = _wants(("HPU709", *_ALSO))
+    uncovered = True
+    also: ClassVar[dict[str, str]] = _ALSO
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
+        row = _row(module, name)
+        if (
+            row is None
+            or row.name in self._told
+            or name.split(".", maxsplit=1)[0] in module.project.modules
+        ):
+            return
+        verdict = judge(module, row)
+        if row.rule not in self.codes() or verdict.status == "native":
+            return
+        self._told.add(row.name)
+        severity = SEVERITY[verdict.status]
+        if severity == "error" and _guarded(module, alias):
+            severity = "warning"
+        yield self.finding(
+            module,
+            alias,
+            f"`{row.name}`: {verdict.note[:1].lower() + said(verdict.note[1:])}",
+            row=row.name,
+            code=row.rule,
+            severity=severity,
+        )
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        if node.arg == _MAP:
+            yield from self._device_map(module, node)
+        elif module.constant(node.value) == _FLASH:
+            yield self.finding(
+                module,
+                node.value,
+                f"`{_FLASH}` needs a CUDA extension; torch's own attention is `sdpa`",
+                fix=Rewrite("use sdpa", "unsafe", (retext(module, node.value, "sdpa"),)),
+                row="flash_attn",
+                code="HPU703",
+            )
+
+    def _device_map(self, module: Module, node: ast.keyword) -> Yield:
+        """``from_pretrained(…, device_map="auto")``."""
+        if any(_spreads(module, value) for value in module.values(node.value)):
+            answer = ask(module, "transformers.AutoModel.from_pretrained(device_map=)")
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+                row=answer.row,
+                code="HPU702",
+            )
+
+
+def _spreads(module: Module, value: ast.expr) -> bool:
+    """Does a device map leave the cards to the library, or give several?"""
+    if isinstance(value, ast.Dict):
+        return len({module.source(v) for v in value.values}) > 1
+    return module.constant(value) in ("auto", "balanced", "balanced_low_0", "sequential")
+
+
+def _row(module: Module, name: str) -> Row | None:
+    """The row of the package that a name lies in, the nearest one."""
+    while name:
+        row = module.matrix.row(name, "package")
+        if row is not None:
+            return row
+        name = name.rpartition(".")[0]
+    return None
+
+
+def _guarded(module: Module, node: ast.AST) -> bool:
+    """Does the code go on without the package: under ``try``, under ``if``, inside a function?"""
+    return any(
+        isinstance(above, (ast.Try, ast.If, ast.FunctionDef, ast.AsyncFunctionDef))
+        for above in module.ancestors(node)
+    )

@@ -1,0 +1,87 @@
+"""cuDNN's switches, which nothing reads on Gaudi."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Remove, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.verdict import known
+from ..edits.spelling import dual
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_KERNELS = "torch.backends.cuda."
+_FLAGS = ("benchmark", "deterministic", "enabled", "benchmark_limit")
+
+
+class CudnnFlag(Rule):
+    """``torch.backends.cudnn.benchmark = True``."""
+
+    code = "HPU410"
+    name = "cudnn-flag"
+    severity = "info"
+    wants = Wants(names=("torch.backends.cudnn.*", f"{_KERNELS}*"))
+    also: ClassVar[dict[str, str]] = {"HPU419": "cuda-kernel-choice"}
+
+    def __init__(self) -> None:
+        #: What each statement sets that does nothing but set flags.
+        self._set: dict[ast.Assign, list[str]] = {}
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if dual(module) or "tf32" in name or module.qualified(node) != name:
+            return  # in the dual style they stay, for CUDA
+        statement = _assignment(module, node, name)
+        if statement is not None and _is_idle(module, name):
+            self._set.setdefault(statement, []).append(name)
+        elif not name.endswith("is_built"):  # the version rule's
+            yield self._other(module, node, name)
+
+    def on_module(self, module: Module) -> Yield:
+        for statement, names in self._set.items():
+            if len(names) == len(statement.targets):
+                shown = module.source(statement)
+                yield self.finding(
+                    module,
+                    statement,
+                    f"`{shown}` does nothing on Gaudi, which has no cuDNN",
+                    fix=Rewrite("remove it", "safe", (Remove(statement),)),
+                    row=known(module, names[0])[0],
+                )
+
+    def _other(self, module: Module, node: ast.expr, name: str) -> Found:
+        part, verdict = known(module, name)
+        note = (
+            verdict.note
+            if verdict is not None
+            else "Gaudi has no cuDNN and no choice of CUDA kernels"
+        )
+        return self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` has no effect on Gaudi: {note}",
+            row=part if verdict is not None else None,
+            code="HPU419" if name.startswith(_KERNELS) else None,
+            severity="info",
+            safety="manual",
+        )
+
+
+def _assignment(module: Module, node: ast.expr, name: str) -> ast.Assign | None:
+    """The statement that does nothing but set the flag, to a value that computes nothing."""
+    parent = module.parent(node)
+    if not isinstance(parent, ast.Assign) or name.rpartition(".")[2] not in _FLAGS:
+        return None
+    if not any(node is target for target in parent.targets):
+        return None
+    computes = any(isinstance(part, (ast.Call, ast.NamedExpr)) for part in ast.walk(parent.value))
+    return None if computes else parent
+
+
+def _is_idle(module: Module, name: str) -> bool:
+    _, verdict = known(module, name)
+    return verdict is not None and verdict.status == "noop"

@@ -1,0 +1,107 @@
+"""Seeds, random states and generators of the card."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Yield
+
+from ..analysis.devices import Devices, Role, Site
+from ..analysis.names import called
+from ..analysis.verdict import ask, said
+from ..bases.torch_name import NameRule
+from ..edits.arguments import add
+from ..edits.spelling import dual, quoted
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_FORK = "torch.random.fork_rng"
+_GENERATOR = "torch.Generator"
+
+
+class RandomName(NameRule):
+    """``torch.cuda.manual_seed_all`` and its neighbours."""
+
+    code = "HPU407"
+    name = "cuda-seed"
+    severity = "error"
+    table: ClassVar[dict[str, str]] = {
+        "manual_seed": "HPU407",
+        "manual_seed_all": "HPU407",
+        "seed": "HPU407",
+        "seed_all": "HPU407",
+        "initial_seed": "HPU407",
+        "get_rng_state": "HPU408",
+        "set_rng_state": "HPU408",
+        "get_rng_state_all": "HPU408",
+        "set_rng_state_all": "HPU408",
+        "default_generators": "HPU409",
+    }
+    further = (_FORK, _GENERATOR)
+    card: ClassVar[dict[str, int]] = {"get_rng_state": 0, "set_rng_state": 1}
+    also: ClassVar[dict[str, str]] = {
+        "HPU408": "cuda-random-state",
+        "HPU409": "cuda-generator",
+    }
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if name == _FORK:
+            yield from self._forked(module, node)
+        else:
+            yield from super().on_name(module, node, name)
+
+    def on_module(self, module: Module) -> Yield:
+        for site in module.view(Devices).of_role(Role.GENERATOR):
+            yield self._made_on_card(module, site)
+
+    def _made_on_card(self, module: Module, site: Site) -> Found:
+        row = module.matrix.row(_GENERATOR)
+        note = f": {said(row.note)}" if row else ""
+        return self.finding(
+            module,
+            site.node,
+            f"`torch.Generator` on `hpu` is not established{note}",
+            fix=Rewrite("write hpu", "unsafe", site.changes),
+            row=row.name if row else None,
+            code="HPU409",
+            severity="warning",
+            covers=site.covers,
+        )
+
+    def _forked(self, module: Module, node: ast.expr) -> Yield:
+        """``fork_rng(devices=[…])`` saves the states of CUDA cards."""
+        call = called(module, node)
+        given = {k.arg: k for k in call.keywords} if call is not None else {}
+        devices = given.get("devices")
+        if devices is None or "device_type" in given:
+            return
+        if isinstance(devices.value, (ast.List, ast.Tuple)) and not devices.value.elts:
+            return  # the host's alone
+        assert call is not None
+        changes = _states(module, call, devices)
+        yield self.finding(
+            module,
+            devices,
+            f"`{module.source(devices)}` numbers CUDA cards; the card of the process is `hpu`",
+            fix=Rewrite("fork the card's state", "safe", changes),
+            row=ask(module, _FORK).row,
+            code="HPU408",
+        )
+
+
+def _states(module: Module, call: ast.Call, devices: ast.keyword) -> tuple[Change, ...]:
+    """Forks the states of the same cards.
+
+    Numbers that the program works out (those of its tensors) hold on Gaudi too. Of cards that it names there is the first:
+    without ``devices`` torch would ask for each that is counted, and Gaudi gives the state of card 0 alone.
+    """
+    kind = f"device_type={quoted(module, 'hpu')}"
+    names = (ast.Name, ast.Attribute)
+    if all(isinstance(value, names) for value in module.values(devices.value)):
+        return (add(call, kind, behind=devices.value),)
+    if dual(module):
+        return (Replace(devices, kind),)
+    return (Replace(devices, "devices=[0]"), add(call, kind, behind=devices.value))

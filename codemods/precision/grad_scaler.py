@@ -1,0 +1,158 @@
+"""Loss scaling goes: bfloat16 has the exponent range of float32, so nothing underflows."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import called
+from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, scaler_of
+from ..analysis.verdict import ask
+from ..edits.arguments import call_of, only, unwrapped
+from ..edits.spelling import quoted
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_ROW = "torch.cuda.amp.GradScaler"
+_NEW = "torch.amp.GradScaler"
+
+
+class GradScaler(Rule):
+    """The creation of a scaler, and with it its calls."""
+
+    code = "HPU204"
+    name = "grad-scaler"
+    wants = Wants(names=tuple(sorted(CUDA_ONLY | GENERIC | SHARDED)))
+    also: ClassVar[dict[str, str]] = {
+        "HPU205": "grad-scaler-call",
+        "HPU310": "sharded-grad-scaler",
+    }
+
+    def __init__(self) -> None:
+        self._told: set[ast.Call] = set()
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = called(module, node)
+        if call is None:
+            if module.possible_names(node) <= CUDA_ONLY:
+                yield self._mentioned(module, node)
+        elif call not in self._told and creates(module, call):
+            scaler = scaler_of(module, call)
+            self._told.update(scaler.creations)
+            yield from self._removed(module, scaler) if scaler.uses else self._kept(module, scaler)
+
+    # -- a scaler that goes -----------------------------------------------------------------
+
+    def _removed(self, module: Module, scaler: Scaler) -> Yield:
+        answer = ask(module, _ROW)
+        group = f"scaler:{scaler.creations[0].lineno}"
+        for call in scaler.creations:
+            gone = Remove(module.statement(call))
+            yield self.finding(
+                module,
+                call,
+                f"`{_shown(module, call)}` scales the loss for float16; "
+                "bfloat16 on Gaudi needs none, the numbers differ a little",
+                fix=Rewrite("remove loss scaling", answer.safety, (gone,), group),
+                row=answer.row,
+                covers=(call,),
+            )
+        for use in scaler.uses:
+            yield self.finding(
+                module,
+                use,
+                f"`{module.source(use.func)}` does nothing without loss scaling",
+                fix=Rewrite("remove loss scaling", answer.safety, (_unscaled(module, use),), group),
+                row=answer.row,
+                code="HPU205",
+            )
+
+    # -- a scaler that stays ----------------------------------------------------------------
+
+    def _kept(self, module: Module, scaler: Scaler) -> Yield:
+        answer = ask(module, _ROW)
+        for call in scaler.creations:
+            sharded = bool(module.possible_names(call.func) & SHARDED)
+            changes = _switched_off(module, call, sharded)
+            fix = Rewrite("switch loss scaling off", answer.safety, changes)
+            yield self.finding(
+                module,
+                call,
+                f"`{_shown(module, call)}` scales the loss for float16; bfloat16 on Gaudi needs none: "
+                "a disabled scaler passes everything through",
+                fix=fix if answer.fixable else None,
+                row=answer.row,
+                code="HPU310" if sharded else "HPU204",
+                covers=(call,) if answer.fixable else (),
+            )
+
+    def _mentioned(self, module: Module, node: ast.expr) -> Found:
+        """The class itself: in an annotation or a type test it may be the general one."""
+        shown = module.source(node)
+        if _is_type_test(module, node) or _in_annotation(module, node):
+            return self.finding(
+                module,
+                node,
+                f"`{shown}` is a class for CUDA alone",
+                fix=Rewrite("name the general class", "safe", (Rename(node, _NEW),)),
+            )
+        return self.finding(
+            module,
+            node,
+            f"`{shown}` is handed on here; loss scaling has no use with bfloat16, "
+            'create `torch.amp.GradScaler("hpu", enabled=False)` instead',
+        )
+
+
+def _shown(module: Module, call: ast.Call) -> str:
+    return f"{module.source(call.func)}()"
+
+
+def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
+    if sharded:
+        return (only(call, "enabled=False"),)
+    return (Rename(call.func, _NEW), only(call, f"{quoted(module, 'hpu')}, enabled=False"))
+
+
+def _unscaled(module: Module, use: ast.Call) -> Change:
+    """``scaler.scale(loss)`` becomes ``loss``, ``scaler.step(opt, …)`` becomes ``opt.step(…)``, the others go."""
+    assert isinstance(use.func, ast.Attribute)
+    match use.func.attr:
+        case "scale":
+            return Replace(use, _argument)
+        case "step":
+            return Replace(use, _step_of_argument)
+    return Remove(module.statement(use))
+
+
+def _argument(node: Any) -> Any:
+    return unwrapped(node, node.args[0].value)
+
+
+def _step_of_argument(node: Any) -> Any:
+    step = call_of(node.args[0].value, ".step()")
+    rest = node.args[1:]
+    return unwrapped(node, step.with_changes(args=rest) if rest else step)
+
+
+def _is_type_test(module: Module, node: ast.expr) -> bool:
+    parent = module.parent(node)
+    return isinstance(parent, ast.Call) and module.qualified(parent.func) == "builtins.isinstance"
+
+
+def _in_annotation(module: Module, node: ast.AST) -> bool:
+    child = node
+    for above in module.ancestors(node):
+        if isinstance(above, (ast.arg, ast.AnnAssign)) and above.annotation is child:
+            return True
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and above.returns is child:
+            return True
+        if isinstance(above, ast.stmt):
+            return False
+        child = above
+    return False

@@ -1,0 +1,120 @@
+"""float16 becomes bfloat16, which has the range of float32 and needs no loss scaling."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.halves import HALF, asks, autocast_halves
+from ..analysis.kinds import proven
+from ..analysis.verdict import ask
+from ..edits.arguments import attribute, rename
+from ..edits.imports import torch
+from ..edits.spelling import retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class AutocastHalf(Rule):
+    """The float16 that an autocast gets, and other uses of float16."""
+
+    code = "HPU203"
+    name = "autocast-float16"
+    wants = Wants(names=tuple(sorted(HALF)), calls=("half",), keywords=("fp16", "mixed_precision"))
+    also: ClassVar[dict[str, str]] = {"HPU208": "half-call", "HPU209": "float16-dtype"}
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if not isinstance(node, ast.Attribute) or module.qualified(node) != name:
+            return
+        if node in module.view(autocast_halves):
+            yield self._in_autocast(module, node)
+        elif not asks(module, node):
+            yield self._elsewhere(module, node)
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
+        if not isinstance(func, ast.Attribute) or node.args or node.keywords:
+            return
+        if module.qualified(func) is None and proven(module, func.value):
+            last_line = module.source(func).splitlines()[-1].strip()
+            yield self.finding(
+                module,
+                func,
+                f"`{last_line}()` makes float16; bfloat16 is the half precision of Gaudi",
+                fix=Rewrite("use bfloat16", "unsafe", (attribute(func, "bfloat16"),)),
+                row=ask(module, "torch.Tensor.half").row,
+                code="HPU208",
+            )
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        call = module.parent(node)
+        if not isinstance(call, ast.Call):
+            return
+        called = (module.qualified(call.func) or "").rpartition(".")[2]
+        if node.arg == "fp16":
+            if called.endswith("Arguments") and _may_be_true(node.value):
+                yield self._arguments(module, node, call)
+        elif module.constant(node.value) == "fp16" and called != "Accelerator":  # it has a row
+            yield self.finding(
+                module,
+                node,
+                '`mixed_precision="fp16"` trains in float16; bfloat16 is the half precision of Gaudi',
+                fix=Rewrite("use bfloat16", "unsafe", (retext(module, node.value, "bf16"),)),
+                code="HPU209",
+            )
+
+    # -- what is told -----------------------------------------------------------------------
+
+    def _in_autocast(self, module: Module, node: ast.expr) -> Found:
+        answer = ask(module, "torch.float16")
+        fix = Rewrite("autocast to bfloat16", answer.safety, _as_bfloat16(module, node))
+        return self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` reaches autocast; Gaudi trains in bfloat16, "
+            "with float32's range and fewer digits: the numbers differ a little",
+            fix=fix if answer.fixable else None,
+            row=answer.row,
+            severity="error" if answer.status == "unsupported" else "warning",
+            covers=(node,),
+        )
+
+    def _elsewhere(self, module: Module, node: ast.expr) -> Found:
+        return self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` keeps float16, unscaled; bfloat16 is the half precision of Gaudi",
+            fix=Rewrite("use bfloat16", "unsafe", _as_bfloat16(module, node)),
+            row=ask(module, "torch.float16").row,
+            code="HPU209",
+        )
+
+    def _arguments(self, module: Module, node: ast.keyword, call: ast.Call) -> Found:
+        """``TrainingArguments(fp16=True)``."""
+        answer = ask(module, "transformers.TrainingArguments(fp16=)")
+        stops = answer.status == "unsupported"  # on Gaudi 1; the others run it, in other numbers
+        fix = Rewrite("use bfloat16", "safe" if stops else "unsafe", (rename(node, "bf16"),))
+        taken = any(keyword.arg == "bf16" for keyword in call.keywords)
+        return self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` trains in float16; bfloat16 is the half precision of Gaudi",
+            fix=None if taken else fix,
+            code="HPU209",
+            row=answer.row,
+            severity="error" if stops else None,
+        )
+
+
+def _as_bfloat16(module: Module, node: ast.expr) -> tuple[Change, ...]:
+    text, needed = torch(module, node, "bfloat16")
+    return (Replace(node, text), *needed)
+
+
+def _may_be_true(node: ast.expr) -> bool:
+    return not isinstance(node, ast.Constant) or node.value is True

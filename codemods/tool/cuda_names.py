@@ -1,0 +1,40 @@
+"""Names below torch.cuda that no other rule takes: what the matrix says of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..bases.torch_name import CUDA, Name, NameRule, is_taken
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_PRIVATE = "torch._C._cuda"
+#: Handled by rules of their own, with more than a name in hand.
+_OTHER_RULES = ("amp", "is_available", "nccl")
+
+
+class CudaName(NameRule):
+    """Any other ``torch.cuda`` name."""
+
+    code = "HPU005"
+    name = "cuda-name-without-rule"
+    severity = "error"
+    wants = Wants(names=(f"{CUDA}*", "torch._C.*"))
+
+    def takes(self, module: Module, use: Name) -> str:
+        if use.name.startswith(_PRIVATE):
+            return self.code
+        below = use.below
+        if not below or below.split(".")[0] in _OTHER_RULES or is_taken(module, use):
+            return ""
+        return self.code
+
+    def special(self, module: Module, use: Name, code: str) -> Yield | None:
+        if not use.name.startswith(_PRIVATE) and not use.below.startswith("_"):
+            return None
+        message = f"`{module.source(use.node)}` is private to torch's CUDA side and has no counterpart on Gaudi"
+        return [self.finding(module, use.node, message)]

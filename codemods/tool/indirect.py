@@ -1,0 +1,171 @@
+"""CUDA reached by a string: getattr, import_module, mock.patch, exec."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import called
+from ..analysis.verdict import known
+from ..bases.torch_name import CUDA, respell
+from ..edits.spelling import retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_MODULE = CUDA.rstrip(".")
+_ATTRIBUTES = ("builtins.getattr", "builtins.hasattr", "builtins.setattr")
+_IMPORTERS = ("importlib.import_module", "builtins.__import__", "importlib.util.find_spec")
+_RUNNERS = ("builtins.exec", "builtins.eval")
+_READERS = (*_ATTRIBUTES, *_IMPORTERS, *_RUNNERS)
+_PATCHERS = ("patch", "setattr", "delattr", "object")
+
+
+class Indirect(Rule):
+    """``getattr(torch, "cuda")``."""
+
+    code = "HPU016"
+    name = "cuda-module-as-value"
+    severity = "warning"
+    wants = Wants(names=(_MODULE, *_READERS), calls=_PATCHERS, imports=(_MODULE,), beside=("cuda",))
+    also: ClassVar[dict[str, str]] = {
+        "HPU008": "star-import-of-cuda",
+        "HPU017": "cuda-by-module-name",
+        "HPU018": "cuda-in-mock-target",
+        "HPU019": "cuda-in-code-text",
+    }
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if module.qualified(node) != name:
+            return
+        if name == _MODULE:
+            yield from self._value(module, node)
+            return
+        call = called(module, node)
+        if call is None or not call.args:
+            return
+        if name in _ATTRIBUTES and len(call.args) > 1:
+            yield from self._attribute(module, call)
+        elif name in _IMPORTERS:
+            yield from self._import(module, call.args[0])
+        elif name in _RUNNERS:
+            yield from self._code(module, call)
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """``mock.patch("torch.cuda.is_available")``."""
+        if node.args and module.qualified(node.func) not in _READERS:
+            yield from self._target(module, node.args[0])
+
+    def on_import(self, module: Module, node: ast.alias, name: str) -> Yield:
+        """``from torch.cuda.amp import *``."""
+        statement = module.parent(node)
+        if node.name == "*" and statement is not None:
+            yield self.finding(
+                module,
+                statement,
+                f"`{module.source(statement)}` hides which names come from CUDA; import them by name",
+                code="HPU008",
+            )
+
+    # -- the module itself ------------------------------------------------------------------
+
+    def _value(self, module: Module, node: ast.expr) -> Yield:
+        parent = module.parent(node)
+        if isinstance(parent, ast.Attribute):
+            return
+        if isinstance(parent, ast.Call) and module.qualified(parent.func) in _ATTRIBUTES:
+            return
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` is used as a value; "
+            "what is read from it has to exist in `torch.hpu`",
+        )
+
+    # -- a part of it, by name --------------------------------------------------------------
+
+    def _attribute(self, module: Module, node: ast.Call) -> Yield:
+        owner = module.qualified(node.args[0]) or ""
+        text = module.constant(node.args[1])
+        if owner == "torch" and text == "cuda" and isinstance(node.args[1], ast.Constant):
+            yield self.finding(
+                module,
+                node.args[1],
+                f"`{module.source(node)}` reaches `torch.cuda` by its name; the counterpart is `torch.hpu`",
+                fix=Rewrite("name hpu", "unsafe", (retext(module, node.args[1], "hpu"),)),
+            )
+        elif owner.startswith(_MODULE) and not owner.startswith("torch.cuda.amp"):
+            yield self._below(module, node, owner, text)
+
+    def _below(self, module: Module, node: ast.Call, owner: str, text: object) -> Found:
+        shown = module.source(node)
+        if isinstance(text, str):
+            part, verdict = known(module, f"{owner}.{text}")
+            if verdict is not None and verdict.target:
+                fix = None
+                if owner == _MODULE and verdict.target == f"torch.hpu.{text}":
+                    changes = respell(module, node.args[0], "torch.hpu")
+                    fix = Rewrite("look at torch.hpu", "safe", changes)
+                return self.finding(
+                    module,
+                    node,
+                    f"`{shown}` reaches `{part}`, which is `{verdict.target}` on Gaudi",
+                    fix=fix,
+                    row=part,
+                )
+        return self.finding(
+            module, node, f"`{shown}` reaches below `{owner}` by a name that is not seen here"
+        )
+
+    # -- names and code in strings ----------------------------------------------------------
+
+    def _import(self, module: Module, node: ast.expr) -> Yield:
+        text = module.constant(node)
+        if isinstance(text, str) and (text == _MODULE or text.startswith(CUDA)):
+            new = text.replace(_MODULE, "torch.hpu", 1)
+            fix = None
+            if isinstance(node, ast.Constant) and text.count(".") == 1:
+                fix = Rewrite(f"import {new}", "unsafe", (retext(module, node, new),))
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` is imported by its name; Gaudi's is `{new}`",
+                fix=fix,
+                code="HPU017",
+            )
+
+    def _code(self, module: Module, call: ast.Call) -> Yield:
+        text = module.constant(call.args[0])
+        if isinstance(text, str) and ("cuda" in text or "nccl" in text):
+            yield self.finding(
+                module,
+                call,
+                "code in a string speaks of CUDA; it is not rewritten",
+                code="HPU019",
+            )
+
+    def _target(self, module: Module, node: ast.expr) -> Yield:
+        text = module.constant(node)
+        if not isinstance(text, str) or CUDA not in text:
+            return
+        at = text.index(CUDA)
+        part, verdict = known(module, text[at:])
+        fix = None
+        if (
+            verdict is not None
+            and verdict.target.startswith("torch.")
+            and isinstance(node, ast.Constant)
+        ):
+            new = text[:at] + verdict.target + text[at + len(part) :]
+            fix = Rewrite(f"patch {new}", "unsafe", (retext(module, node, new),))
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` is patched by its name; the code under test no longer asks for it",
+            fix=fix,
+            code="HPU018",
+        )

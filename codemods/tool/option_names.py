@@ -1,0 +1,65 @@
+"""Options of the command line that are named for CUDA or float16: the names stay, what they do is told."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.device_texts import device_name
+from ..analysis.names import word
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_FLAGS = ("string", "bool", "boolean", "integer", "float", "enum", "enum_class", "list", "spaceseplist", "flag", "alias", "multi", "multi_string", "multi_integer", "multi_float", "multi_enum")  # fmt: skip
+_DECLARING = ("add_argument", "add_option", "option", *(f"DEFINE_{kind}" for kind in _FLAGS))
+#: A file that has none of these declares no such option.
+_NAMED = (
+    *("--cuda", "-cuda", "_cuda", "--gpu", "-gpu", "_gpu", "--ngpu"),
+    *("--fp16", "--half", "--apex", "loss-scale", "loss_scale", "opt-level", "opt_level"),
+)
+_WORDS = re.compile(r"[-_.]+")
+_CARD = frozenset(["cuda", "gpu"])
+_CARDS = frozenset(["gpus", "ngpu", "ngpus"])
+_HALF = frozenset(["fp16", "float16", "half", "apex"])
+_SCALING = ("loss-scale", "opt-level", "loss-scaling", "loss-scale-window", "init-loss-scale")
+
+
+class OptionName(Rule):
+    """``parser.add_argument("--use_cuda")``, ``"--fp16"``."""
+
+    code = "HPU024"
+    name = "option-named-for-cuda"
+    severity = "info"
+    safety = "manual"
+    wants = Wants(calls=_DECLARING, beside=_NAMED)
+    also: ClassVar[dict[str, str]] = {"HPU214": "option-for-float16"}
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        is_flag = word(node.func).startswith("DEFINE_")
+        for given in node.args:
+            text = module.constant(given)
+            if isinstance(text, str) and (text.startswith("--") or is_flag):
+                told = _told(text.lstrip("-"))
+                if told is not None:
+                    code, what = told
+                    yield self.finding(module, given, f"`{text}` keeps its name: {what}", code=code)
+                    return
+
+
+def _told(option: str) -> tuple[str, str] | None:
+    """The code and what to say of an option; None for one that is named for neither."""
+    words = _WORDS.split(option.lower())
+    if "-".join(words) in _SCALING or words[-2:] == ["loss", "scale"]:
+        return "HPU214", "it sets the loss scaling of float16, which bfloat16 does without"
+    if _HALF & set(words):
+        return "HPU214", "the half precision that it asks for is bfloat16 on Gaudi"
+    if _CARD & set(words) and not device_name(option):
+        return "HPU024", "the card that it speaks of is Gaudi's after the rewrite"
+    if _CARDS & set(words):
+        return "HPU024", "on Gaudi it counts cards, each of which has a process of its own"
+    return None

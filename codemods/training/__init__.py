@@ -1,0 +1,3 @@
+"""Training: optimizers, data loading, checkpoints, profiling. Codes HPU6xx."""
+
+from __future__ import annotations

@@ -1,0 +1,111 @@
+"""Fused optimizers of torch have kernels for CUDA; whether Gaudi has them is the matrix's to say."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.verdict import ask
+from ..edits.arguments import drop
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_OPTION = "fused"
+_ROW = "torch.optim.Adam(fused=True)"
+_OPTIMIZERS = "torch.optim."
+_TITLE = "leave the optimizer unfused"
+
+
+class FusedOptimizer(Rule):
+    """``fused=True``, and the test for CUDA that decides it."""
+
+    code = "HPU601"
+    name = "fused-optimizer"
+    wants = Wants(keywords=(_OPTION,))
+    also: ClassVar[dict[str, str]] = {"HPU605": "fused-if-cuda"}
+
+    def __init__(self) -> None:
+        self._tests: dict[ast.expr, None] = {}
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        call = module.parent(node)
+        if not isinstance(call, ast.Call):
+            return
+        name = module.qualified(call.func) or ""
+        if not name.startswith(_OPTIMIZERS) and name != "builtins.dict":
+            return
+        answer = ask(module, _ROW)
+        if answer.status in ("native", "changed", "partial"):
+            return
+        if module.constant(node.value) is not True:
+            self._tests.update(dict.fromkeys(_tests(module, node.value)))
+            return
+        guards = [test for guard in _guards(module, call) for test in _tests(module, guard)]
+        self._tests.update(dict.fromkeys(guards))
+        if not guards and name.startswith(_OPTIMIZERS):
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` needs kernels that are not established for Gaudi; "
+                "without it the numbers are the same",
+                fix=Rewrite(_TITLE, "safe", drop(call, _OPTION)),
+                row=answer.row,
+            )
+
+    def on_module(self, module: Module) -> Yield:
+        answer = ask(module, _ROW)
+        for test in self._tests:
+            yield self.finding(
+                module,
+                test,
+                f"this decides `{_OPTION}=`, whose kernels for Gaudi are not established; "
+                "it stays off, the numbers are the same",
+                fix=Rewrite(_TITLE, "safe", (Replace(test, "False"),)),
+                row=answer.row,
+                code="HPU605",
+                covers=(test,),
+            )
+
+
+def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
+    """The whole expressions that a name is given, or the expression itself, where they test for CUDA."""
+    values = [node]
+    if isinstance(node, ast.Name):
+        bound = module.bindings(node)
+        values = [b.value for b in bound if b.kind == "assign" and b.value is not None]
+    return [value for value in values if _asks_for_cuda(module, value)]
+
+
+def _guards(module: Module, node: ast.AST) -> Iterator[ast.expr]:
+    """The conditions under which ``node`` is evaluated, innermost first, inside its function."""
+    child = node
+    for above in module.ancestors(node):
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return
+        if (isinstance(above, ast.IfExp) and above.body is child) or (
+            isinstance(above, ast.If) and any(s is child for s in above.body)
+        ):
+            yield above.test
+        child = above
+
+
+def _asks_for_cuda(module: Module, test: ast.expr) -> bool:
+    """Does the expression test for CUDA, in words or through ``is_available``?"""
+    for part in ast.walk(test):
+        if isinstance(part, ast.Compare) and any(
+            isinstance(item, ast.Constant) and item.value == "cuda"
+            for side in (part.left, *part.comparators)
+            for item in ast.walk(side)
+        ):
+            return True
+        if isinstance(part, ast.Attribute) and part.attr in ("is_cuda", "is_available"):
+            name = module.qualified(part)
+            if part.attr == "is_cuda" or name == "torch.cuda.is_available":
+                return True
+    return False

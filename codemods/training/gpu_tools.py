@@ -1,0 +1,102 @@
+"""Tools that ask NVIDIA's driver, and peak figures of NVIDIA's cards."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_PACKAGES = ("pynvml", "py3nvml", "nvidia_smi", "GPUtil", "gpustat", "nvsmi", "nvitop")
+_COMMANDS = ("nvidia-smi", "nvcc", "nsys", "ncu", "nvprof")
+_RUNNERS = ("os.system", "os.popen", "subprocess.")
+_COMMAND = re.compile(rf"\b({'|'.join(_COMMANDS)})\b")
+#: Peak rates that people divide by, as they write them: V100, A100, H100, RTX 3090 and 4090.
+_PEAKS = (
+    *("125e12", "312e12", "624e12", "989e12", "989.4e12", "989.5e12", "1979e12"),
+    *("1.25e14", "3.12e14", "6.24e14", "9.89e14", "9.894e14", "9.895e14", "1.979e15"),
+    *("71e12", "142e12", "165.2e12", "7.1e13", "1.42e14", "1.652e14"),
+)
+
+
+class GpuTool(Rule):
+    """``pynvml``, ``nvidia-smi``."""
+
+    code = "HPU620"
+    name = "nvidia-tool"
+    severity = "warning"
+    wants = Wants(
+        imports=_PACKAGES,
+        strings=_COMMANDS,
+        numbers=_PEAKS,
+        hints=frozenset({"ncu", "nvprof"}),
+    )
+    uncovered = True
+    also: ClassVar[dict[str, str]] = {"HPU020": "nvidia-command", "HPU621": "nvidia-peak-rate"}
+
+    def __init__(self) -> None:
+        self._told: set[ast.AST] = set()
+
+    def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
+        statement = module.parent(alias)
+        assert isinstance(statement, (ast.Import, ast.ImportFrom))
+        if isinstance(statement, ast.ImportFrom) and alias is not statement.names[0]:
+            return
+        package = name.split(".", maxsplit=1)[0]
+        answer = ask(module, package)
+        instead = answer.target or "pyhlml"
+        yield self.finding(
+            module, statement, f"`{package}` asks NVIDIA's driver; Gaudi's library is `{instead}`",
+            row=answer.row,
+        )  # fmt: skip
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        """``os.system("nvidia-smi")``; one finding for each call."""
+        for call in module.ancestors(node):
+            if not isinstance(call, ast.Call) or not _runs(module, call, node):
+                continue
+            if call not in self._told:
+                self._told.add(call)
+                yield from self._command(module, call)
+
+    def _command(self, module: Module, call: ast.Call) -> Yield:
+        for part in ast.walk(call.args[0]):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                command = _COMMAND.search(part.value)
+                if command:
+                    answer = ask(module, command[0])
+                    instead = f"; Gaudi's is `{answer.target}`" if answer.target else ""
+                    yield self.finding(
+                        module,
+                        part,
+                        f"`{command[0]}` is NVIDIA's{instead}",
+                        code="HPU020",
+                        row=answer.row,
+                    )
+                    return
+
+    def on_number(self, module: Module, node: ast.Constant) -> Yield:
+        if node in self._told:
+            return  # wanted in two spellings
+        self._told.add(node)
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` is the peak rate of an NVIDIA card; use that of the Gaudi you run on",
+            code="HPU621",
+            severity="info",
+        )
+
+
+def _runs(module: Module, call: ast.Call, text: ast.AST) -> bool:
+    """Does the call run a command of which the text is a part?"""
+    if not call.args or not (module.qualified(call.func) or "").startswith(_RUNNERS):
+        return False
+    return text is call.args[0] or call.args[0] in module.ancestors(text)

@@ -1,0 +1,113 @@
+"""Checkpoints read onto a CUDA device: torch.load(map_location=…)."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.device_texts import device_texts, other_device, read
+from ..analysis.devices import Devices
+from ..analysis.roles import Role
+from ..analysis.verdict import ask
+from ..edits.arguments import add
+from ..edits.spelling import DEVICE, quoted
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_CUDA = "cuda"
+_LOADS = ("torch.load", "torch.jit.load")
+_ROW = "torch.load(map_location=)"
+
+
+class MapLocation(Rule):
+    """``torch.load(path, map_location="cuda:0")``."""
+
+    code = "HPU612"
+    name = "map-location-cuda"
+    severity = "error"
+    wants = Wants(names=_LOADS, calls=(_CUDA,), words=(_CUDA,))
+    also: ClassVar[dict[str, str]] = {"HPU613": "load-without-map-location"}
+
+    def __init__(self) -> None:
+        self._maps: set[ast.AST] = set()
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """``torch.load(path)`` in a file that speaks of CUDA."""
+        call = module.parent(node)
+        if _CUDA.encode() not in module.data or module.qualified(node) not in _LOADS:
+            return
+        if isinstance(call, ast.Call) and call.func is node and len(call.args) == 1:
+            named = any(k.arg in ("map_location", None) for k in call.keywords)
+            if not named and not isinstance(call.args[0], ast.Starred):
+                yield self._without(module, call)
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """``lambda storage, loc: storage.cuda(rank)``."""
+        function = module.parent(node)
+        if not isinstance(function, ast.Lambda) or function.body is not node:
+            return
+        names = [arg.arg for arg in function.args.args]
+        func = node.func
+        if (
+            len(names) == 2
+            and isinstance(func, ast.Attribute)
+            and isinstance(func.value, ast.Name)
+            and func.value.id == names[0]
+        ):
+            yield self._map(module, function, quoted(module, DEVICE))
+
+    def on_module(self, module: Module) -> Yield:
+        if _CUDA.encode() not in module.data:
+            return
+        for text in device_texts(module):
+            table = module.parent(text.node)
+            if isinstance(table, ast.Dict) and table.keys == [text.node]:
+                yield from self._table(module, table)
+        devices = module.view(Devices)
+        for site in devices.of_role(Role.LOAD):
+            if not any(above in self._maps for above in module.ancestors(site.node)):
+                yield self.finding(
+                    module,
+                    site.node,
+                    f"`{module.source(site.node)}` is no place to load to on Gaudi; load to `hpu`",
+                    fix=Rewrite("load to hpu", "safe", site.changes, devices.group(site.node)),
+                    row=ask(module, _ROW).row,
+                )
+
+    def _table(self, module: Module, table: ast.Dict) -> Yield:
+        """``{"cuda:0": "cuda:1"}``: where the file's storages were, and where they go."""
+        value = table.values[0]
+        if read(value) is not None:
+            yield self._map(module, table, quoted(module, DEVICE))
+        elif other_device(value):
+            yield self._map(module, table, module.source(value))
+
+    def _map(self, module: Module, node: ast.expr, new: str) -> Found:
+        """The finding on a map of storages that becomes one place for all."""
+        self._maps.add(node)
+        return self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` sends storages to CUDA cards; a process on Gaudi has one, `hpu`",
+            fix=Rewrite(f"map to {new}", "safe", (Replace(node, new),)),
+            row=ask(module, _ROW).row,
+            covers=(node,),
+        )
+
+    def _without(self, module: Module, call: ast.Call) -> Found:
+        text = f"map_location={quoted(module, 'cpu')}"
+        return self.finding(
+            module,
+            call,
+            f"`{module.source(call.func)}` puts storages back where they were saved, "
+            "and a checkpoint from CUDA has no such place on Gaudi",
+            fix=Rewrite("load to the CPU", "unsafe", (add(call, text),)),
+            row=ask(module, "torch.load").row,
+            code="HPU613",
+            severity="warning",
+        )

@@ -1,0 +1,39 @@
+"""NVTX ranges: marks for NVIDIA's profiler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Remove, Rename, Rewrite
+from hpushim.engine.rules.rule import Yield
+
+from ..analysis.verdict import ask
+from ..bases.torch_name import Name, NameRule, call_statement
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_RANGE = "nvtx.range"
+#: Calls that only open, close or set a mark.
+_MARKS = ("nvtx.range_push", "nvtx.range_pop", "nvtx.mark")
+_RECORD = "torch.profiler.record_function"
+
+
+class NvtxRange(NameRule):
+    """``torch.cuda.nvtx.range``."""
+
+    code = "HPU619"
+    name = "nvtx-range"
+    severity = "warning"
+    table: ClassVar[dict[str, str]] = {"nvtx": "HPU619", "nvtx.": "HPU619"}
+
+    def special(self, module: Module, use: Name, code: str) -> Yield:
+        message = f"`{module.source(use.node)}` marks ranges for NVIDIA's profiler"
+        statement = call_statement(module, use.node) if use.below in _MARKS else None
+        fix = None
+        if statement is not None:
+            fix = Rewrite("remove it", "safe", (Remove(statement),))
+        elif use.below == _RANGE:
+            fix = Rewrite("mark with record_function", "safe", (Rename(use.node, _RECORD),))
+            message += "; `record_function` marks for torch's"
+        yield self.finding(module, use.node, message, fix=fix, row=ask(module, use.name).row)

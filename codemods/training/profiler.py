@@ -1,0 +1,108 @@
+"""Profiling: activities and columns."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.verdict import ask
+from ..edits.arguments import attribute
+from ..edits.spelling import ACCELERATOR, dual, retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_CUDA = "CUDA"
+_ACTIVITY = "ProfilerActivity.CUDA"
+_COLUMNS = ("cuda_time", "cuda_time_total", "self_cuda_time_total", "cuda_memory_usage", "self_cuda_memory_usage")  # fmt: skip
+_PROFILES = ("torch.autograd.profiler.profile", "torch.autograd.profiler_legacy.profile", "torch.profiler.profile")  # fmt: skip
+
+
+class ProfilerDevice(Rule):
+    """``ProfilerActivity.CUDA`` and the columns of the profiler's tables."""
+
+    code = "HPU617"
+    name = "profiler-activity-cuda"
+    severity = "error"
+    wants = Wants(
+        attributes=(_CUDA, *_COLUMNS),
+        strings=("cuda_time", "cuda_memory_usage"),
+        keywords=("use_cuda",),
+        words=("ProfilerActivity",),
+        hints=frozenset({_CUDA}),
+    )
+    also: ClassVar[dict[str, str]] = {"HPU618": "profiler-column-cuda"}
+
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        if node.attr == _CUDA:
+            yield from self._activity(module, node)
+        elif isinstance(node.ctx, ast.Load):
+            yield self._column(module, node)
+
+    def _activity(self, module: Module, node: ast.Attribute) -> Yield:
+        name = module.qualified(node) or ""
+        if not name.endswith(_ACTIVITY) or _is_beside_hpu(module, node):
+            return
+        answer = ask(module, "torch.profiler.ProfilerActivity.CUDA")
+        change: Change = attribute(node, "HPU")
+        if dual(module):
+            text = f"getattr({module.source(node.value)}, {ACCELERATOR}.upper())"
+            change = Replace(node, text)
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` records nothing on Gaudi; record `ProfilerActivity.HPU`",
+            fix=Rewrite("record HPU", answer.safety, (change,)),
+            row=answer.row,
+        )
+
+    def _column(self, module: Module, node: ast.Attribute) -> Found:
+        """``event.cuda_time_total``."""
+        new = node.attr.replace("cuda", "device")
+        return self.finding(
+            module,
+            node,
+            f"`.{node.attr}` is CUDA's figure; `.{new}` is that of whatever device there is",
+            fix=Rewrite(f"read {new}", "unsafe", (attribute(node, new),)),
+            code="HPU618",
+            severity="warning",
+        )
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        """``table(sort_by="cuda_time_total")``."""
+        parent = module.parent(node)
+        if node.value not in _COLUMNS or not isinstance(parent, ast.keyword):
+            return
+        if parent.arg in ("sort_by", "metric"):
+            new = str(node.value).replace("cuda", "device")
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` is CUDA's column; `{new}` is that of whatever device there is",
+                fix=Rewrite(f"sort by {new}", "safe", (retext(module, node, new),)),
+                row=ask(module, "torch.autograd.profiler_util.EventList.table(sort_by=)").row,
+                code="HPU618",
+            )
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        """``profile(use_cuda=True)``."""
+        call = module.parent(node)
+        if isinstance(call, ast.Call) and module.qualified(call.func) in _PROFILES:
+            yield self.finding(
+                module,
+                module.span(node),  # told whatever covers the call: there is no other word on it
+                f"`{module.source(node)}` profiles CUDA alone; "
+                "use `torch.profiler.profile` with `ProfilerActivity.HPU`",
+                code="HPU618",
+            )
+
+
+def _is_beside_hpu(module: Module, node: ast.AST) -> bool:
+    parent = module.parent(node)
+    return isinstance(parent, (ast.List, ast.Tuple, ast.Set)) and any(
+        isinstance(e, ast.Attribute) and e.attr == "HPU" for e in parent.elts
+    )

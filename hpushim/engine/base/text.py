@@ -1,0 +1,113 @@
+"""A text and its places: what a parsed Python module and any other document have in common."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hpushim.model import Span, Target
+
+if TYPE_CHECKING:
+    from hpushim.matrix import Matrix
+
+#: What ends a line for Python; ``str.splitlines`` knows more and is wrong here.
+LINE_END = re.compile(rb"\r\n|\r|\n")
+_WIDE = re.compile(r"[^\x00-\x7f]")
+
+
+def starts_of_lines(data: bytes) -> list[int]:
+    """The byte offset of every line's first byte, and of the end when a newline ends the text."""
+    lines = data.splitlines(keepends=True)  # of bytes, which splits at what LINE_END knows
+    if lines and not lines[-1].endswith((b"\n", b"\r")):
+        lines.pop()
+    return list(accumulate(map(len, lines), initial=0))
+
+
+class Offsets:
+    """Byte offsets in the UTF-8 of a text for its character indices."""
+
+    def __init__(self, text: str) -> None:
+        wide = [] if text.isascii() else list(_WIDE.finditer(text))
+        #: The characters that take more than a byte, and the bytes more that they have taken together.
+        self._wide = [match.start() for match in wide]
+        self._more = list(accumulate((_utf8_length(m[0]) - 1 for m in wide), initial=0))
+
+    def __call__(self, index: int) -> int:
+        return index + self._more[bisect.bisect_left(self._wide, index)]
+
+    def span(self, start: int, end: int) -> Span:
+        return Span(self(start), self(end))
+
+
+def _utf8_length(character: str) -> int:
+    point = ord(character)
+    return 1 if point < 0x80 else 2 if point < 0x800 else 3 if point < 0x10000 else 4
+
+
+class Project(msgspec.Struct, frozen=True):
+    """What is known about the whole project before its files are read one by one."""
+
+    #: Names of methods (``def`` below class level) anywhere in the project's Python files.
+    methods: frozenset[str] = frozenset()
+    #: Top-level names of the project's own modules and packages (``utils``, ``model``).
+    modules: frozenset[str] = frozenset()
+    #: The versions of packages that the project asks for: ``("lightning", "<2.5")``, once for each file.
+    pins: tuple[tuple[str, str], ...] = ()
+    #: The options (``--lr``) that the project's Python files declare or mention beside such declarations.
+    options: frozenset[str] = frozenset()
+
+
+ALONE = Project()
+
+
+class Text:
+    """A text with byte offsets, lines and the target it is judged for.
+
+    ``data`` is the canonical text as UTF-8 bytes; every :class:`Span` is an offset into it.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        path: str,
+        target: Target,
+        matrix: Matrix,
+        project: Project = ALONE,
+    ) -> None:
+        self.text = text
+        self.data = text.encode()
+        self.path = path
+        self.target = target
+        self.matrix = matrix
+        self.project = project
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """The byte offset of every line's first byte, and of the end when a newline ends the text."""
+        return starts_of_lines(self.data)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The 1-based line and character column of a byte offset."""
+        line = bisect.bisect_right(self.line_starts, offset)
+        start = self.line_starts[line - 1]
+        return line, len(self.data[start:offset].decode(errors="replace")) + 1
+
+    def line_span(self, line: int) -> Span:
+        """A 1-based line with its newline."""
+        starts = self.line_starts
+        return Span(starts[line - 1], starts[line] if line < len(starts) else len(self.data))
+
+    @cached_property
+    def newline(self) -> str:
+        """The file's newline, for inserted lines; the first one found wins."""
+        found = LINE_END.search(self.data)
+        return found.group().decode() if found else "\n"
+
+    def text_at(self, span: Span) -> str:
+        """The text at a span, as written."""
+        return self.data[span.start : span.end].decode()

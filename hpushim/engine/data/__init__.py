@@ -1,0 +1,3 @@
+"""Files other than Python: documents, notebooks, settings and requirements, each value with its place."""
+
+from __future__ import annotations

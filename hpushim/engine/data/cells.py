@@ -1,0 +1,168 @@
+"""The code cells of a notebook: the strings that hold their source, and what of it is Python."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import json
+import re
+from functools import cached_property
+
+from hpushim.model import Span
+
+#: Cell magics whose cell is Python from the second line on.
+_PYTHON_MAGICS = frozenset(
+    {"time", "timeit", "capture", "prun", "python", "python3", "debug", "memit"}
+)
+_MAGIC_LINE = re.compile(rb"[ \t]*(?:[%!?]|[\w.\[\]'\"]+\?{1,2}[ \t]*$)")
+_MAGIC_VALUE = re.compile(rb"([ \t]*[\w., \t\[\]]*[\w\]][ \t]*=[ \t]*)[%!]")
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]",
+    re.DOTALL,
+)
+
+
+class Piece:
+    """One JSON string of a cell's source: a line, or the whole cell."""
+
+    def __init__(self, raw: bytes, span: Span) -> None:
+        self.span = span
+        self.inner = raw[span.start + 1 : span.end - 1]
+        self.text: bytes = (
+            json.loads(raw[span.start : span.end], strict=False).encode("utf-8", "surrogatepass")
+            if b"\\" in self.inner
+            else self.inner
+        )
+
+    @cached_property
+    def _steps(self) -> tuple[list[int], list[int]]:
+        """Byte offsets in the text and in the raw string, at every character."""
+        text, raw = [0], [0]
+        for match in _ESCAPE.finditer(self.inner.decode()):
+            word = match.group()
+            value = json.loads(f'"{word}"', strict=False) if word[0] == "\\" else word
+            text.append(text[-1] + len(value.encode("utf-8", "surrogatepass")))
+            raw.append(raw[-1] + len(word.encode()))
+        return text, raw
+
+    def raw(self, offset: int) -> int:
+        """Where in the notebook's text a byte of this string's value stands."""
+        if b"\\" not in self.inner:
+            return self.span.start + 1 + offset
+        text, raw = self._steps
+        return self.span.start + 1 + raw[bisect.bisect_right(text, offset) - 1]
+
+
+class Cell:
+    """One code cell and where it stands in the joined text."""
+
+    def __init__(self, number: int, pieces: list[Piece], *, listed: bool) -> None:
+        self.number = number
+        self.pieces = pieces
+        self.listed = listed
+        self.text = b"".join(piece.text for piece in pieces)
+        self.start = 0
+        #: The text with what is not Python blanked, and why it is no Python all the same.
+        self.python = self.text
+        self.error: str | None = None
+        self._mask()
+        if self.error is None and not self._utf8():
+            self.error = "it holds half a character"
+            self.python = _blank(self.text)
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def ends_empty(self) -> bool:
+        return self.listed and len(self.pieces) > 1 and not self.pieces[-1].inner
+
+    def piece(self, offset: int, *, forward: bool) -> tuple[int, int]:
+        """The string that holds an offset of the cell, and the offset in it.
+
+        Between two strings ``forward`` chooses the second.
+        """
+        at = 0
+        for index, piece in enumerate(self.pieces):
+            inside = offset - at
+            last = index == len(self.pieces) - 1
+            if inside < len(piece.text) or (inside == len(piece.text) and (last or not forward)):
+                return index, inside
+            at += len(piece.text)
+        return len(self.pieces) - 1, len(self.pieces[-1].text)
+
+    def raw(self, offset: int, *, forward: bool = True) -> int:
+        index, inside = self.piece(offset, forward=forward)
+        return self.pieces[index].raw(inside)
+
+    def editable(self, start: int, end: int) -> bool:
+        """Do the lines that an edit touches hold nothing that was blanked?"""
+        if self.python == self.text:
+            return True
+        first = self.text.rfind(b"\n", 0, start) + 1
+        last = self.text.find(b"\n", end)
+        last = len(self.text) if last < 0 else last
+        return self.text[first:last] == self.python[first:last]
+
+    def _utf8(self) -> bool:
+        try:
+            self.text.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def check(self) -> None:
+        """Blanks the cell where it is not Python by itself, and says why."""
+        if self.error is None:
+            self.error = _parses(self.python)
+            if self.error is not None:
+                self.python = _blank(self.text)
+
+    def _mask(self) -> None:
+        """Blanks the lines of magics and commands, where the cell has any and is no Python as it stands."""
+        lines = self.text.split(b"\n")
+        told = any(_MAGIC_LINE.match(line) or _MAGIC_VALUE.match(line) for line in lines)
+        if not told or _parses(self.text) is None:
+            return
+        first = lines[0].lstrip()
+        if first.startswith(b"%%"):
+            magic = first[2:].split(b" ")[0].strip().decode(errors="replace")
+            if magic not in _PYTHON_MAGICS:
+                self.python = _blank(self.text)
+                return
+        masked: list[bytes] = []
+        continued = False
+        for line in lines:
+            value = _MAGIC_VALUE.match(line)
+            if continued:
+                masked.append(b" " * len(line))
+            elif _MAGIC_LINE.match(line):
+                indent = len(line) - len(line.lstrip())
+                masked.append(line[:indent] + _statement(len(line) - indent))
+            elif value:
+                masked.append(value.group(1) + b"0".ljust(len(line) - value.end(1)))
+            else:
+                masked.append(line)
+            continued = masked[-1] != line and line.rstrip().endswith(b"\\")
+        self.python = b"\n".join(masked)
+        self.check()
+
+
+def _parses(data: bytes) -> str | None:
+    try:
+        ast.parse(data.decode())
+    except SyntaxError as error:
+        return f"{error.msg}, line {error.lineno}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or error.__class__.__name__
+    return None
+
+
+def _blank(data: bytes) -> bytes:
+    return re.sub(rb"[^\n]", b" ", data)
+
+
+def _statement(length: int) -> bytes:
+    """A statement that does nothing, of a length."""
+    return b"pass".ljust(length) if length >= 4 else b"0".ljust(length)

@@ -1,0 +1,268 @@
+"""Jupyter notebooks: the code cells as one Python text, edits back into the strings that hold them.
+
+The cells of a notebook share their names, so rules see them as one module, in order. Lines that are not
+Python (``%magic``, ``!command``, ``name?``) are blanked to statements of the same length. An edit becomes an edit of the
+JSON text inside the string of its line: outputs, metadata, indentation and escapes stay byte for byte.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import re
+from collections.abc import Iterator
+
+from hpushim.engine.base.text import Offsets
+from hpushim.engine.data.cells import Cell, Piece
+from hpushim.engine.data.json import Part, Walk
+from hpushim.model import Edit, Span
+
+
+class Notebook:
+    """The code cells of one notebook, joined. Raises ValueError where the text is no notebook."""
+
+    def __init__(self, text: str) -> None:
+        self.data = text.encode()
+        self._offsets = Offsets(text)
+        self.cells = list(_Reader(text, self._offsets).cells())
+        self.ascii = text.isascii()
+        self._starts: list[int] = []
+        #: The Python text of all cells.
+        self.python = ""
+        self._join()
+
+    def _join(self) -> None:
+        parts: list[bytes] = []
+        at = 0
+        for cell in self.cells:
+            cell.start = at
+            ending = b"" if cell.python.endswith(b"\n") else b"\n"
+            parts.append(cell.python + ending)
+            at += len(parts[-1])
+        self.python = b"".join(parts).decode()
+        self._starts = [cell.start for cell in self.cells]
+
+    def check(self) -> None:
+        """Blanks every cell that is not Python by itself."""
+        for cell in self.cells:
+            cell.check()
+        self._join()
+
+    def cell(self, offset: int) -> Cell:
+        return self.cells[max(bisect.bisect_right(self._starts, offset) - 1, 0)]
+
+    def span(self, span: Span) -> Span:
+        """A span of the joined text in the notebook's own text."""
+        cell = self.cell(span.start)
+        start = cell.raw(min(span.start - cell.start, len(cell.text)))
+        last = self.cell(max(span.end - 1, span.start))
+        end = last.raw(min(span.end - last.start, len(last.text)), forward=False)
+        return Span(start, max(start, end))
+
+    def commands(self) -> bytes:
+        """The text with nothing left but ``!`` lines and ``%%bash`` cells, where they stand unescaped."""
+        kept = bytearray(re.sub(rb"[^\r\n]", b" ", self.data))
+        for cell in self.cells:
+            first = cell.text.split(b"\n")[0].strip()
+            whole = first in (b"%%bash", b"%%sh", b"%%script bash")
+            for number, piece in enumerate(cell.pieces):
+                line = piece.text.strip()
+                mine = (whole and number > 0) or (
+                    line.startswith(b"!") and not line.startswith(b"!=")
+                )
+                raw = piece.inner.removesuffix(b"\\n")
+                if mine and b"\\" not in raw:
+                    at = piece.span.start + 1
+                    body = raw.replace(b"!", b" ", 1) if not whole else raw
+                    kept[at : at + len(raw)] = body
+                    kept[at + len(raw) : at + len(raw) + 1] = b"\n"
+        return bytes(kept)
+
+    # -- edits ------------------------------------------------------------------------------
+
+    def edit(self, edit: Edit) -> Edit | None:
+        """The edit of the notebook's text that does what an edit of the joined text asks for."""
+        start, end, new = edit.span.start, edit.span.end, edit.new
+        cell = self.cell(start)
+        if start == end == cell.start and cell.number and new.endswith("\n"):
+            before = self.cells[self.cells.index(cell) - 1] if cell is not self.cells[0] else None
+            if (
+                before is not None
+                and before.text
+                and before.editable(len(before.text), len(before.text))
+            ):
+                # Between two cells: the end of the one before.
+                cell, start, end = before, before.end, before.end
+                new = "\n" * (not before.text.endswith(b"\n")) + new[:-1]
+        if start > cell.end:
+            return None
+        if end > cell.end:
+            # The newline that joins two cells is in neither.
+            if end > cell.end + 1:
+                return None
+            end = cell.end
+            new = new.removesuffix("\n")
+        a, b = start - cell.start, end - cell.start
+        if not cell.pieces or not cell.editable(a, b):
+            return None
+        first = cell.raw(a)
+        last = cell.raw(b) if b > a else first
+        old = self.data[first:last].decode()
+        return Edit(Span(first, last), old, self._escaped(cell, new, b))
+
+    def _escaped(self, cell: Cell, new: str, end: int) -> str:
+        """The new text as it stands in a JSON string; a newline starts the next string of the list."""
+        escaped = json.dumps(new, ensure_ascii=self.ascii)[1:-1]
+        if not cell.listed:
+            return escaped
+        tail = ""
+        index, inside = cell.piece(end, forward=True)
+        if escaped.endswith("\\n") and inside == len(cell.pieces[index].text):
+            # Nothing of the string is left behind it: no empty string is made.
+            escaped, tail = escaped[:-2], "\\n"
+        return escaped.replace("\\n", '\\n"' + self._separator(cell) + '"') + tail
+
+    def _separator(self, cell: Cell) -> str:
+        """What stands between two strings of a list: the cell's own, or another cell's."""
+        for other in (cell, *self.cells):
+            if other.listed and len(other.pieces) > 1:
+                a, b = other.pieces[0].span.end, other.pieces[1].span.start
+                return self.data[a:b].decode()
+        if len(cell.pieces) == 1:
+            before = self.data[: cell.pieces[0].span.start]
+            space = before[len(before.rstrip(b" \t\r\n")) :]
+            return f",{space.decode()}"
+        return ", "
+
+
+def unproven(before: Notebook, after: str) -> str | None:
+    """Why a changed notebook cannot be trusted: fewer cells, or a cell that was Python and is not now."""
+    try:
+        changed = Notebook(after)
+    except ValueError as error:
+        return f"the result is no notebook ({error})"
+    old, new = before.cells, changed.cells
+    if len(old) != len(new):
+        return f"the notebook had {len(old)} code cells and has {len(new)}"
+    for was, now in zip(old, new, strict=True):
+        if was.text != now.text:
+            now.check()
+            if now.error is not None and was.error is None:
+                return f"code cell {now.number} is not Python any more ({now.error})"
+    return None
+
+
+def tidy(before: Notebook, after: str) -> list[Edit]:
+    """The edits that take away the empty string which a deleted last line of a cell leaves behind.
+
+    Empty strings that were there before stay.
+    """
+    edits: list[Edit] = []
+    changed = Notebook(after)
+    for old, new in zip(before.cells, changed.cells, strict=False):
+        if not new.ends_empty or old.ends_empty:
+            continue
+        above, last = new.pieces[-2], new.pieces[-1]
+        ended = old.text.endswith(b"\n")
+        end = above.span.end - 1
+        # The cell ends as it did: a last line without a newline, or with one.
+        start = end - 2 if above.text.endswith(b"\n") and not ended else end
+        gone = Span(start, last.span.end - 1)
+        edits.append(Edit(gone, changed.data[gone.start : gone.end].decode(), ""))
+    return edits
+
+
+class _Reader:
+    """Goes through the JSON of a notebook once; what is no source of a code cell is passed over."""
+
+    def __init__(self, text: str, offsets: Offsets) -> None:
+        self._text = text
+        self._data = text.encode()
+        self._offsets = offsets
+        self._walk = Walk(text)
+        self._language = ""
+        self._number = 0
+
+    def cells(self) -> list[Cell]:
+        """The code cells; none where the notebook says that its language is another one."""
+        walk = self._walk
+        start = walk.gap(0)
+        if not self._text.startswith("{", start):
+            raise ValueError("no object at its start")
+        found: list[Cell] = []
+        for part in walk.parts(start):
+            if part.name == "cells":
+                found += self._list(part)
+            elif part.name == "worksheets" and self._text.startswith("[", part.start):
+                for sheet in walk.parts(part.start):
+                    found += self._sheet(sheet)
+            elif part.name == "metadata":
+                self._language = _language(walk.value(part.start))
+            else:
+                walk.value(part.start)
+        if walk.gap(walk.end) != len(self._text):
+            raise ValueError("something stands behind the notebook")
+        return found if not self._language or "python" in self._language else []
+
+    def _sheet(self, sheet: Part) -> Iterator[Cell]:
+        if not self._text.startswith("{", sheet.start):
+            self._walk.value(sheet.start)
+            return
+        for part in self._walk.parts(sheet.start):
+            if part.name == "cells":
+                yield from self._list(part)
+            else:
+                self._walk.value(part.start)
+
+    def _list(self, cells: Part) -> Iterator[Cell]:
+        if not self._text.startswith("[", cells.start):
+            self._walk.value(cells.start)
+            return
+        for part in self._walk.parts(cells.start):
+            if not self._text.startswith("{", part.start):
+                self._walk.value(part.start)
+                continue
+            cell = self._cell(part)
+            if cell is not None:
+                yield cell
+
+    def _cell(self, cell: Part) -> Cell | None:
+        kind: object = None
+        sources: dict[str, tuple[int, object]] = {}
+        for part in self._walk.parts(cell.start):
+            value = self._walk.value(part.start)
+            if part.name == "cell_type":
+                kind = value
+                self._number += 1
+            elif part.name in ("source", "input"):
+                sources[str(part.name)] = (part.start, value)
+        end = self._walk.end
+        at, value = sources.get("source") or sources.get("input") or (0, None)
+        found = self._made(at, value) if kind == "code" else None
+        self._walk.end = end
+        return found
+
+    def _made(self, at: int, value: object) -> Cell | None:
+        if isinstance(value, str):
+            self._walk.value(at)
+            return Cell(self._number, [self._piece(at)], listed=False)
+        if not isinstance(value, list):
+            return None
+        pieces: list[Piece] = []
+        for part in self._walk.parts(at):
+            if isinstance(self._walk.value(part.start), str):
+                pieces.append(self._piece(part.start))
+        return Cell(self._number, pieces, listed=True) if pieces else None
+
+    def _piece(self, start: int) -> Piece:
+        return Piece(self._data, self._offsets.span(start, self._walk.end))
+
+
+def _language(metadata: object) -> str:
+    """The language that a notebook's metadata names, in small letters; empty where they name none."""
+    for table, key in (("language_info", "name"), ("kernelspec", "language")):
+        inner = metadata.get(table) if isinstance(metadata, dict) else None
+        name = inner.get(key) if isinstance(inner, dict) else None
+        if isinstance(name, str):
+            return name.lower()
+    return ""

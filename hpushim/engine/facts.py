@@ -1,0 +1,74 @@
+"""What is known about a whole project before its files are read one by one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpushim.engine.base.text import Project
+from hpushim.engine.data.pins import pins, says_versions
+from hpushim.engine.files.discover import File
+
+#: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
+_METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+#: Those that are read, not called.
+_PROPERTY = re.compile(
+    rb"^[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)", re.MULTILINE
+)
+#: What declares options of a command line, and the text of one.
+_DECLARES = (b"add_argument", b"add_option", b"click.option")
+_OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
+
+
+class Facts:
+    """Collects what the files of a project say, each seen once."""
+
+    def __init__(self) -> None:
+        self._methods: Counter[bytes] = Counter()
+        self._asked: dict[tuple[str, str], None] = {}
+        self._options: set[bytes] = set()
+
+    def see(self, file: File, data: bytes) -> None:
+        if file.kind == "python":
+            self._methods.update(_METHOD.findall(data))
+            self._methods.subtract(_PROPERTY.findall(data))
+            if any(word in data for word in _DECLARES):
+                self._options.update(_OPTION.findall(data))
+        if says_versions(file.path, file.kind):
+            self._asked.update(dict.fromkeys(pins(data, file.kind).items()))
+
+    def project(self, root: Path, files: Sequence[File]) -> Project:
+        return Project(
+            frozenset(name.decode("utf-8", "replace") for name in +self._methods),
+            modules(root, files),
+            tuple(self._asked),
+            frozenset(name.decode("ascii") for name in self._options),
+        )
+
+
+def read(path: Path) -> bytes | str:
+    """The bytes of a file, or why there are none."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def modules(root: Path, files: Sequence[File]) -> frozenset[str]:
+    """The names under which the project's own modules and packages can be imported."""
+    found: set[str] = set()
+    packages = {file.path.parent for file in files if file.path.name == "__init__.py"}
+    for file in files:
+        if file.kind != "python":
+            continue
+        folder = file.path.parent
+        if folder not in packages and file.path.stem.isidentifier():
+            found.add(file.path.stem)
+        for inner in (folder, *folder.parents):
+            if inner == root or root not in inner.parents:
+                break
+            if inner.parent not in packages and inner.name.isidentifier():
+                found.add(inner.name)
+    return frozenset(found)

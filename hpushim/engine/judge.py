@@ -1,0 +1,134 @@
+"""Every finding in one text: the rules' findings, without those suppressed or not asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import PurePosixPath
+
+import msgspec
+
+from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.base.text import Text
+from hpushim.engine.context import Context, Examined, Unparsable
+from hpushim.engine.data.document import Document
+from hpushim.engine.python.changes import Change
+from hpushim.engine.python.module import Module
+from hpushim.engine.rules import dispatch, references
+from hpushim.engine.rules.registry import rules, text_rules
+from hpushim.engine.rules.rule import AnyRule, TextRule
+from hpushim.engine.suppress import suppress
+from hpushim.matrix import Matrix
+from hpushim.model import Finding
+
+_PYTHON: tuple[Kind, ...] = ("python", "notebook")
+
+
+def wanted_kinds() -> frozenset[Kind]:
+    """The kinds of file that some rule may read."""
+    found: set[Kind] = set(_PYTHON if rules() else ())
+    return frozenset(found.union(*(rule.kinds for rule in text_rules())))
+
+
+def interesting(data: bytes, kind: Kind, path: str, own: Sequence[str] = ()) -> bool:
+    """Does the file hold a word of a rule that reads it? If not, it is not even decoded.
+
+    ``own`` are the words of the project's own rows, see :func:`own_words`.
+    """
+    if kind in _PYTHON:
+        words = dispatch.words_of(data)
+        if not words.isdisjoint(own) or dispatch.interesting(data, words, rules()):
+            return True
+    return any(_marked(rule, data) for rule in _reading(path, kind))
+
+
+def own_words(matrix: Matrix) -> tuple[str, ...]:
+    """The last words of the names that only the project's own rows know."""
+    names = (name for row in matrix.rows if row.origin for name in row.names)
+    return tuple(sorted({name.rpartition(".")[2] for name in names}))
+
+
+@cache
+def _reading(path: str, kind: Kind) -> tuple[type[TextRule], ...]:
+    """The rules on text that read a file."""
+    return tuple(rule for rule in text_rules() if rule.files(PurePosixPath(path), kind))
+
+
+def _marked(rule: type[TextRule], data: bytes) -> bool:
+    return not rule.markers or any(marker in data for marker in rule.markers)
+
+
+# -- Python ---------------------------------------------------------------------------------
+
+
+def parse(text: str, path: str, context: Context) -> Module:
+    """The module; raises :class:`~hpushim.engine.context.Unparsable` with an HPU001 finding."""
+    try:
+        ambient = references.ambient(rules())
+        return Module(text, path, context.target, context.matrix, context.project, ambient)
+    except SyntaxError as error:
+        line = max(error.lineno or 1, 1)
+        why = f"{error.msg} (line {line})"
+        place = (line, max(error.offset or 1, 1))
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        why, place = f"{error.__class__.__name__}: {error}", (1, 1)
+    running = f"{sys.version_info.major}.{sys.version_info.minor}"
+    message = f"not Python {running}: {why}; left as it is"
+    raise Unparsable(diagnostic("HPU001", message, start=place)) from None
+
+
+def examine_module(module: Module, context: Context) -> Examined:
+    """What the Python rules find in a module."""
+    found = dispatch.run(module, rules())
+    module.forget()
+    pairs = [(item.finding, item.changes) for _, item in found]
+    return _examined(module, pairs, rules(), context, python=True)
+
+
+def examine_document(document: Document, context: Context) -> Examined:
+    """What the rules on text find in a document."""
+    found: list[Finding] = []
+    reading = _reading(document.path, document.kind)
+    for kind in reading:
+        if _marked(kind, document.data):
+            try:
+                found += kind().check(document)
+            except Exception as error:
+                found.append(dispatch.raised(kind, error, 1))
+    return _examined(document, [(finding, ()) for finding in found], reading, context, python=False)
+
+
+def _examined(
+    text: Text,
+    found: list[tuple[Finding, tuple[Change, ...]]],
+    judging: Iterable[AnyRule],
+    context: Context,
+    *,
+    python: bool,
+) -> Examined:
+    """The findings in text order, without those suppressed or not asked for."""
+    held = {
+        finding.fix.group
+        for finding, _ in found
+        if finding.fix is not None and finding.fix.group and not context.selects(finding.code)
+    }
+    changes = {id(finding): made for finding, made in found if made}
+    kept = [finding for finding, _ in found if context.selects(finding.code)]
+    codes = {code for rule in judging for code in rule.codes() if context.selects(code)}
+    kept, more = suppress(text, kept, codes, python=python)
+    kept = [finding for finding in kept if context.selects(finding.code)]
+    kept.sort(key=lambda finding: (finding.span.start, finding.code, finding.span.end))
+    made = tuple(changes.get(id(finding), ()) for finding in kept)
+    if context.matrix.own:
+        kept = [_sourced(finding, context.matrix.own) for finding in kept]
+    return Examined(text, tuple(kept), made, frozenset(held | more))
+
+
+def _sourced(finding: Finding, own: dict[str, str]) -> Finding:
+    """A finding on a row of the project says which file the row is in."""
+    if finding.row not in own:
+        return finding
+    message = f"{finding.message} (row of {PurePosixPath(own[finding.row]).name})"
+    return msgspec.structs.replace(finding, message=message)

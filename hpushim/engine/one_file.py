@@ -1,0 +1,124 @@
+"""The way of one file: read, parsed, looked at, rewritten and proved, each kind in its manner."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.base.edits import composed, overlap, splice
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.context import Context, Unparsable
+from hpushim.engine.data import notebook as notebooks
+from hpushim.engine.data.document import Document
+from hpushim.engine.data.notebook import Notebook
+from hpushim.engine.judge import examine_document, examine_module, parse
+from hpushim.engine.settle import Settled, settle_document, settle_module
+from hpushim.model import Edit, Finding
+
+
+def examine(text: str, kind: Kind, path: str, context: Context) -> tuple[Finding, ...]:
+    """Every finding in one text. Raises :class:`~hpushim.engine.context.Unparsable`."""
+    if kind == "python":
+        return examine_module(parse(text, path, context), context).findings
+    document = _document(text, kind, path, context)
+    if kind != "notebook":
+        return examine_document(document, context).findings
+    cells = _Cells(document, context)
+    found = examine_module(cells.module, context)
+    return cells.joined(found.findings, examine_document(document, context).findings)
+
+
+def settle(text: str, kind: Kind, path: str, context: Context) -> Settled:
+    """One text with the allowed fixes made. Raises :class:`~hpushim.engine.context.Unparsable`."""
+    if kind == "python":
+        return settle_module(parse(text, path, context), context)
+    document = _document(text, kind, path, context)
+    if kind != "notebook":
+        return settle_document(document, context)
+    return _Cells(document, context).settled()
+
+
+def _document(text: str, kind: Kind, path: str, context: Context) -> Document:
+    return Document(text, path, kind, context.target, context.matrix, context.project)
+
+
+class _Cells:
+    """A notebook: its cells are one Python text, its ``!`` lines are commands, and both are edited in one JSON."""
+
+    def __init__(self, document: Document, context: Context) -> None:
+        self._document = document
+        self._context = context
+        try:
+            self.notebook = Notebook(document.text)
+        except (ValueError, RecursionError) as error:
+            message = f"not a notebook: {error}; left as it is"
+            raise Unparsable(diagnostic("HPU001", message)) from None
+        document.notebook = self.notebook
+        try:
+            self.module = parse(self.notebook.python, document.path, context)
+        except Unparsable:
+            self.notebook.check()
+            self.module = parse(self.notebook.python, document.path, context)
+
+    def settled(self) -> Settled:
+        notebook, document, context = self.notebook, self._document, self._context
+        python = settle_module(self.module, context, lambda edit: notebook.edit(edit) is not None)
+        commands = settle_document(document, context)
+        inside = composed(notebook.python.encode(), python.steps)
+        moved = [notebook.edit(edit) for edit in inside]
+        cells = [edit for edit in moved if edit is not None]
+        lines = composed(document.data, commands.steps)
+        findings = self.joined(python.findings, commands.findings)
+        why = "an edit cannot be made in a notebook" if len(cells) != len(inside) else None
+        if any(overlap(edit, other) for edit in cells for other in lines):
+            why = "two edits want the same place"
+        edits = tuple(sorted((*cells, *lines), key=lambda edit: edit.span))
+        if not edits:
+            return Settled(document.text, findings)
+        after = splice(document.data, edits).decode()
+        why = why or notebooks.unproven(notebook, after)
+        if why is not None:
+            taken = tuple(msgspec.structs.replace(f, applied=False) for f in findings)
+            told = diagnostic("HPU004", f"the rewrites of this notebook were not made: {why}")
+            return Settled(document.text, (*taken, told))
+        steps: list[tuple[Edit, ...]] = [edits]
+        if tidying := notebooks.tidy(notebook, after):
+            steps.append(tuple(tidying))
+            after = splice(after.encode(), tidying).decode()
+        return Settled(after, findings, tuple(steps))
+
+    def joined(
+        self, python: tuple[Finding, ...], others: tuple[Finding, ...]
+    ) -> tuple[Finding, ...]:
+        """The findings of both kinds at their places in the notebook, with what is said of cells that do not parse."""
+        found = [*self._broken(), *map(self._moved, python), *others]
+        return tuple(sorted(found, key=lambda finding: (finding.span.start, finding.code)))
+
+    def _broken(self) -> list[Finding]:
+        document = self._document
+        found: list[Finding] = []
+        for cell in self.notebook.cells:
+            if cell.error is not None and cell.pieces:
+                place = cell.pieces[0].span
+                message = f"cell {cell.number} is not Python ({cell.error}); left as it is"
+                start, end = document.position(place.start), document.position(place.end)
+                found.append(diagnostic("HPU001", message, place, start, end))
+        return found
+
+    def _moved(self, finding: Finding) -> Finding:
+        """A finding in the joined text as one in the notebook."""
+        notebook, document = self.notebook, self._document
+        if not notebook.cells:
+            return finding
+        span = notebook.span(finding.span)
+        line, column = document.position(span.start)
+        end_line, end_column = document.position(span.end)
+        return msgspec.structs.replace(
+            finding,
+            span=span,
+            line=line,
+            column=column,
+            end_line=end_line,
+            end_column=end_column,
+            message=f"{finding.message} (cell {notebook.cell(finding.span.start).number})",
+        )

@@ -1,0 +1,104 @@
+"""What a fix may say of Python code: which node becomes what.
+
+A change names a node of :mod:`ast`. What it becomes is a text, which libcst parses, or a function from the libcst node
+to the new one, which sees what other changes have done inside it::
+
+    Replace(literal, '"hpu"')
+    Replace(call, lambda node: node.with_changes(args=()))
+    Rename(attribute, "torch.amp.autocast")       # the name is written as the file's imports allow
+    Remove(keyword)                             # also a statement, a decorator, an item of `with`, an element
+    Insert(statement, "htcore.mark_step()", after=True)
+    Import("habana_frameworks.torch.core", "htcore")
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hpushim.model import Safety
+
+#: From a libcst node to the one that takes its place.
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """``node`` becomes ``new``. A text replaces all of it; a function keeps what it does not touch."""
+
+    node: ast.AST
+    new: str | Function
+
+    @property
+    def swallows(self) -> bool:
+        """Is nothing left of what stood inside?"""
+        return isinstance(self.new, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """A name, or a whole chain of attributes, comes to mean the dotted ``name``.
+
+    How that is written is decided when all changes of the file are known: through the name that the file imports,
+    which moves along when every use of it does, or through the package.
+    """
+
+    node: ast.expr
+    name: str
+    #: Written behind the name.
+    tail: str = ""
+    #: The shorter name for the same, where it is written through the package.
+    short: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """A statement, argument, decorator, item of ``with`` or element of a list goes, with its comma, line or block."""
+
+    node: ast.AST
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """A statement of one line stands before or after ``anchor``."""
+
+    anchor: ast.stmt
+    code: str
+    after: bool = True
+    #: Also where other statements share the line of ``anchor``.
+    own_line: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """The file imports ``module``, as ``alias`` where one is given; nothing is done where it does already.
+
+    ``code`` is written instead of the plain statement.
+    """
+
+    module: str
+    alias: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """A statement behind the imports that gives ``name`` its value, once in the file."""
+
+    name: str
+    code: str
+
+
+Change = Replace | Rename | Remove | Insert | Import | Define
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Changes that are made together or not at all; those of one ``group`` in the file stand or fall together as well."""
+
+    title: str
+    safety: Safety
+    changes: tuple[Change, ...]
+    group: str = ""

@@ -1,0 +1,503 @@
+"""What stands where in a module, looked up by word.
+
+Statements are walked once, for what they bind. Their expressions are walked only when somebody asks for a word
+that stands in them, which in most files is a small part::
+
+    index.names("device")        every `device`
+    index.attributes("cuda")     every `….cuda`
+    index.calls("to")            every `to(…)` and `….to(…)`
+    index.keywords("device")     every `device=…` in a call
+    index.strings("nccl")        every string that holds the text
+
+A *unit* is what is walked at once: a simple statement, the header of a compound one, of a handler or a case.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from hpushim.engine.python.literals import place
+from hpushim.engine.python.scope import (
+    COMPREHENSIONS,
+    Binding,
+    Scope,
+    bind_import,
+    bind_import_from,
+    bind_parameters,
+    bind_target,
+)
+
+N = TypeVar("N", bound=ast.AST)
+
+
+class Index:
+    """The statements, scopes and words of one module."""
+
+    def __init__(self, tree: ast.Module, data: bytes, line_starts: Sequence[int]) -> None:
+        self.tree = tree
+        self.data = data
+        self.root = Scope(tree, None)
+        #: The scope that a node opens.
+        self.scopes: dict[ast.AST, Scope] = {tree: self.root}
+        self.imports: list[ast.Import | ast.ImportFrom] = []
+        self._lines = line_starts
+        self._parents: dict[ast.AST, ast.AST] = {}
+        self._unit_scopes: dict[ast.AST, Scope] = {}
+        self._name_scopes: dict[ast.AST, Scope] = {}
+        #: Every statement, handler and case, in source order.
+        self.units: list[ast.AST] = []
+        self._starts: list[int] = []
+        self._statements: defaultdict[type[ast.AST], list[Any]] = defaultdict(list)
+        #: What is assigned to attributes, by their names.
+        self.stores: defaultdict[str, list[ast.expr]] = defaultdict(list)
+        self._definitions: dict[str, list[ast.AST]] = {}
+        self._opened: set[ast.AST] = set()
+        self._words: set[bytes] = set()
+        self._whole = False
+        self._names: defaultdict[str, list[ast.Name]] = defaultdict(list)
+        self._attributes: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
+        self._keywords: defaultdict[str | None, list[ast.keyword]] = defaultdict(list)
+        self._calls: defaultdict[str, list[ast.Call]] = defaultdict(list)
+        self._strings: list[ast.Constant] = []
+        self._numbers: list[ast.Constant] = []
+        #: Nodes inside an f-string whose place is not known (before Python 3.12, and then rarely).
+        self.lost: set[ast.AST] = set()
+        self._skeleton()
+        if b":=" in data:
+            self._open(b":=", whole=False)  # it binds names
+
+    # -- by word ----------------------------------------------------------------------------
+
+    def names(self, word: str) -> list[ast.Name]:
+        """Every name of this spelling, in source order."""
+        self._want(word)
+        return _ordered(self._names[word])
+
+    def attributes(self, word: str) -> list[ast.Attribute]:
+        """Every ``….word``."""
+        self._want(word)
+        return _ordered(self._attributes[word])
+
+    def keywords(self, word: str) -> list[ast.keyword]:
+        """Every ``word=…`` in a call or in the header of a class."""
+        self._want(word)
+        return _ordered(self._keywords[word])
+
+    def calls(self, word: str) -> list[ast.Call]:
+        """Every call of ``word`` and of ``….word``."""
+        self._want(word)
+        return _ordered(self._calls[word])
+
+    def strings(self, text: str) -> list[ast.Constant]:
+        """Every string constant that holds ``text``, parts of f-strings among them."""
+        self._want(text, whole=False)
+        return _ordered([node for node in self._strings if text in node.value])  # type: ignore[operator]
+
+    def numbers(self, spelling: str) -> list[ast.Constant]:
+        """Every number written like this."""
+        self._want(spelling)
+        return _ordered([node for node in self._numbers if node.value == float(spelling)])
+
+    def statements(self, kind: type[N]) -> list[N]:
+        """Every statement, handler or case of exactly this class."""
+        return cast("list[N]", self._statements.get(kind, []))
+
+    def definitions(self, name: str) -> list[Any]:
+        """Every function and class of this name."""
+        if not self._definitions:
+            kinds: tuple[Any, ...] = _DEFINITIONS
+            for kind in kinds:
+                for node in self.statements(kind):
+                    self._definitions.setdefault(node.name, []).append(node)
+        return self._definitions.get(name, [])
+
+    def stored(self, attribute: str) -> list[ast.expr]:
+        """What the module assigns to attributes of this name, on whatever object."""
+        return self.stores.get(attribute, [])
+
+    # -- structure --------------------------------------------------------------------------
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node that holds ``node``; None for the module."""
+        found = self._parents.get(node)
+        if found is None and node is not self.tree:
+            self._reach(node)
+            found = self._parents.get(node)
+        return found
+
+    def scope(self, node: ast.AST) -> Scope:
+        """The scope in which ``node`` is evaluated."""
+        known = self._name_scopes.get(node)
+        if known is not None:
+            return known
+        child = node
+        above = self.parent(node)
+        while above is not None:
+            inner = self.scopes.get(above)
+            if inner is not None and _evaluated_inside(above, child):
+                return inner
+            child, above = above, self.parent(above)
+        return self.root
+
+    # -- the walk over statements -----------------------------------------------------------
+
+    def _skeleton(self) -> None:
+        parents, units, starts = self._parents, self.units, self._starts
+        unit_scopes, statements, lines = self._unit_scopes, self._statements, self._lines
+        scope = self.root
+        stack: list[Any] = self.tree.body[::-1]
+        parents.update(dict.fromkeys(self.tree.body, self.tree))
+        while stack:
+            node = stack.pop()
+            kind = node.__class__
+            if kind is Scope:
+                scope = node
+                continue
+            unit_scopes[node] = scope
+            statements[kind].append(node)
+            first = _first(node) if kind in _LATE else node
+            units.append(node)
+            starts.append(lines[first.lineno - 1] + first.col_offset)
+            bind = _BINDERS.get(kind)
+            if bind is not None:
+                bind(self, node, scope)
+            fields = _BLOCKS_OF[kind]
+            if fields:
+                inner = self.scopes.get(node)
+                if inner is not None:
+                    stack.append(scope)
+                for name in fields:  # the last first: a stack turns them round
+                    for child in getattr(node, name)[::-1]:
+                        parents[child] = node
+                        stack.append(child)
+                if inner is not None:
+                    stack.append(inner)
+
+    # -- the walk over expressions ----------------------------------------------------------
+
+    def _want(self, word: str, *, whole: bool = True) -> None:
+        """Walks every unit that the word stands in."""
+        if self._whole:
+            return
+        written = word.encode()
+        if written in self._words:
+            return
+        self._words.add(written)
+        if word.isascii():
+            self._open(written, whole=whole)
+        else:
+            self._open_all()  # Python normalises such names
+
+    def _open(self, word: bytes, *, whole: bool) -> None:
+        """Walks the units that hold these bytes, as a whole word or anywhere."""
+        data, find, length = self.data, self.data.find, len(word)
+        at = find(word)
+        while at >= 0:
+            end = at + length
+            if not whole or not (
+                (at and data[at - 1] in _WORDLIKE) or data[end : end + 1] in _WORDLIKE_BYTES
+            ):
+                unit = bisect.bisect_right(self._starts, at) - 1
+                if unit >= 0:
+                    self._walk(self.units[unit])
+            at = find(word, end)
+
+    def _open_all(self) -> None:
+        if not self._whole:
+            for unit in self.units:
+                self._walk(unit)
+            self._whole = True
+
+    def _reach(self, node: ast.AST) -> None:
+        """Walks the unit that ``node`` stands in."""
+        placed = next((part for part in ast.walk(node) if hasattr(part, "lineno")), None)
+        if placed is not None:
+            offset = self._lines[placed.lineno - 1] + placed.col_offset  # type: ignore[attr-defined]
+            at = bisect.bisect_right(self._starts, offset) - 1
+            if at >= 0:
+                self._walk(self.units[at])
+        if node not in self._parents:
+            self._open_all()
+
+    def _walk(self, unit: ast.AST) -> None:
+        """Takes the expressions of one unit into the index."""
+        if unit in self._opened:
+            return
+        self._opened.add(unit)
+        parents, name_scopes = self._parents, self._name_scopes
+        names, attributes, keywords = self._names, self._attributes, self._keywords
+        calls, strings = self._calls, self._strings
+        formatted: list[ast.JoinedStr] = []
+        scope = self._unit_scopes[unit]
+        stack: list[Any] = []
+        push, pop = stack.append, stack.pop
+        self._push(unit, _HEADER_OF[unit.__class__], stack)
+        while stack:
+            node = pop()
+            kind = node.__class__
+            if kind is ast.Name:
+                name_scopes[node] = scope
+                names[node.id].append(node)
+            elif kind is ast.Attribute:
+                attributes[node.attr].append(node)
+                parents[node.value] = node
+                push(node.value)
+            elif kind is ast.Constant:
+                if node.value.__class__ is str:
+                    strings.append(node)
+                elif node.value.__class__ in _NUMBERS:
+                    self._numbers.append(node)
+            elif kind is ast.Call:
+                func = node.func
+                called = func.__class__
+                if called is ast.Attribute:
+                    calls[func.attr].append(node)
+                elif called is ast.Name:
+                    calls[func.id].append(node)
+                for child in node.keywords[::-1]:
+                    parents[child] = node
+                    push(child)
+                for child in node.args[::-1]:
+                    parents[child] = node
+                    push(child)
+                parents[func] = node
+                push(func)
+            elif kind is ast.keyword:
+                keywords[node.arg].append(node)
+                parents[node.value] = node
+                push(node.value)
+            elif kind is Scope:
+                scope = node
+            elif kind in _OPENING:
+                inner = self.scopes[node] = Scope(node, scope)
+                push(scope)
+                self._push(node, _INSIDE_OF[kind], stack)
+                push(inner)
+                if kind is ast.Lambda:
+                    bind_parameters(node.args, inner, scope)
+                    self._push(node, ("args",), stack)
+            elif kind not in _LEAVES:
+                if kind is ast.NamedExpr:
+                    bind_target(node.target, node.value, _outside(scope), node, "assign")
+                elif kind is ast.comprehension:
+                    bind_target(node.target, node.iter, scope, node, "for")
+                elif kind is ast.JoinedStr:
+                    formatted.append(node)
+                self._push(node, _HEADER_OF[kind], stack)
+        if formatted and sys.version_info < (3, 12):
+            self.lost |= place(self.data, self._lines, formatted)
+
+    def _push(self, node: Any, fields: tuple[str, ...], stack: list[Any]) -> None:
+        """Puts the children of a node in some fields on the stack, the last first."""
+        parents = self._parents
+        for name in fields:
+            value = getattr(node, name, None)
+            if value.__class__ is list:
+                for child in value[::-1]:
+                    if child is not None:
+                        parents[child] = node
+                        stack.append(child)
+            elif value is not None:
+                parents[value] = node
+                stack.append(value)
+
+
+def _ordered(nodes: list[Any]) -> list[Any]:
+    """The nodes in source order; units are walked in the order in which they are asked for."""
+    nodes.sort(key=_place)
+    return nodes
+
+
+def _place(node: Any) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _outside(scope: Scope) -> Scope:
+    """The scope that ``:=`` binds in: that of the function around comprehensions."""
+    while isinstance(scope.node, COMPREHENSIONS) and scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+def _first(node: Any) -> Any:
+    """The node that a unit starts with where its own place comes later, or is not given."""
+    if isinstance(node, ast.match_case):
+        return node.pattern
+    return node.decorator_list[0] if node.decorator_list else node
+
+
+def _evaluated_inside(owner: ast.AST, child: ast.AST) -> bool:
+    """Is a child of a node that opens a scope evaluated in that scope?"""
+    if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return isinstance(child, ast.stmt)
+    return not isinstance(owner, ast.Lambda) or child is owner.body
+
+
+# -- what units are made of -----------------------------------------------------------------
+
+_NUMBERS = (int, float)
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+_WORDLIKE = frozenset(_LETTERS)
+_WORDLIKE_BYTES = frozenset(bytes((letter,)) for letter in _LETTERS)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+#: Units that do not begin where the parser says.
+_LATE = frozenset([*_DEFINITIONS, ast.match_case])
+_OPENING = frozenset([ast.Lambda, *COMPREHENSIONS])
+#: Without nodes below them that anybody asks for.
+_LEAVES = frozenset([ast.alias, ast.MatchSingleton])
+_CONTEXTS = frozenset(["ctx", "op", "ops", "type_ignores"])
+#: What holds statements, handlers or cases.
+_BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
+_INSIDE_OF: dict[type, tuple[str, ...]] = {
+    ast.Lambda: ("body",),
+    ast.ListComp: ("generators", "elt"),
+    ast.SetComp: ("generators", "elt"),
+    ast.GeneratorExp: ("generators", "elt"),
+    ast.DictComp: ("generators", "value", "key"),
+}
+
+
+class _PerClass(dict[type, tuple[str, ...]]):
+    """Fields of the classes of nodes, found when first asked for; the last first."""
+
+    def __init__(self, of: Callable[[Any], tuple[str, ...]]) -> None:
+        super().__init__()
+        self._of = of
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        return self.setdefault(kind, tuple(reversed(self._of(kind))))
+
+
+def _blocks_of(kind: Any) -> tuple[str, ...]:
+    if not issubclass(kind, (ast.stmt, ast.ExceptHandler, ast.match_case, ast.Module)):
+        return ()
+    return tuple(name for name in _BLOCKS if name in kind._fields)
+
+
+def _header_of(kind: Any) -> tuple[str, ...]:
+    """The fields that hold expressions, patterns, arguments or items."""
+    left_out = {*_blocks_of(kind), *_CONTEXTS, *_TEXTS}
+    if kind is not getattr(ast, "TypeAlias", None):
+        left_out.add("name")
+    if kind in (ast.Global, ast.Nonlocal):
+        left_out.add("names")
+    return tuple(name for name in kind._fields if name not in left_out)
+
+
+#: Fields that hold text or numbers.
+_TEXTS = frozenset(
+    [
+        *("attr", "id", "arg", "module", "level", "type_comment", "simple", "is_async"),
+        *("conversion", "kind", "rest", "kwd_attrs", "tag", "str"),
+    ]
+)
+_BLOCKS_OF = _PerClass(_blocks_of)
+_HEADER_OF = _PerClass(_header_of)
+
+
+# -- what statements bind -------------------------------------------------------------------
+
+
+def _function(index: Index, node: Any, scope: Scope) -> None:
+    scope.add(Binding(node.name, "def", node, scope))
+    inner = index.scopes[node] = Scope(node, scope)
+    bind_parameters(node.args, inner, scope)
+
+
+def _class(index: Index, node: ast.ClassDef, scope: Scope) -> None:
+    scope.add(Binding(node.name, "class", node, scope))
+    index.scopes[node] = Scope(node, scope)
+
+
+def _import(index: Index, node: ast.Import, scope: Scope) -> None:
+    index.imports.append(node)
+    bind_import(node, scope)
+
+
+def _import_from(index: Index, node: ast.ImportFrom, scope: Scope) -> None:
+    index.imports.append(node)
+    bind_import_from(node, scope)
+
+
+def _assign(index: Index, node: ast.Assign, scope: Scope) -> None:
+    for target in node.targets:
+        bind_target(target, node.value, scope, node, "assign")
+        if target.__class__ is ast.Attribute:
+            index.stores[target.attr].append(node.value)
+
+
+def _annotated(index: Index, node: ast.AnnAssign, scope: Scope) -> None:
+    bind_target(node.target, node.value, scope, node, "assign")
+    if isinstance(node.target, ast.Attribute) and node.value is not None:
+        index.stores[node.target.attr].append(node.value)
+
+
+def _augmented(index: Index, node: ast.AugAssign, scope: Scope) -> None:
+    bind_target(node.target, None, scope, node, "other")
+
+
+def _loop(index: Index, node: Any, scope: Scope) -> None:
+    bind_target(node.target, node.iter, scope, node, "for")
+
+
+def _with(index: Index, node: Any, scope: Scope) -> None:
+    for item in node.items:
+        if item.optional_vars is not None:
+            bind_target(item.optional_vars, item.context_expr, scope, item, "with")
+
+
+def _handler(index: Index, node: ast.ExceptHandler, scope: Scope) -> None:
+    if node.name:
+        scope.add(Binding(node.name, "except", node, scope))
+
+
+def _case(index: Index, node: ast.match_case, scope: Scope) -> None:
+    for part in ast.walk(node.pattern):
+        name = part.rest if isinstance(part, ast.MatchMapping) else getattr(part, "name", None)
+        if name:
+            scope.add(Binding(name, "other", part, scope))
+
+
+def _delete(index: Index, node: ast.Delete, scope: Scope) -> None:
+    for target in node.targets:
+        bind_target(target, None, scope, node, "other")
+
+
+def _global(index: Index, node: ast.Global, scope: Scope) -> None:
+    if scope.parent is not None:
+        scope.globals.update(node.names)
+
+
+def _nonlocal(index: Index, node: ast.Nonlocal, scope: Scope) -> None:
+    scope.nonlocals.update(node.names)
+
+
+def _type_alias(index: Index, node: Any, scope: Scope) -> None:
+    bind_target(node.name, None, scope, node, "other")
+
+
+_BINDERS: dict[Any, Callable[[Index, Any, Scope], None]] = {
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.ClassDef: _class,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.For: _loop,
+    ast.AsyncFor: _loop,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.ExceptHandler: _handler,
+    ast.match_case: _case,
+    ast.Delete: _delete,
+    ast.Global: _global,
+    ast.Nonlocal: _nonlocal,
+    getattr(ast, "TypeAlias", None): _type_alias,
+}

@@ -1,0 +1,132 @@
+"""What names mean: dotted names through imports, aliases and assignments."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.scope import Binding, Scope
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.index import Index
+
+#: Functions that load a module by the name that they are given.
+_LOADERS = frozenset(["importorskip", "import_module", "__import__", "try_import", "LazyLoader"])
+_NOTHING: frozenset[str] = frozenset()
+_ROUND = "\0"
+#: What a name means that is being looked up already: it adds nothing, and stops nothing.
+_CYCLE = frozenset((_ROUND,))
+
+
+class Names:
+    """The meanings of the names of one module; each is found once.
+
+    ``ambient`` are packages that an unbound name of the same spelling stands for: it came from a star import, or from an
+    earlier cell. The first is the one that the rules ask about most.
+    """
+
+    def __init__(self, index: Index, ambient: tuple[str, ...]) -> None:
+        self._index = index
+        self._ambient = frozenset(ambient)
+        self.main = ambient[0] if ambient else ""
+        self._known: dict[ast.AST, frozenset[str]] = {}
+        self._means: dict[tuple[Scope, str], frozenset[str]] = {}
+        self._open: set[int] = set()
+
+    def qualified(self, node: ast.AST | None) -> str | None:
+        """The dotted name that an expression certainly means, or None.
+
+        Follows import aliases and single assignments (``t = torch``; ``ok = torch.cuda.is_available``), and functions that
+        load modules by name. A builtin is given as ``builtins.NAME``; names bound in several ways give None
+        unless all ways agree.
+        """
+        names = self.possible(node)
+        return next(iter(names)) if len(names) == 1 else None
+
+    def possible(self, node: ast.AST | None) -> frozenset[str]:
+        """Every dotted name that an expression may mean (``try: import … except: import …`` gives two).
+
+        Empty when one of the ways is not a dotted name.
+        """
+        if isinstance(node, ast.Name):
+            return self.of_name(self._index.scope(node), node.id)
+        if isinstance(node, ast.Attribute):
+            return self._chain(node, None)
+        if isinstance(node, ast.Call):
+            return _loaded(node)
+        return _NOTHING
+
+    def _chain(self, node: ast.Attribute, scope: Scope | None) -> frozenset[str]:
+        known = self._known.get(node)
+        if known is None:
+            inner = node.value
+            if scope is None:
+                bases = self.possible(inner)
+            else:
+                bases = self._in_scope(inner, scope)
+            known = frozenset([f"{base}.{node.attr}" for base in bases]) if bases else _NOTHING
+            if not self._open:
+                self._known[node] = known
+        return known
+
+    def of_name(self, scope: Scope, name: str) -> frozenset[str]:
+        """What ``name`` may mean where ``scope`` is the innermost scope."""
+        asked = (scope, name)
+        known = self._means.get(asked)
+        if known is not None:
+            return known
+        bindings = scope.lookup(name)
+        if not bindings:
+            meant = name if name in self._ambient else f"builtins.{name}"
+            found = self._means[asked] = frozenset((meant,))
+            return found
+        key = id(bindings)  # the list lives as long as the index
+        if key in self._open:
+            return _CYCLE
+        self._open.add(key)
+        try:
+            found = self._bindings(bindings)
+        finally:
+            self._open.discard(key)
+        if not self._open:
+            # Only now: in the midst of another name's search a circle may cut this one short.
+            found = frozenset(name for name in found if not name.startswith(_ROUND))
+            self._means[asked] = found
+        return found
+
+    def _bindings(self, bindings: list[Binding]) -> frozenset[str]:
+        names: set[str] = set()
+        for binding in bindings:
+            if binding.qualified is not None:
+                names.add(binding.qualified)
+                continue
+            value = binding.value
+            if binding.kind != "assign" or value is None:
+                return _NOTHING
+            if isinstance(value, ast.Constant) and value.value is None:
+                continue  # the usual `except ImportError: name = None`
+            through = self._in_scope(value, binding.scope)
+            if not through:
+                return _NOTHING
+            names |= through
+        return frozenset(names)
+
+    def _in_scope(self, node: ast.expr, scope: Scope) -> frozenset[str]:
+        """The same as :meth:`possible` for an expression whose scope is known: no search for it."""
+        if isinstance(node, ast.Name):
+            return self.of_name(scope, node.id)
+        if isinstance(node, ast.Attribute):
+            return self._chain(node, scope)
+        return _loaded(node) if isinstance(node, ast.Call) else _NOTHING
+
+
+def _loaded(call: ast.Call) -> frozenset[str]:
+    """``torch`` for ``__import__("torch")`` and ``pytest.importorskip("torch")``."""
+    func = call.func
+    called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    if called not in _LOADERS or not call.args:
+        return _NOTHING
+    text = call.args[0]
+    if isinstance(text, ast.Constant) and isinstance(text.value, str):
+        return frozenset((text.value,))
+    return _NOTHING

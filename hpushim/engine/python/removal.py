@@ -1,0 +1,266 @@
+"""Which lines go when statements go: with them what was there for them alone, and no block is left empty.
+
+An ``if`` without ``else`` whose body goes, and whose test only looks, goes too; so does an ``else`` or ``elif`` that is left
+empty. A comment that speaks of a statement and of nothing that stays goes with it, and of two blank lines that come
+together one goes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.units import line_group
+from hpushim.model import Edit, Span
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+#: Calls that only look.
+_QUESTIONS = frozenset(["is_available", "device_count", "is_initialized", "isinstance", "hasattr", "str", "len", "startswith"])  # fmt: skip
+
+
+@dataclass(slots=True)
+class Removal:
+    """What becomes of statements that go."""
+
+    edits: list[Edit] = field(default_factory=list)
+    #: They leave ``pass`` behind, or share a line with others: libcst takes them out.
+    passed: list[ast.stmt] = field(default_factory=list)
+    shared: list[ast.stmt] = field(default_factory=list)
+    #: All that go, the ``if``s around them included.
+    gone: set[ast.AST] = field(default_factory=set)
+
+
+def removal(module: Module, statements: Collection[ast.stmt]) -> Removal:
+    """What to do for ``statements`` to go."""
+    gone: set[ast.AST] = set(statements)
+    _with_guards(module, gone)
+    result = Removal(gone=gone)
+    lines = _Lines(module, gone)
+    for statement in sorted(gone, key=_place):
+        if not isinstance(statement, ast.stmt) or _inside(module, statement, gone):
+            continue
+        block = module.block(statement)
+        if is_elif(module, statement):
+            result.edits.append(_taken(module, lines.reach(statement)))
+            continue
+        if all(other in gone for other in block) and not isinstance(
+            module.parent(statement), ast.Module
+        ):
+            clause = lines.clause(statement, block)
+            if clause is not None:
+                if statement is block[0]:
+                    result.edits.append(_taken(module, clause))
+                continue
+            if statement is block[-1]:
+                if isinstance(getattr(statement, "body", None), list):
+                    span = Span(module.start(statement), module.span(statement).end)
+                    result.edits.append(Edit(span, module.source(span), "pass"))
+                else:
+                    result.passed.append(statement)
+                continue
+        if lines.alone(statement):
+            result.edits.append(_taken(module, lines.reach(statement)))
+        elif all(other in gone for other in line_group(module, statement)) and lines.alone_as_group(
+            statement
+        ):
+            if statement is line_group(module, statement)[0]:
+                result.edits.append(_taken(module, lines.group_reach(statement)))
+        else:
+            result.shared.append(statement)
+    return result
+
+
+def is_elif(module: Module, statement: ast.AST) -> bool:
+    start = module.start(statement)
+    return isinstance(statement, ast.If) and module.data[start : start + 4] == b"elif"
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def _taken(module: Module, span: Span) -> Edit:
+    return Edit(span, module.source(span), "")
+
+
+def _inside(module: Module, statement: ast.AST, gone: set[ast.AST]) -> bool:
+    return any(above in gone for above in module.ancestors(statement))
+
+
+def _with_guards(module: Module, gone: set[ast.AST]) -> None:
+    """Adds every ``if`` that would be left with nothing to do."""
+    waiting = list(gone)
+    while waiting:
+        parent = module.parent(waiting.pop())
+        if (
+            isinstance(parent, ast.If)
+            and parent not in gone
+            and all(other in gone for other in (*parent.body, *parent.orelse))
+            and _only_looks(parent.test)
+        ):
+            gone.add(parent)
+            waiting.append(parent)
+
+
+def _only_looks(test: ast.expr) -> bool:
+    """Does the test compute nothing that somebody could miss?"""
+    for part in ast.walk(test):
+        if isinstance(part, ast.Call):
+            called = getattr(part.func, "attr", getattr(part.func, "id", ""))
+            if called not in _QUESTIONS:
+                return False
+        elif isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return False
+    return True
+
+
+class _Lines:
+    """The lines of a text in which some statements go."""
+
+    def __init__(self, module: Module, gone: set[ast.AST]) -> None:
+        self._module = module
+        self._numbers = {
+            line
+            for statement in gone
+            if isinstance(statement, ast.stmt)
+            for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+        }
+
+    # -- whole lines ------------------------------------------------------------------------
+
+    def alone(self, statement: ast.stmt) -> bool:
+        """Does nothing but white space and a comment share the lines of ``statement``?"""
+        return self._alone(statement, statement)
+
+    def alone_as_group(self, statement: ast.stmt) -> bool:
+        group = line_group(self._module, statement)
+        return self._alone(group[0], group[-1])
+
+    def _alone(self, first: ast.stmt, last: ast.stmt) -> bool:
+        module = self._module
+        start = module.start(first)
+        before = module.source(Span(module.line_span(module.position(start)[0]).start, start))
+        end = module.span(last).end
+        after = module.source(Span(end, module.line_span(last.end_lineno or last.lineno).end))
+        rest = after.lstrip(" \t\f;")
+        return not before.strip() and (not rest or rest[0] in "#\r\n")
+
+    def reach(self, statement: ast.stmt) -> Span:
+        """The lines of a statement with the comment above that goes with it and the blank lines below that would be double."""
+        return self._reach(statement, statement)
+
+    def group_reach(self, statement: ast.stmt) -> Span:
+        group = line_group(self._module, statement)
+        return self._reach(group[0], group[-1])
+
+    def _reach(self, first: ast.stmt, last: ast.stmt) -> Span:
+        module = self._module
+        if is_elif(module, first):
+            end = last.end_lineno or last.lineno
+            return Span(module.line_span(first.lineno).start, module.line_span(end).end)
+        end = last.end_lineno or last.lineno
+        end += self._doubled(first, end)
+        start = _first_line(module, first, end)
+        return Span(module.line_span(start).start, module.line_span(end).end)
+
+    def clause(self, statement: ast.stmt, block: Sequence[ast.stmt]) -> Span | None:
+        """The lines of an ``else`` that is left empty; None where the block has to stay."""
+        module = self._module
+        parent = module.parent(statement)
+        if not isinstance(parent, (ast.If, ast.For, ast.While)) or block is not parent.orelse:
+            return None
+        above = parent.body[-1].end_lineno or parent.body[-1].lineno
+        for line in range(above + 1, block[0].lineno + 1):
+            span = module.line_span(line)
+            if re.match(r"[ \t]*else[ \t]*:", module.source(span)):
+                end = block[-1].end_lineno or block[-1].lineno
+                return Span(span.start, module.line_span(end).end)
+        return None
+
+    def _doubled(self, statement: ast.stmt, end: int) -> int:
+        """How many of the blank lines behind ``statement`` there would be twice once it is gone."""
+        start = statement.lineno - 1
+        while start in self._numbers:
+            start -= 1
+        above = below = 0
+        while self._blank(start - above):
+            above += 1
+        opens = not above and self._opens_block(statement, start)
+        while (below < above or opens) and self._blank(end + below + 1):
+            below += 1
+        return below
+
+    def _opens_block(self, statement: ast.stmt, line: int) -> bool:
+        """Would a blank line behind ``statement`` come right under the ``def``, ``for`` or ``if`` around it?
+
+        ``line`` is the last line above that stays.
+        """
+        module = self._module
+        start = _first_line(module, statement, statement.end_lineno or statement.lineno)
+        above = line - (statement.lineno - start)
+        text = module.source(module.line_span(above)) if above > 0 else ""
+        inside = not isinstance(module.parent(statement), ast.Module)
+        return inside and text.split("#")[0].rstrip().endswith(":")
+
+    def _blank(self, line: int) -> bool:
+        module = self._module
+        if not 0 < line <= len(module.line_starts):
+            return False
+        span = module.line_span(line)
+        return span.start < span.end and not module.source(span).strip()
+
+
+# -- comments -------------------------------------------------------------------------------
+
+_COMMENT = re.compile(r"[ \t\f]*#(?P<text>.*)")
+#: Read by tools, or left for somebody.
+_KEPT = re.compile(
+    r"\s*(type:|noqa|fmt:|isort:|pylint|mypy|ruff|pragma|hpushim|region|endregion|%%|todo|fixme|xxx|note|hack|!|[-=#*]{3})",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]{2,}|[a-z]{2}\d+")
+_SHORTEST = 4
+#: Said of any code: no sign that the comment speaks of this statement.
+_PLAIN = frozenset(["torch", "self", "args", "true", "false", "none", "with", "model", "loss", "optimizer", "step", "data", "train"])  # fmt: skip
+
+
+def _first_line(module: Module, statement: ast.stmt, last: int) -> int:
+    """The line at which to start taking ``statement`` out: its own, or that of the one comment line above it.
+
+    ``last`` is the last line that goes. A comment stays unless it stands alone over the statement, uses its words,
+    and uses none of the statement that would come under it.
+    """
+    line = statement.lineno
+    text = _comment(module, line - 1)
+    if text is None or _comment(module, line - 2) is not None or _KEPT.match(text):
+        return line
+    spoken = _words(text)
+    if not spoken & _words(module.source(statement)):
+        return line
+    following = _line(module, last + 1)
+    if following.strip() and _comment(module, last + 1) is None and spoken & _words(following):
+        return line
+    return line - 1
+
+
+def _comment(module: Module, line: int) -> str | None:
+    found = _COMMENT.fullmatch(_line(module, line))
+    return found["text"] if found else None
+
+
+def _line(module: Module, line: int) -> str:
+    if not 0 < line <= len(module.line_starts):
+        return ""
+    return module.source(module.line_span(line)).rstrip("\r\n")
+
+
+def _words(text: str) -> set[str]:
+    """The words of a text and the parts of its names, without their endings: ``Loader`` loads."""
+    found = {word.lower() for word in _WORD.findall(text)}
+    stems = {re.sub(r"(ings?|ers?|ed|es|e|s)$", "", word) for word in found - _PLAIN}
+    return {stem for stem in stems if len(stem) >= _SHORTEST}

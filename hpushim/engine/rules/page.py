@@ -1,0 +1,130 @@
+"""A rule's page: ``codemods/<stem>.md``, which is its documentation, its tests and ``hpushim explain``.
+
+    # HPU102 `cuda-call`
+    ## What … ## Why … ## Example … ## Left alone … ## Fix safety … ## References
+
+Fenced blocks are labelled ``LANGUAGE ROLE option=value …``: ``python before``, ``python after``,
+``python same``, ``yaml before``, ``text findings`` and so on. Options: ``mode``, ``style``, ``gaudi``, ``stack`` of the
+target, ``unsafe=yes``, ``path=`` for rules that look at the file's name, ``asks=lightning<2.5`` for a version of a package that
+the project asks for, ``declares=--fp16`` for an option that its Python files declare.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from hpushim.engine.rules.registry import every_rule, home
+from hpushim.engine.rules.rule import AnyRule
+
+SECTIONS = ("What", "Why", "Example", "Left alone", "Fix safety", "References")
+
+_FENCE = re.compile(r"^(?P<ticks>`{3,}|~{3,})[ \t]*(?P<label>[^\r\n`]*)$")
+_HEADING = re.compile(r"^(#{1,2})[ \t]+(.*?)[ \t]*#*$")
+
+
+class Block(msgspec.Struct, frozen=True):
+    """One fenced block."""
+
+    language: str
+    #: ``before``, ``after``, ``same``, ``findings``; empty for a block that only illustrates.
+    role: str
+    options: dict[str, str]
+    text: str
+    line: int
+    section: str
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A rule's page."""
+
+    path: Path
+    title: str
+    #: Section title → its text, fences included.
+    sections: dict[str, str]
+    blocks: tuple[Block, ...]
+    text: str
+
+
+def read(path: Path) -> Page:
+    """Parses one page; raises ValueError with the line for a fence that is never closed."""
+    text = path.read_text(encoding="utf-8")
+    title, section = "", ""
+    sections: dict[str, list[str]] = {}
+    blocks: list[Block] = []
+    lines = text.split("\n")
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        fence = _FENCE.match(line)
+        heading = None if fence else _HEADING.match(line)
+        if heading and len(heading.group(1)) == 1:
+            title = title or heading.group(2)
+        elif heading:
+            section = heading.group(2)
+            sections[section] = []
+        else:
+            taken = 1
+            if fence:
+                block, taken = _block(lines, number, fence, section, path)
+                blocks.append(block)
+            if section:
+                sections[section] += lines[number : number + taken]
+            number += taken
+            continue
+        number += 1
+    joined = {name: "\n".join(content).strip("\n") for name, content in sections.items()}
+    return Page(path, title, joined, tuple(blocks), text)
+
+
+def _block(
+    lines: list[str], start: int, fence: re.Match[str], section: str, path: Path
+) -> tuple[Block, int]:
+    ticks = fence.group("ticks")
+    end = start + 1
+    while end < len(lines) and not re.match(rf"^{ticks[0]}{{{len(ticks)},}}[ \t]*$", lines[end]):
+        end += 1
+    if end == len(lines):
+        raise ValueError(f"{path}:{start + 1}: a fence that is never closed")
+    language, _, rest = fence.group("label").strip().partition(" ")
+    words = rest.split()
+    role = words[0] if words and "=" not in words[0] else ""
+    pairs = (word.partition("=") for word in words[1 if role else 0 :])
+    content = "\n".join(lines[start + 1 : end])
+    block = Block(
+        language=language,
+        role=role,
+        options={name: value or "yes" for name, _, value in pairs},
+        text=content + "\n" if content else "",
+        line=start + 1,
+        section=section,
+    )
+    return block, end - start + 1
+
+
+@cache
+def pages() -> dict[str, Path]:
+    """Stem → path of the page of every rule that has one."""
+    found: dict[str, Path] = {}
+    for rule in every_rule():
+        path = home(rule).with_suffix(".md")
+        if path.is_file():
+            found[path.stem] = path
+    return found
+
+
+def stem(rule: AnyRule) -> str:
+    """The name that a rule's module and its page share."""
+    return rule.__module__.rpartition(".")[2]
+
+
+def explain(code: str) -> Page | None:
+    """The page of a code; None for a code that no rule gives."""
+    for rule in every_rule():
+        if code == rule.code or code in rule.also:
+            path = pages().get(stem(rule))
+            return read(path) if path else None
+    return None

@@ -1,0 +1,83 @@
+"""What a rule asks for, by word; which files it reads and what it is called with follow from that."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+_WORD = re.compile(r"[A-Za-z0-9_]+")
+
+
+class Wants(msgspec.Struct, frozen=True):
+    """The words of a rule, each kind with the handler that is called for it.
+
+    A rule sees a file only where one of its words stands in it. ``advice`` is no reason to read a file: the rule sees it
+    where another rule's word has let it through.
+    """
+
+    #: ``on_name``: dotted names (``torch.device``); with ``.*`` whatever lies below (``torch.cuda.*``).
+    names: tuple[str, ...] = ()
+    #: ``on_attribute``: ``x.is_cuda`` for ``is_cuda``.
+    attributes: tuple[str, ...] = ()
+    #: ``on_call``: calls of ``word`` and of ``x.word``.
+    calls: tuple[str, ...] = ()
+    #: ``on_keyword``: ``word=…`` in a call.
+    keywords: tuple[str, ...] = ()
+    #: ``on_string``: string constants that hold the text.
+    strings: tuple[str, ...] = ()
+    #: ``on_import``: packages, or dotted names in them.
+    imports: tuple[str, ...] = ()
+    #: ``on_definition``: functions and classes of this name.
+    definitions: tuple[str, ...] = ()
+    #: ``on_number``: numbers in this spelling.
+    numbers: tuple[str, ...] = ()
+    #: Further words for which ``on_module`` is called.
+    words: tuple[str, ...] = ()
+    #: The same for other pieces of text, which may be parts of words; the empty one is in every file.
+    texts: tuple[str, ...] = ()
+    #: Words or other pieces of text of which one must be in the file as well.
+    beside: tuple[str, ...] = ()
+    #: Those of the above that are no reason to read a file, as they are written there.
+    hints: frozenset[str] = frozenset()
+    advice: bool = False
+
+    def alternatives(self) -> tuple[frozenset[str], ...]:
+        """Sets of words; the rule may find something where a file has all words of one of them."""
+        found = [_of_name(name) for name in self.names]
+        found += [frozenset({word}) for word in (*self.attributes, *self.calls, *self.keywords)]
+        found += [frozenset({word}) for word in (*self.definitions, *self.words)]
+        found += [frozenset(_WORD.findall(text)) for text in (*self.imports, *self.numbers)]
+        return tuple(dict.fromkeys(found))
+
+    def reasons(self) -> Wants:
+        """What of this is a reason to read a file."""
+        if self.advice:
+            return Wants()
+        if not self.hints:
+            return self
+        return msgspec.structs.replace(
+            self,
+            **{
+                field: tuple(word for word in getattr(self, field) if word not in self.hints)
+                for field in _WORDS
+            },
+        )
+
+
+#: The fields that hold words, names and texts to look for.
+_WORDS = (
+    *("names", "attributes", "calls", "keywords", "strings"),
+    *("imports", "definitions", "numbers", "words", "texts"),
+)
+
+
+def last(name: str) -> str:
+    """The last word that a wanted name gives: ``cuda`` for ``torch.cuda.*``."""
+    return name.removesuffix(".*").rpartition(".")[2]
+
+
+def _of_name(name: str) -> frozenset[str]:
+    """The words of a dotted name, which all stand in a file that uses it: in an import, if not together."""
+    words = name.removesuffix(".*").removeprefix("builtins.").split(".")
+    return frozenset(words)

@@ -1,0 +1,208 @@
+"""What looking at repositories and rewriting them costs next to ``ast.parse`` of the same files.
+
+    python tests/bench/engine_cost.py FOLDER…       five open repositories, one process
+    python tests/bench/engine_cost.py --notebooks FOLDER…
+
+CPU time, the best of some turns; ``parse`` is ``ast.parse`` of the files that are parsed at all. Prints ratios, thousands of lines a
+second of everything that was found, the milliseconds that libcst takes for a statement, and where the time goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import gc
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hpushim.engine import judge, one_file, settle
+from hpushim.engine.context import Context
+from hpushim.engine.files.discover import discover
+from hpushim.engine.files.source import Unreadable, decode
+from hpushim.engine.judge import interesting, wanted_kinds
+from hpushim.engine.project import analyse, migrate
+from hpushim.engine.python import index, module, rewrite
+from hpushim.engine.rules import dispatch, references
+from hpushim.matrix import load
+from hpushim.model import Target
+
+TURNS = 3
+#: Phases by the function that is timed; what one calls inside is taken off its own time.
+PHASES: list[tuple[Any, str, str]] = [
+    (judge, "interesting", "words of every file"),
+    (module.ast, "parse", "ast.parse"),
+    (index.Index, "_skeleton", "statements and scopes"),
+    (index.Index, "_walk", "expressions with a wanted word"),
+    (references, "references", "dotted names"),
+    (dispatch._Working, "_call", "rules"),
+    (settle, "rewrite", "libcst"),
+    (settle, "unproven", "proof"),
+]
+
+
+def best(work: Callable[[], object]) -> float:
+    """CPU seconds of one turn, the best of some."""
+    found = float("inf")
+    for _ in range(TURNS):
+        gc.collect()
+        gc.disable()
+        begin = time.process_time()
+        work()
+        found = min(found, time.process_time() - begin)
+        gc.enable()
+    return found
+
+
+def phases(work: Callable[[], object]) -> dict[str, float]:
+    """CPU seconds of ``work`` by phase."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    stack: list[float] = []
+
+    def timed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            stack.append(0.0)
+            begin = time.perf_counter()
+            try:
+                return function(*args, **options)
+            finally:
+                whole = time.perf_counter() - begin
+                spent[name] += whole - stack.pop()
+                if stack:
+                    stack[-1] += whole
+
+        return call
+
+    kept = [(owner, name, getattr(owner, name)) for owner, name, _ in PHASES]
+    try:
+        for owner, name, shown in PHASES:
+            setattr(owner, name, timed(getattr(owner, name), shown))
+        begin = time.perf_counter()
+        work()
+        spent["the rest"] = time.perf_counter() - begin - sum(spent.values())
+    finally:
+        for owner, name, function in kept:
+            setattr(owner, name, function)
+    return dict(spent)
+
+
+def texts(folder: Path, kind: str) -> tuple[list[str], int]:
+    """The files of a kind that are looked at, and the lines of all that were found."""
+    found = discover([folder], folder, wanted_kinds())
+    kept: list[str] = []
+    lines = 0
+    for file in found.files:
+        data = file.path.read_bytes()
+        lines += data.count(b"\n")
+        if file.kind == kind and interesting(data, file.kind, file.shown):
+            try:
+                text = decode(data, python=kind == "python").text
+                if kind == "python":
+                    ast.parse(text)
+            except (Unreadable, SyntaxError, ValueError):
+                continue
+            kept.append(text)
+    return kept, lines
+
+
+def repositories(folders: list[Path]) -> None:
+    matrix = load()
+    context = Context(Target(), matrix)
+    total = defaultdict(float)
+    for folder in folders:
+        kept, lines = texts(folder, "python")
+        parse = best(lambda kept=kept: [ast.parse(text) for text in kept])
+        check = best(
+            lambda kept=kept: [one_file.examine(t, "python", "a.py", context) for t in kept]
+        )
+        before = rewrite.Count.statements, rewrite.Count.seconds
+        change = best(
+            lambda kept=kept: [one_file.settle(t, "python", "a.py", context) for t in kept]
+        )
+        statements = (rewrite.Count.statements - before[0]) / TURNS
+        seconds = (rewrite.Count.seconds - before[1]) / TURNS
+        whole = best(lambda folder=folder: analyse([folder], Target(), matrix=matrix, jobs=1))
+        both = best(
+            lambda folder=folder: migrate([folder], Target(), matrix=matrix, write=False, jobs=1)
+        )
+        print(
+            f"{folder.name}: {len(kept)} files parsed, {lines / 1000:.0f} kLOC; check {check / parse:.2f} x parse, "
+            f"migrate {change / parse:.2f} x = {(change - 1.5e-3 * statements) / parse:.2f} x + 1.5 ms a statement; "
+            f"{statements:.0f} statements, {1e3 * seconds / max(statements, 1):.2f} ms each; "
+            f"whole: check {lines / whole / 1000:.0f}, migrate {lines / both / 1000:.0f} kLOC/s"
+            + _ruff(folder, lines)
+        )
+        for name, value in (
+            ("parse", parse),
+            ("check", check),
+            ("change", change),
+            ("n", statements),
+        ):
+            total[name] += value
+    check, change = total["check"] / total["parse"], total["change"] - 1.5e-3 * total["n"]
+    print(
+        f"all: check {check:.2f} x parse, migrate {change / total['parse']:.2f} x + 1.5 ms a statement"
+    )
+    every = [text for folder in folders for text in texts(folder, "python")[0]]
+    for title, work in (("check", one_file.examine), ("migrate", one_file.settle)):
+        spent = phases(lambda work=work: [work(t, "python", "a.py", context) for t in every])
+        whole = sum(spent.values())
+        parts = sorted(spent.items(), key=lambda item: -item[1])
+        print(f"{title}: " + ", ".join(f"{name} {100 * s / whole:.0f} %" for name, s in parts))
+
+
+def _ruff(folder: Path, lines: int) -> str:
+    """The same with ruff, all rules and no cache, as a process of its own."""
+    tool = shutil.which("ruff", path=str(Path(sys.executable).parent)) or shutil.which("ruff")
+    if tool is None:
+        return ""
+    import resource
+
+    begin = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [
+        tool,
+        "check",
+        "--isolated",
+        "--select",
+        "ALL",
+        "--no-cache",
+        "--quiet",
+        "--exit-zero",
+        str(folder),
+    ]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    end = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
+    return f"; ruff --select ALL {lines / cpu / 1000:.0f} kLOC/s"
+
+
+def notebooks(folders: list[Path]) -> None:
+    """The ten largest notebooks against reading them as JSON."""
+    every = sorted(
+        (p for folder in folders for p in folder.rglob("*.ipynb")), key=lambda p: -p.stat().st_size
+    )
+    kept = [path.read_text(encoding="utf-8") for path in every[:10]]
+    context = Context(Target(), load())
+    read = best(lambda: [json.loads(text) for text in kept])
+    check = best(lambda: [one_file.examine(text, "notebook", "a.ipynb", context) for text in kept])
+    print(
+        f"{len(kept)} notebooks, {sum(map(len, kept)) / 1e6:.1f} MB: check {check / read:.2f} x json.loads"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--notebooks", action="store_true")
+    parser.add_argument("folders", nargs="+", type=Path)
+    given = parser.parse_args()
+    (notebooks if given.notebooks else repositories)(given.folders)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,373 @@
+"""Changes of nodes, made by libcst: what was asked for, and not a byte beside it."""
+
+from __future__ import annotations
+
+import ast
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpushim.engine.base.edits import splice
+from hpushim.engine.python import imports
+from hpushim.engine.python.changes import Change, Define, Import, Insert, Remove, Rename, Replace
+from hpushim.engine.python.module import Module
+from hpushim.engine.python.proof import unproven
+from hpushim.engine.python.rewrite import NotRewritable, rewrite
+from hpushim.model import Target
+
+
+def module(text: str) -> Module:
+    return Module(text, "a.py", Target(), None, ambient=("lib",))  # type: ignore[arg-type]
+
+
+def made(m: Module, *changes: Change) -> str:
+    """The text after some changes; it parses."""
+    edits, _ = rewrite(m, imports.resolved(m, changes))
+    after = splice(m.data, edits).decode()
+    ast.parse(after)
+    return after
+
+
+def node(m: Module, source: str, kind: type[ast.AST] = ast.AST, nth: int = 0) -> Any:
+    """The ``nth`` node of a class that is written like this."""
+    found = [n for n in ast.walk(m.tree) if isinstance(n, kind) and hasattr(n, "lineno")]
+    mine = [n for n in found if m.parent(n) and m.source(n) == source]
+    return mine[nth]
+
+
+# -- arguments, elements, items ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("before", "gone", "after"),
+    [
+        ("f(a, gone=1, b=2)", ["gone=1"], "f(a, b=2)"),
+        ("f(gone=1)", ["gone=1"], "f()"),
+        ("f( gone=1 )", ["gone=1"], "f()"),
+        ("f(a, gone=1,)", ["gone=1"], "f(a,)"),
+        ("f(gone=1, *a)", ["gone=1"], "f(*a)"),
+        ("f(x, y, **k)", ["x", "y"], "f(**k)"),
+        (
+            "f(a,  # of a\n  gone=[1, (2)], # gone\n  z=1,\n)",
+            ["gone=[1, (2)]"],
+            "f(a,  # of a\n  z=1,\n)",
+        ),
+        ("f(\n    a,  # of a\n    gone=1,  # gone\n)", ["gone=1"], "f(\n    a,  # of a\n)"),
+        ("f(a, gone=1,\n  # of b\n  b=2)", ["gone=1"], "f(a,\n  # of b\n  b=2)"),
+        ("f(a, gone=1,  # of a\n  b=2)", ["gone=1"], "f(a,  # of a\n  b=2)"),
+        ("f(a,\n  gone=1, b=2)", ["gone=1"], "f(a,\n  b=2)"),
+        ("f(\n  gone=1,  # gone\n  # of b\n  b=2)", ["gone=1"], "f(\n  # of b\n  b=2)"),
+        (
+            "f(a,\n  # of a\n  gone=1,\n  # of b\n  b=2)",
+            ["gone=1"],
+            "f(a,\n  # of a\n  # of b\n  b=2)",
+        ),
+        ("f(\n    gone=1,  # gone\n    a=2,\n)", ["gone=1"], "f(\n    a=2,\n)"),
+        ("f(\n    a,\n    gone=1\n)", ["gone=1"], "f(\n    a\n)"),
+        (
+            "f(\n    a, gone=1, more=2,\n    # of z\n    z=1,\n)",
+            ["gone=1", "more=2"],
+            "f(\n    a,\n    # of z\n    z=1,\n)",
+        ),
+        (
+            "f(\n    a,  # of a\n    gone=1,  # gone\n    # of z\n    z=1)",
+            ["gone=1"],
+            "f(\n    a,  # of a\n    # of z\n    z=1)",
+        ),
+        ("f(a,\n  gone=1, z=1)", ["gone=1"], "f(a,\n  z=1)"),
+        ("x = [a, b, c]", ["a", "c"], "x = [b]"),
+        ("from m import (\n    a,  # one\n    b,\n)\n", ["a"], "from m import (\n    b,\n)\n"),
+        ("import a, b as c", ["a"], "import b as c"),
+        ("with a as b, c: pass", ["c"], "with a as b: pass"),
+        ("@d\n@e(1)\ndef f(): pass", ["d"], "@e(1)\ndef f(): pass"),
+        ("a; gone(); b", ["gone()"], "a; b"),
+        ("a; gone()", ["gone()"], "a"),
+        ("if a: gone(); b", ["gone()"], "if a: b"),
+    ],
+)
+def test_items_go_with_their_commas(before: str, gone: list[str], after: str, newline: str) -> None:
+    m = module(before.replace("\n", newline))
+    changes = []
+    for text in gone:
+        found = node(m, text)
+        statement = m.parent(found)
+        alone = isinstance(statement, ast.Expr) and isinstance(found, ast.Call)
+        changes.append(Remove(statement if alone else found))
+    if before.startswith("with"):
+        changes = [Remove(m.tree.body[0].items[1])]  # type: ignore[attr-defined]
+    assert made(m, *changes) == after.replace("\n", newline)
+
+
+@pytest.mark.parametrize(
+    ("before", "target", "new", "after"),
+    [
+        ("y = not x", "x", "a == b", "y = not a == b"),
+        ("y = -x", "x", "a + b", "y = -(a + b)"),
+        ("y = x.z", "x", "a or b", "y = (a or b).z"),
+        ("y = x * 2", "x", "a + b", "y = (a + b) * 2"),
+        ("y = 2 - x", "x", "a - b", "y = 2 - (a - b)"),
+        ("y = x == z", "x", "a == b", "y = (a == b) == z"),
+        ("y = x if c else d", "x", "a if b else c", "y = (a if b else c) if c else d"),
+        ("y = d if c else x", "x", "a if b else c", "y = d if c else a if b else c"),
+        ("f(x)", "x", "a if b else c", "f(a if b else c)"),
+        ("y = (x)", "x", "a + b", "y = (a + b)"),
+        ("y = (x).z", "x", "a + b", "y = (a + b).z"),
+        ("f'{x}'", "x", "a.b", "f'{a.b}'"),
+        ("f'{x:>{w}} {v}'", "w", "a", "f'{x:>{a}} {v}'"),
+        ("a[x, 1:x]", "x", "y", "a[y, 1:x]"),
+        ("a[1:x]", "x", "y + 1", "a[1:y + 1]"),
+        ("class A(B, m=x): pass", "x", "y", "class A(B, m=y): pass"),
+        ("def f(a, /, b=x, *, c): pass", "x", "y", "def f(a, /, b=y, *, c): pass"),
+        ("def f(a, /, b, *, c=x) -> z: pass", "x", "y", "def f(a, /, b, *, c=y) -> z: pass"),
+        ("try: pass\nexcept x.E as e: pass", "x.E", "y", "try: pass\nexcept y as e: pass"),
+        ("if a:\n  pass\nelif x: # c\n  pass", "x", "y", "if a:\n  pass\nelif y: # c\n  pass"),
+        ("for i in x: pass", "x", "y", "for i in y: pass"),
+        ("[i for i in a if x for j in b]", "x", "y", "[i for i in a if y for j in b]"),
+        ("a and b and x or c", "x", "y or z", "a and b and (y or z) or c"),
+        ("lambda a=x: a", "x", "y", "lambda a=y: a"),
+        ("x", "x", "y", "y"),
+    ],
+)
+def test_a_text_takes_the_place_of_a_node(before: str, target: str, new: str, after: str) -> None:
+    m = module(before)
+    assert made(m, Replace(node(m, target, ast.expr), new)) == after
+
+
+def test_matches_are_rewritten_too() -> None:
+    m = module("match x:\n    case 'a' | 'b' if q:  # c\n        pass\n    case _: pass\n")
+    after = made(m, Replace(node(m, "'b'"), "'c'"), Replace(node(m, "q"), "r"))
+    assert after == "match x:\n    case 'a' | 'c' if r:  # c\n        pass\n    case _: pass\n"
+
+
+def test_what_comes_out_of_parentheses_gets_its_own() -> None:
+    m = module("y = f(a +\n      b)\nz = g(f(a +\n b))\nf(a + b).c()\n")
+    unwrap = lambda call: call.args[0].value  # noqa: E731
+    calls = [
+        n for n in ast.walk(m.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "f"
+    ]
+    after = made(m, *(Replace(call, unwrap) for call in calls))
+    assert after == "y = (a +\n      b)\nz = g(a +\n b)\n(a + b).c()\n"
+
+
+def test_several_changes_of_one_statement_are_made_from_the_inside_out() -> None:
+    m = module("x = old(old(a, gone=1).b, gone=2)  # old\n")
+    inner, outer = node(m, "old(a, gone=1)"), node(m, "old(old(a, gone=1).b, gone=2)")
+    wrap = lambda call: call.args[0].value  # noqa: E731
+    changes = [
+        Remove(node(m, "gone=1")),
+        Remove(node(m, "gone=2")),
+        Replace(inner.func, "new"),
+        Replace(outer, wrap),
+    ]
+    for order in (changes, changes[::-1]):
+        assert made(m, *order) == "x = new(a).b  # old\n"
+
+
+# -- statements -------------------------------------------------------------------------------
+
+LOOP = "for x in y:\n    a()\n    b()  # b\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "anchor", "after_it", "expected"),
+    [
+        (LOOP, "b()", True, "for x in y:\n    a()\n    b()  # b\n    new()\n"),
+        (LOOP, "a()", False, "for x in y:\n    new()\n    a()\n    b()  # b\n"),
+        ("if x: a(); b()\n", "a()", True, "if x: a(); new(); b()\n"),
+        ("if x: a()", "a()", True, "if x: a(); new()"),
+        ("a(); b()\n", "b()", False, "a(); new(); b()\n"),
+        ("a()", "a()", True, "a()\nnew()"),
+        (
+            "\tif x:\n\t\ta()\n".replace("\tif", "if").replace("\t\t", "\t"),
+            "a()",
+            True,
+            "if x:\n\ta()\n\tnew()\n",
+        ),
+    ],
+)
+def test_statements_are_put_beside_others(
+    before: str, anchor: str, after_it: bool, expected: str
+) -> None:
+    m = module(before)
+    assert made(m, Insert(m.statement(node(m, anchor)), "new()", after_it)) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "gone", "after"),
+    [
+        (LOOP, ["a()"], "for x in y:\n    b()  # b\n"),
+        (LOOP, ["a()", "b()"], "for x in y:\n    pass  # b\n"),
+        ("if q:\n    a()\nz\n", ["a()"], "z\n"),
+        ("if f():\n    a()\nz\n", ["a()"], "if f():\n    pass\nz\n"),
+        ("if q:\n    a()\nelse:\n    b()\nz\n", ["b()"], "if q:\n    a()\nz\n"),
+        ("if q:\n    a()\nelse:\n    b()\nz\n", ["a()"], "if q:\n    pass\nelse:\n    b()\nz\n"),
+        ("if q:\n    a()\nelse:\n    b()\nz\n", ["a()", "b()"], "z\n"),
+        ("if q:\n    a()\nelif r:\n    b()\nz\n", ["b()"], "if q:\n    a()\nz\n"),
+        ("x\n\na()\n\nz\n", ["a()"], "x\n\nz\n"),
+        ("x\n# calls about cake\nabout_cake()\nz\n", ["about_cake()"], "x\nz\n"),
+        (
+            "x\n# section\n# calls about cake\nabout_cake()\nz\n",
+            ["about_cake()"],
+            "x\n# section\n# calls about cake\nz\n",
+        ),
+        ("def f():\n    a()\n", ["a()"], "def f():\n    pass\n"),
+        ("try:\n    a()\nexcept E:\n    b()\n", ["b()"], "try:\n    a()\nexcept E:\n    pass\n"),
+        ("a(); b()\nz\n", ["a()", "b()"], "z\n"),
+    ],
+)
+def test_statements_go_with_what_was_there_for_them(
+    before: str, gone: list[str], after: str
+) -> None:
+    m = module(before)
+    assert made(m, *(Remove(m.statement(node(m, text, ast.Call))) for text in gone)) == after
+
+
+# -- names and imports ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "renamed", "after"),
+    [
+        ("import lib\nlib.old.a()\n", {"lib.old.a": "lib.new.a"}, "import lib\nlib.new.a()\n"),
+        ("import lib as l\nl.old.a()\n", {"l.old.a": "lib.new.a"}, "import lib as l\nl.new.a()\n"),
+        ("from lib.old import a\na()\n", {"a": "lib.new.a"}, "from lib.new import a\na()\n"),
+        ("from lib.old import a, b\na(b)\n", {"a": "lib.new.a"}, "from lib.new import a\nfrom lib.old import b\na(b)\n"),
+        ("from lib.old import a\na(); print(a)\n", {"a": "lib.new.a"}, "from lib.old import a\nimport lib\nlib.new.a(); print(a)\n"),
+        ("from lib import old\nold.a(old.b)\n", {"old.a": "lib.new.a", "old.b": "lib.new.b"}, "from lib import new\nnew.a(new.b)\n"),
+        ("from lib import old as o\no.a()\n", {"o.a": "lib.new.a"}, "from lib import new as o\no.a()\n"),
+        ("from lib import old\nnew = 1\nold.a()\n", {"old.a": "lib.new.a"}, "from lib import new as old\nnew = 1\nold.a()\n"),
+        ("lib.old.a()\n", {"lib.old.a": "lib.new.a"}, "lib.new.a()\n"),
+        ("__all__ = ['a']\nfrom lib.old import a\na()\n", {"a": "lib.new.a"}, None),
+    ],
+)  # fmt: skip
+def test_imports_follow_the_names(before: str, renamed: dict[str, str], after: str | None) -> None:
+    m = module(before)
+    changes = []
+    for source, name in renamed.items():
+        found = next(
+            n
+            for n in (node(m, source, ast.expr, i) for i in range(9))
+            if isinstance(n.ctx, ast.Load)
+        )
+        changes.append(Rename(found, name))
+    result = made(m, *changes)
+    if after is None:
+        assert "from lib.old import a\n" in result
+        assert "lib.new.a()" in result
+    else:
+        assert result == after
+
+
+def test_an_import_goes_when_all_its_uses_go() -> None:
+    m = module("import lib\nfrom lib.old import a, b\n\na()\nb()\n")
+    statements = m.tree.body[2:]
+    assert made(m, Remove(statements[0])) == "import lib\nfrom lib.old import b\n\nb()\n"
+    assert made(m, *map(Remove, statements)) == "import lib\n\n"
+
+
+def test_imports_and_definitions_are_added_once_behind_the_others() -> None:
+    m = module('"""Doc."""\nimport os\nimport lib  # c\nimport z\n\nx = 1\n')
+    wanted = [Import("p.q", "r"), Define("N", "N = 1"), Import("p.q", "r"), Define("N", "N = 1")]
+    after = made(m, *wanted)
+    assert (
+        after
+        == '"""Doc."""\nimport os\nimport lib  # c\nimport p.q as r\n\nN = 1\nimport z\n\nx = 1\n'
+    )
+    again = module(after)
+    assert made(again, *wanted) == after
+    assert made(module('"""Doc."""\n'), Import("p")) == '"""Doc."""\nimport p\n'
+    assert made(module("@d\ndef f(): pass\n"), Import("p")) == "import p\n@d\ndef f(): pass\n"
+
+
+# -- what cannot be done is refused -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "1 +",
+        "",
+        lambda node: 1 // 0,
+        lambda node: node.with_changes(value="a b"),
+        lambda node: None,
+    ],
+)
+def test_what_cannot_be_made_is_refused(new: Any) -> None:
+    m = module("y = f(old)\n")
+    with pytest.raises(NotRewritable, match=r".+"):
+        made(m, Replace(node(m, "old"), new))
+
+
+def test_two_arguments_do_not_take_the_place_of_one() -> None:
+    m = module("f(a=1)\n")
+    with pytest.raises(NotRewritable, match="not one argument"):
+        made(m, Replace(node(m, "a=1", ast.keyword), "a=1, b=2"))
+
+
+def test_every_kind_of_newline_stays() -> None:
+    m = module("if x:\r    y = (old,\r 1)\rz = (old,\r 1,\n 2)\r\n")
+    after = made(m, *(Replace(n, "new") for n in m.index.names("old")))
+    assert after == m.text.replace("old", "new")
+
+
+# -- real code --------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_any_expression_of_the_standard_library_can_be_replaced(rng: random.Random) -> None:
+    """The result is what cutting the node's bytes out and putting the text in gives."""
+    path = rng.choice(sorted(Path(ast.__file__).parent.glob("*.py")))
+    m = module(path.read_text(encoding="utf-8"))
+    every = [
+        n
+        for n in ast.walk(m.tree)
+        if isinstance(
+            n, (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.BinOp, ast.Subscript)
+        )
+        and isinstance(getattr(n, "ctx", ast.Load()), ast.Load)
+    ]
+    for found in rng.sample(every, min(6, len(every))):
+        parent = m.parent(found)
+        if isinstance(parent, (ast.JoinedStr, ast.Expr, ast.MatchValue)) or found in m.index.lost:
+            continue
+        span = m.span(found)
+        expected = m.data[: span.start] + b"NEW" + m.data[span.end :]
+        edits, _ = rewrite(m, [Replace(found, "NEW")])
+        assert splice(m.data, edits) == expected
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_lines_beside_a_statement_that_goes_take_its_place(newline: str) -> None:
+    text = newline.join(
+        ["import lib", "import gone as gone", "", "import more", "if gone:", "    x()", "y()", ""]
+    )
+    m = module(text)
+    alias = m.tree.body[1]
+    inner = node(m, "x()", ast.Expr)
+    changes = (
+        Remove(alias),
+        Insert(alias, "import new", own_line=True),
+        Remove(inner),
+        Insert(inner, "z()"),
+    )
+    expected = ["import lib", "import new", "", "import more", "z()", "y()", ""]
+    assert made(m, *changes) == newline.join(expected)
+
+
+def test_a_line_behind_a_block_changes_nothing_in_it() -> None:
+    m = module("try:\n    import lib\nexcept ImportError:\n    raise\nx()\n")
+    edits, touched = rewrite(m, [Insert(m.tree.body[0], "import new")])
+    after = module(splice(m.data, edits).decode())
+    assert "raise\nimport new\nx()" in after.text
+    assert unproven(m, after, edits, touched) is None
+
+
+def test_a_block_that_is_left_empty_by_an_if_gets_pass() -> None:
+    m = module("def f(self):\n    if self.on:\n        x()  # y\n\nz()\n")
+    assert made(m, Remove(node(m, "x()", ast.Expr))) == "def f(self):\n    pass  # y\n\nz()\n"
