@@ -34,6 +34,9 @@ def entries(text: str) -> tuple[Entry, ...]:
 
     try:
         return tuple(_Reader(text).read(yaml.parse(text, Loader=yaml.SafeLoader)))
+    except yaml.MarkedYAMLError as error:
+        place = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ValueError(f"{error.problem}{place}") from None
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from None
 
