@@ -1,0 +1,60 @@
+"""Where code runs once in every step of training: in the loop that holds the backward pass, in a function that is one step."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from typing import TYPE_CHECKING
+
+from .tensors import is_in_module
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_LOOPS = (ast.For, ast.While, ast.AsyncFor)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+#: Words of conditions that hold now and then, or in one process.
+_SELDOM = re.compile(r"log|print|verbose|debug|interval|freq|every|rank|main|master|last|best|eval|val|save|first|display|report", re.I)  # fmt: skip
+_FORWARD = frozenset(["forward", "__call__"])
+
+
+def in_every_step(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` run in every step: in a loop that trains or a function that is a step, under no rare condition?"""
+    regions = module.view(_steps)
+    inside = node
+    for above in module.ancestors(node):
+        if above in regions:
+            return True
+        if isinstance(above, (ast.If, ast.IfExp)) and inside is not above.test:
+            if _is_rare(above.test):
+                return False
+        elif isinstance(above, (ast.ExceptHandler, *_FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return False
+        inside = above
+    return False
+
+
+def in_forward(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` stand in the forward pass of a module, under no rare condition?"""
+    function = module.function(node)
+    return function is not None and function.name in _FORWARD and is_in_module(module, function)
+
+
+def _steps(module: Module) -> set[ast.AST]:
+    """The loop around each backward pass, or the function where there is none."""
+    found: set[ast.AST] = set()
+    for call in (*module.index.calls("backward"), *module.index.calls("manual_backward")):
+        if isinstance(call.func, ast.Attribute):
+            around = (a for a in module.ancestors(call) if isinstance(a, (*_LOOPS, *_FUNCTIONS)))
+            found.update(itertools.islice(around, 1))
+    return found
+
+
+def _is_rare(test: ast.expr) -> bool:
+    for part in ast.walk(test):
+        if isinstance(part, (ast.Mod, ast.Call)):
+            return True
+        if _SELDOM.search(getattr(part, "attr", getattr(part, "id", ""))):
+            return True
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq)

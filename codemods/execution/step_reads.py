@@ -1,0 +1,146 @@
+"""Values read from the card in every step: ``loss.item()``, ``print(loss)``, ``if loss > 3:``, ``if mask.any():``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import foreign, word
+from ..analysis.placement import is_on_device
+from ..analysis.tensors import is_other, is_tensor
+from ..analysis.training import in_every_step, in_forward
+from ..analysis.verdict import ask, inside
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_READ = "torch.Tensor.item"
+_BRANCH = "Python branches on tensor values"
+_METHODS = ("item", "tolist", "cpu", "numpy")
+#: What a condition asks of the values of a tensor.
+_ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum", "max", "min", "mean", "norm", "item")  # fmt: skip
+_SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scalars?|set_postfix(_str)?|set_description|float|int|format|track|record|log_metrics?")  # fmt: skip
+#: Of these, those that keep a tensor as it is.
+_KEEPS = frozenset(["append", "update", "log_dict"])
+_TESTS = (ast.If, ast.While, ast.IfExp, ast.Assert)
+
+
+class StepRead(Rule):
+    """A read of the card in a step of training, told once for each statement."""
+
+    code = "HPU513"
+    name = "read-in-training-loop"
+    severity = "info"
+    wants = Wants(
+        calls=(*_METHODS, *_ASKS),
+        words=("backward", "manual_backward"),
+        beside=("cuda", "hpu", "device", ".to("),
+        advice=True,
+    )
+
+    def __init__(self) -> None:
+        self._reads: dict[ast.stmt, tuple[ast.expr, str]] = {}
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func):
+            self._reads.setdefault(module.statement(node), (node, _READ))
+        test = _test(module, node) if word(func) in _ASKS else None
+        if test is not None and _asks_tensor(module, node):
+            self._reads.setdefault(module.statement(node), (test, _BRANCH))
+        return ()
+
+    def on_module(self, module: Module) -> Yield:
+        for name in _losses(module):
+            read = _read_of(module, name)
+            if read is not None and in_every_step(module, name):
+                self._reads.setdefault(module.statement(name), read)
+        for node, row in sorted(self._reads.values(), key=lambda read: module.span(read[0])):
+            answer = ask(module, row)
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node).splitlines()[-1].strip()}` in every step: {inside(answer.note)}",
+                row=answer.row,
+            )
+
+
+def _reads(module: Module, func: ast.Attribute) -> bool:
+    """Does a method read a tensor of the card in every step?
+
+    Where gradients are taken ``x.item()`` is about a tensor unless something else is seen: arrays of numpy are rarely read
+    one by one there.
+    """
+    value = func.value
+    if isinstance(value, ast.Attribute) and value.attr in ("shape", "queue"):
+        return False
+    if not in_every_step(module, func) or foreign(module, func) or is_other(module, value):
+        return False
+    return func.attr == "item" or is_tensor(module, value) or _is_of_parameters(value)
+
+
+def _is_of_parameters(node: ast.expr) -> bool:
+    """``p.grad.norm()``, ``param.data.norm(2)``: a tensor by its attributes."""
+    return any(isinstance(part, ast.Attribute) and part.attr in ("grad", "data") for part in ast.walk(node))  # fmt: skip
+
+
+def _test(module: Module, node: ast.expr) -> ast.expr | None:
+    """The condition that a call is a part of, when its value is asked there."""
+    inner: ast.AST = node
+    for above in module.ancestors(node):
+        if isinstance(above, _TESTS):
+            return above.test if inner is above.test else None
+        chained = isinstance(above, ast.Attribute) or (isinstance(above, ast.Call) and above.func is inner)  # fmt: skip
+        if not chained and not isinstance(above, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp)):
+            return None
+        inner = above
+    return None
+
+
+def _asks_tensor(module: Module, node: ast.Call) -> bool:
+    """Is it a tensor's value that is asked in every step: ``mask.any()``, ``torch.isnan(loss)``?"""
+    if not in_every_step(module, node) and not in_forward(module, node):
+        return False
+    name = module.qualified(node.func)
+    if name is not None:
+        return name.startswith("torch.") and module.view(is_on_device)
+    return isinstance(node.func, ast.Attribute) and is_tensor(module, node.func.value)
+
+
+def _losses(module: Module) -> Iterator[ast.Name]:
+    """Every use of the names whose gradients are taken."""
+    words: set[str] = set()
+    for call in module.index.calls("backward"):
+        base = call.func.value if isinstance(call.func, ast.Attribute) else None
+        given = [base, *call.args[:1]]
+        words.update(each.id for each in given if isinstance(each, ast.Name))
+    for each in sorted(words):
+        yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))
+
+
+def _read_of(module: Module, name: ast.Name) -> tuple[ast.expr, str] | None:
+    """What reads the value of a loss: a condition, a text, a call that shows it."""
+    parent = module.parent(name)
+    if isinstance(parent, (ast.Compare, ast.BoolOp, ast.UnaryOp, *_TESTS)):
+        plain = isinstance(parent, ast.Compare) and not isinstance(parent.ops[0], (ast.Is, ast.IsNot))  # fmt: skip
+        test = _test(module, name)
+        if test is not None and plain and is_tensor(module, name):
+            return test, _BRANCH
+        return None
+    inner: ast.AST = name
+    for above in module.ancestors(name):
+        if isinstance(above, ast.Call) and inner is not above.func:
+            shows = word(above.func)
+            known = _SHOWS.fullmatch(shows) and shows not in _KEEPS
+            return (above, _READ) if known and is_tensor(module, name) else None
+        if isinstance(above, ast.FormattedValue):
+            return (name, _READ) if is_tensor(module, name) else None
+        if not isinstance(above, (ast.Dict, ast.keyword, ast.Tuple, ast.BinOp)):
+            return None
+        inner = above
+    return None
