@@ -32,6 +32,7 @@ class RowNameRule(RowRule):
     """Base of the rules whose findings are rows of the matrix, on names as well as on arguments."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._uses: list[tuple[ast.expr, Row]] = []
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -45,7 +45,7 @@ class InputSize(Rule):
         names=(_LOADER, *_RESIZE, *_PAD, *_COLLATORS),
         keywords=("padding",),
         beside=("cuda", "hpu", "device", "accelerat"),
-        advice=True,
+        hints=frozenset((*_RESIZE, *_PAD, *_COLLATORS, "padding")),
     )
     also: ClassVar[dict[str, str]] = {"HPU526": "short-last-batch"}
 
@@ -97,27 +97,30 @@ class InputSize(Rule):
     def _loader(self, module: Module, call: ast.Call) -> Yield:
         if not module.view(is_on_device) and b"accelerat" not in module.data:
             return
-        if not _trains(module, call) or b"drop_last" in module.data[slice(*_extent(module, call))]:
+        said = argument(call, "drop_last", 8)
+        if not _trains(module, call) or (said is not None and module.constant(said) is not False):
             return
-        if any(k.arg is None for k in call.keywords) and b"drop_last" in module.data:
+        if said is None and _hidden(call) and b"drop_last" in module.data:
             return  # the options may say it
         answer = ask(module, _LAST)
-        plain = all(k.arg is not None for k in call.keywords) and len(call.args) < 9
-        fix = Rewrite("drop the last batch", "unsafe", (add(call, "drop_last=True"),))
+        change = add(call, "drop_last=True") if said is None else Replace(said, "True")
+        fix = Rewrite("drop the last batch", "unsafe", (change,))
         yield self.finding(
             module,
             call.func,
-            f"`{module.source(call.func)}` without `drop_last`: {inside(answer.note)}",
-            fix=fix if plain else None,
+            f"`{module.source(call.func)}` without `drop_last=True`: {inside(answer.note)}",
+            fix=None if said is None and _hidden(call) else fix,
             row=answer.row,
             code="HPU526",
             severity="info",
         )
 
 
-def _extent(module: Module, node: ast.AST) -> tuple[int, int]:
-    span = module.span(node)
-    return span.start, span.end
+def _hidden(call: ast.Call) -> bool:
+    """Are some arguments given with a star?"""
+    return any(k.arg is None for k in call.keywords) or any(
+        isinstance(arg, ast.Starred) for arg in call.args
+    )
 
 
 def _trains(module: Module, call: ast.Call) -> bool:
