@@ -51,6 +51,31 @@ def _steps(module: Module) -> set[ast.AST]:
     return found
 
 
+def over_parameters(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` stand in a loop over parameters and their gradients, which runs in each step as well?"""
+    for above in module.ancestors(node):
+        if isinstance(above, (ast.For, ast.comprehension)):
+            if _goes_over_parameters(above):
+                return _has_gradients(module, above)
+        elif isinstance(above, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
+            if any(_goes_over_parameters(part) for part in above.generators):
+                return _has_gradients(module, above)
+        elif isinstance(above, (*_FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            return False
+    return False
+
+
+def _goes_over_parameters(loop: ast.For | ast.comprehension) -> bool:
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in ("parameters", "named_parameters")
+        for part in ast.walk(loop.iter)
+    ) or (isinstance(loop.iter, ast.Name) and loop.iter.id in ("params", "parameters"))
+
+
+def _has_gradients(module: Module, outer: ast.AST) -> bool:
+    return any(outer in module.ancestors(grad) for grad in module.index.attributes("grad"))
+
+
 def _is_rare(test: ast.expr) -> bool:
     for part in ast.walk(test):
         if isinstance(part, (ast.Mod, ast.Call)):

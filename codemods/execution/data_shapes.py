@@ -11,7 +11,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import proven
 from ..analysis.masks import Masked, masked
-from ..analysis.names import called
+from ..analysis.names import called, word
 from ..analysis.tensors import is_tensor
 from ..analysis.verdict import ask, inside
 from ..edits.arguments import argument
@@ -109,7 +109,10 @@ def _is_computed(module: Module, node: ast.expr) -> bool:
     """Is a number worked out from data or sizes: ``int(n * 0.7)``, ``num_pos.item()``, ``min(k, x.size(0))``?"""
     for value in module.values(node):
         if isinstance(value, ast.Call):
-            return not isinstance(value.func, ast.Name) or value.func.id in ("int", "min", "max", "round")  # fmt: skip
+            name = word(value.func)
+            return name in ("int", "round", "item", "ceil", "floor") or (
+                name in ("min", "max") and len(value.args) > 1
+            )
         if isinstance(value, ast.BinOp):
             return not isinstance(module.constant(value), int)
     return False

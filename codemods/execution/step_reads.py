@@ -13,7 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
 from ..analysis.tensors import is_other, is_tensor
-from ..analysis.training import in_every_step, in_forward
+from ..analysis.training import in_every_step, in_forward, over_parameters
 from ..analysis.verdict import ask, inside
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class StepRead(Rule):
             read = _read_of(module, name)
             if read is not None and in_every_step(module, name):
                 self._reads.setdefault(module.statement(name), read)
+        for test in _coefficients(module):
+            self._reads.setdefault(module.statement(test), (test, _BRANCH))
         for node, row in sorted(self._reads.values(), key=lambda read: module.span(read[0])):
             answer = ask(module, row)
             yield self.finding(
@@ -79,9 +81,13 @@ def _reads(module: Module, func: ast.Attribute) -> bool:
     value = func.value
     if isinstance(value, ast.Attribute) and value.attr in ("shape", "queue"):
         return False
-    if not in_every_step(module, func) or foreign(module, func) or is_other(module, value):
+    if not _is_in_step(module, func) or foreign(module, func) or is_other(module, value):
         return False
     return func.attr == "item" or is_tensor(module, value) or _is_of_parameters(value)
+
+
+def _is_in_step(module: Module, node: ast.AST) -> bool:
+    return in_every_step(module, node) or over_parameters(module, node)
 
 
 def _is_of_parameters(node: ast.expr) -> bool:
@@ -104,7 +110,7 @@ def _test(module: Module, node: ast.expr) -> ast.expr | None:
 
 def _asks_tensor(module: Module, node: ast.Call) -> bool:
     """Is it a tensor's value that is asked in every step: ``mask.any()``, ``torch.isnan(loss)``?"""
-    if not in_every_step(module, node) and not in_forward(module, node):
+    if not _is_in_step(module, node) and not in_forward(module, node):
         return False
     name = module.qualified(node.func)
     if name is not None:
@@ -121,6 +127,31 @@ def _losses(module: Module) -> Iterator[ast.Name]:
         words.update(each.id for each in given if isinstance(each, ast.Name))
     for each in sorted(words):
         yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))
+
+
+def _coefficients(module: Module) -> Iterator[ast.expr]:
+    """Comparisons of values worked out of gradients, in a loop over parameters: ``if clip_coef < 1:``."""
+    for statement in module.index.statements(ast.If) if b".grad" in module.data else ():
+        test = statement.test
+        if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
+            continue
+        plain = isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        if plain and over_parameters(module, test) and _is_of_norm(module, test.left):
+            yield test
+
+
+def _is_of_norm(module: Module, node: ast.expr, depth: int = 4) -> bool:
+    """Is a value a norm, or worked out of one that stays on the card?"""
+    if depth == 0:
+        return False
+    for value in module.values(node):
+        if isinstance(value, ast.Call) and word(value.func) == "norm":
+            return True
+        if isinstance(value, ast.BinOp) and any(
+            _is_of_norm(module, side, depth - 1) for side in (value.left, value.right)
+        ):
+            return True
+    return False
 
 
 def _read_of(module: Module, name: ast.Name) -> tuple[ast.expr, str] | None:
