@@ -48,7 +48,7 @@ def _steps(module: Module) -> set[ast.AST]:
         if isinstance(call.func, ast.Attribute):
             around = (a for a in module.ancestors(call) if isinstance(a, (*_LOOPS, *_FUNCTIONS)))
             found.update(itertools.islice(around, 1))
-    return found
+    return {each for each in found if not getattr(each, "name", "").startswith("test")}
 
 
 def over_parameters(module: Module, node: ast.AST) -> bool:

@@ -126,7 +126,7 @@ def _added(module: Module, name: ast.Name) -> Iterator[Given]:
             and statement.targets == [item]
             and isinstance(key, str)
         ):
-            yield Given(key, statement.value, None, item.slice)
+            yield Given(key, statement.value, None, item)
 
 
 _CALL = re.compile(r"^(?P<call>[\w.]+)\(\w+=")

@@ -68,11 +68,18 @@ class DataShape(Rule):
             yield self._told(module, node, f"`{_shown(module, node)}`", row)
 
     def on_module(self, module: Module) -> Yield:
-        for found in module.view(masked):
+        told: set[tuple[ast.stmt, str]] = set()
+        writes_first = sorted(module.view(masked), key=lambda f: isinstance(f.node.ctx, ast.Load))
+        for found in writes_first:
+            place = (module.statement(found.node), module.source(found.mask))
+            if place in told:
+                continue  # one mask on both sides of one statement
+            told.add(place)
             if isinstance(found.node.ctx, ast.Store):
                 yield self._written(module, found)
             else:
-                yield self._told(module, found.node, f"`{_shown(module, found.node)}` takes what a mask selects", _READ)  # fmt: skip
+                what = f"`{_shown(module, found.node)}` takes what a mask selects"
+                yield self._told(module, found.node, what, _READ)
 
     def _written(self, module: Module, found: Masked) -> Found:
         return self._told(

@@ -43,11 +43,14 @@ class InputSize(Rule):
     name = "changing-input-size"
     wants = Wants(
         names=(_LOADER, *_RESIZE, *_PAD, *_COLLATORS),
-        keywords=("padding",),
+        keywords=("padding", "collate_fn"),
         beside=("cuda", "hpu", "device", "accelerat"),
-        hints=frozenset((*_RESIZE, *_PAD, *_COLLATORS, "padding")),
+        hints=frozenset((*_RESIZE, *_PAD, *_COLLATORS, "padding", "collate_fn")),
     )
     also: ClassVar[dict[str, str]] = {"HPU526": "short-last-batch"}
+
+    def __init__(self) -> None:
+        self._told: set[ast.Call] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node)
@@ -63,7 +66,10 @@ class InputSize(Rule):
                 yield from self._longest(module, call.func)
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
-        """``padding=True`` of a tokenizer, whose result goes to the device in the same file."""
+        """``padding=True`` of a tokenizer, whose result goes to the device in the same file; ``collate_fn=``."""
+        if node.arg == "collate_fn":
+            yield from self._collated(module, node.value)
+            return
         call = module.parent(node)
         if not isinstance(call, ast.Call) or "token" not in word(call.func).lower():
             return
@@ -72,6 +78,18 @@ class InputSize(Rule):
         others = {keyword.arg for keyword in call.keywords}
         if "pad_to_multiple_of" not in others and module.view(is_on_device):
             yield from self._longest(module, node)
+
+    def _collated(self, module: Module, function: ast.expr) -> Yield:
+        """A function that makes a batch as long as its longest sample: ``n = max(len(x) for x in batch)``."""
+        for definition in module.index.definitions(word(function)):
+            for call in module.index.calls("max"):
+                lengths = any(
+                    isinstance(part, ast.Call) and word(part.func) in ("len", "size")
+                    for part in ast.walk(call)
+                )
+                if lengths and definition in module.ancestors(call) and call not in self._told:
+                    self._told.add(call)
+                    yield from self._longest(module, call)
 
     def _longest(self, module: Module, node: ast.AST) -> Yield:
         answer = ask(module, _LONGEST)

@@ -110,7 +110,9 @@ def _test(module: Module, node: ast.expr) -> ast.expr | None:
 
 def _asks_tensor(module: Module, node: ast.Call) -> bool:
     """Is it a tensor's value that is asked in every step: ``mask.any()``, ``torch.isnan(loss)``?"""
-    if not _is_in_step(module, node) and not in_forward(module, node):
+    if not in_forward(module, node) and (
+        isinstance(module.statement(node), ast.Assert) or not _is_in_step(module, node)
+    ):
         return False
     name = module.qualified(node.func)
     if name is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Classes whose arguments torch's have too, but for those that the matrix lists.
 _SAME = frozenset(["torch.nn.LayerNorm", "torch.nn.parallel.DistributedDataParallel"])
-_PACKAGES = {"apex": "apex", "flash-attn": "flash_attn", "flash_attn": "flash_attn", "xformers": "xformers", "bitsandbytes": "bitsandbytes"}  # fmt: skip
+_PACKAGES = {"apex": "apex", "flash-attn": "flash_attn", "flash_attn": "flash_attn", "xformers": "xformers"}  # fmt: skip
 _DEMAND = re.compile(rf"(?<![\w./-])({'|'.join(_PACKAGES)})(?![\w-])", re.I)
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 
@@ -78,11 +78,27 @@ class ApexPart(RowNameRule):
 
 
 def _stop(module: Module, node: ast.AST) -> ast.stmt | None:
-    """The statement that stops the program with this text: ``raise``, ``assert``, ``sys.exit``."""
+    """The statement that stops the program with this text: ``raise``, ``assert``, ``sys.exit``.
+
+    Where a failed import is caught the import itself is told, under HPU709.
+    """
     statement = module.statement(node)
+    if any(_catches_import(above) for above in module.ancestors(statement)):
+        return None
     if isinstance(statement, (ast.Raise, ast.Assert)):
         return statement
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         name = module.qualified(statement.value.func)
         return statement if name in _EXITS else None
     return None
+
+
+def _catches_import(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.ExceptHandler)
+        and isinstance(node.type, (ast.Name, ast.Tuple))
+        and any(
+            isinstance(part, ast.Name) and part.id in ("ImportError", "ModuleNotFoundError")
+            for part in ast.walk(node.type)
+        )
+    )
