@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from hpushim.engine.python.module import Module
 
-_BRACKETS = re.compile(rb"\[([^\[\]\n]*)\]")
+_BRACKETS = re.compile(rb"[\w)\]]\[([^\[\]\n\"':]*[A-Za-z_][^\[\]\n\"']*)\]")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMPARES = re.compile(rb"[<>~]|[=!]=")
-_MASK = re.compile(r"(.*_)?masks?")
+_MASK = re.compile(rb"(.*_)?masks?")
 #: What makes a mask: methods, and functions of torch.
 _MAKERS = frozenset(
     [
@@ -25,10 +25,10 @@ _MAKERS = frozenset(
         *("logical_and", "logical_or", "logical_not", "logical_xor"),
     ]
 )
-#: A line that gives a name a mask, roughly.
-_MADE = re.compile(
-    rb"^[ \t]*([A-Za-z_][\w.]*)[ \t]*[&|]?=[^=].*(?:[<>~]|[=!]=|torch\.bool|\.bool\(|\bis(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\()",
-    re.MULTILINE,
+#: A line that gives a name a value, and what stands in that of a mask.
+_ASSIGNS = re.compile(rb"^[ \t]*(?:\w+\.)*(\w+)[ \t]*[&|]?=([^=\n].*)", re.MULTILINE)
+_TRUTH = re.compile(
+    rb"[<>~]|[=!]=|torch\.bool|\.bool\(|is(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\("
 )
 
 
@@ -52,15 +52,20 @@ def masked(module: Module) -> list[Masked]:
 
 def _candidates(module: Module) -> Iterator[ast.expr]:
     """Names and attributes that stand in an index which may be a mask."""
-    made = {match[1].rpartition(b".")[2] for match in _MADE.finditer(module.data)}
-    words: set[str] = set()
+    words: set[bytes] = set()
+    alone: set[bytes] = set()
     for inside in _BRACKETS.finditer(module.data):
         written = _WORD.findall(inside[1])
-        if _COMPARES.search(inside[1]):
-            words.update(each.decode() for each in written)
-        else:
-            words.update(w.decode() for w in written if w in made or _MASK.fullmatch(w.decode()))
-    for each in sorted(words):
+        (words if _COMPARES.search(inside[1]) else alone).update(written)
+    alone -= words
+    if alone:
+        words.update(each for each in alone if _MASK.fullmatch(each))
+        words.update(
+            line[1]
+            for line in _ASSIGNS.finditer(module.data)
+            if line[1] in alone and _TRUTH.search(line[2])
+        )
+    for each in sorted(written.decode() for written in words):
         yield from module.index.names(each)
         yield from module.index.attributes(each)
 
@@ -104,12 +109,12 @@ def is_mask(module: Module, node: ast.expr, depth: int = 6) -> bool:
         stored = module.index.stored(node.attr)
         if stored:
             return all(is_mask(module, value, depth - 1) for value in stored)
-        return bool(_MASK.fullmatch(node.attr)) and is_tensor(module, node)
+        return bool(_MASK.fullmatch(node.attr.encode())) and is_tensor(module, node)
     if isinstance(node, ast.Name):
         values = [value for value in module.values(node) if value is not node]
         if values:
             return all(is_mask(module, value, depth - 1) for value in values)
-        return bool(_MASK.fullmatch(node.id)) and is_tensor(module, node)
+        return bool(_MASK.fullmatch(node.id.encode())) and is_tensor(module, node)
     return False
 
 

@@ -27,7 +27,11 @@ _ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum",
 _SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scalars?|set_postfix(_str)?|set_description|float|int|format|track|record|log_metrics?")  # fmt: skip
 #: Of these, those that keep a tensor as it is.
 _KEEPS = frozenset(["append", "update", "log_dict"])
-_TESTS = (ast.If, ast.While, ast.IfExp, ast.Assert)
+_TESTS = (ast.If, ast.While, ast.Assert)
+#: A line with such a question in a condition.
+_ASKED = re.compile(
+    rf"^[ \t]*(?:if|elif|while|assert)\b.*\b(?:{'|'.join(_ASKS)})\(".encode(), re.MULTILINE
+)
 
 
 class StepRead(Rule):
@@ -37,7 +41,7 @@ class StepRead(Rule):
     name = "read-in-training-loop"
     severity = "info"
     wants = Wants(
-        calls=(*_METHODS, *_ASKS),
+        calls=_METHODS,
         words=("backward", "manual_backward"),
         beside=("cuda", "hpu", "device", ".to("),
         advice=True,
@@ -50,9 +54,6 @@ class StepRead(Rule):
         func = node.func
         if isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func):
             self._reads.setdefault(module.statement(node), (node, _READ))
-        test = _test(module, node) if word(func) in _ASKS else None
-        if test is not None and _asks_tensor(module, node):
-            self._reads.setdefault(module.statement(node), (test, _BRANCH))
         return ()
 
     def on_module(self, module: Module) -> Yield:
@@ -60,7 +61,7 @@ class StepRead(Rule):
             read = _read_of(module, name)
             if read is not None and in_every_step(module, name):
                 self._reads.setdefault(module.statement(name), read)
-        for test in _coefficients(module):
+        for test in (*_questions(module), *_coefficients(module)):
             self._reads.setdefault(module.statement(test), (test, _BRANCH))
         for node, row in sorted(self._reads.values(), key=lambda read: module.span(read[0])):
             answer = ask(module, row)
@@ -95,17 +96,42 @@ def _is_of_parameters(node: ast.expr) -> bool:
     return any(isinstance(part, ast.Attribute) and part.attr in ("grad", "data") for part in ast.walk(node))  # fmt: skip
 
 
-def _test(module: Module, node: ast.expr) -> ast.expr | None:
-    """The condition that a call is a part of, when its value is asked there."""
-    inner: ast.AST = node
-    for above in module.ancestors(node):
-        if isinstance(above, _TESTS):
-            return above.test if inner is above.test else None
-        chained = isinstance(above, ast.Attribute) or (isinstance(above, ast.Call) and above.func is inner)  # fmt: skip
-        if not chained and not isinstance(above, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp)):
-            return None
-        inner = above
-    return None
+def _questions(module: Module) -> Iterator[ast.expr]:
+    """The conditions that ask for values of a tensor in every step."""
+    lines = {
+        module.data.count(b"\n", 0, found.start()) + 1 for found in _ASKED.finditer(module.data)
+    }
+    if not lines:
+        return
+    index = module.index
+    whole = (index.statements(ast.If), index.statements(ast.While), index.statements(ast.Assert))
+    for statements in whole:
+        for statement in statements:
+            if statement.lineno in lines and any(
+                isinstance(part, ast.Call)
+                and word(part.func) in _ASKS
+                and _asks_tensor(module, part)
+                for part in _asked(statement.test)
+            ):
+                yield statement.test
+
+
+def _asked(test: ast.expr) -> Iterator[ast.expr]:
+    """What a condition is joined of: the sides of ``and`` and of comparisons, what ``not`` stands before, methods in a chain."""
+    parts: list[ast.expr] = [test]
+    while parts:
+        part = parts.pop()
+        yield part
+        if isinstance(part, ast.BoolOp):
+            parts += part.values
+        elif isinstance(part, ast.UnaryOp):
+            parts.append(part.operand)
+        elif isinstance(part, ast.Compare):
+            parts += [part.left, *part.comparators]
+        elif isinstance(part, ast.BinOp):
+            parts += [part.left, part.right]
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            parts.append(part.func.value)
 
 
 def _asks_tensor(module: Module, node: ast.Call) -> bool:
@@ -156,15 +182,21 @@ def _is_of_norm(module: Module, node: ast.expr, depth: int = 4) -> bool:
     return False
 
 
+def _condition(module: Module, node: ast.expr) -> ast.expr | None:
+    """The condition that a comparison is a part of."""
+    statement = module.statement(node)
+    if isinstance(statement, _TESTS) and any(part is node for part in _asked(statement.test)):
+        return statement.test
+    return None
+
+
 def _read_of(module: Module, name: ast.Name) -> tuple[ast.expr, str] | None:
     """What reads the value of a loss: a condition, a text, a call that shows it."""
     parent = module.parent(name)
-    if isinstance(parent, (ast.Compare, ast.BoolOp, ast.UnaryOp, *_TESTS)):
-        plain = isinstance(parent, ast.Compare) and not isinstance(parent.ops[0], (ast.Is, ast.IsNot))  # fmt: skip
-        test = _test(module, name)
-        if test is not None and plain and is_tensor(module, name):
-            return test, _BRANCH
-        return None
+    if isinstance(parent, ast.Compare):
+        test = _condition(module, parent)
+        plain = not isinstance(parent.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
+        return (test, _BRANCH) if test is not None and plain and is_tensor(module, name) else None
     inner: ast.AST = name
     for above in module.ancestors(name):
         if isinstance(above, ast.Call) and inner is not above.func:
