@@ -97,18 +97,16 @@ def _is_in_loop(module: Module, node: ast.AST, target: ast.expr) -> bool:
 
 
 def _begins_in(module: Module, loop: ast.AST, target: ast.expr) -> bool:
-    """Does each pass begin with something else under the name (``x = embed(token)`` first)?"""
+    """Does each pass also give the name something else: ``x = embed(token)``, ``h = block(h)``, ``idx = idx[:, -n:]``?"""
     if not isinstance(target, ast.Name):
         return False
     for name in module.index.names(target.id):
         statement = module.parent(name)
         if not isinstance(name.ctx, ast.Store) or not isinstance(statement, ast.Assign):
             continue
-        fresh = not any(
-            isinstance(part, ast.Name) and part.id == target.id
-            for part in ast.walk(statement.value)
-        )
-        if fresh and any(above is loop for above in module.ancestors(statement)):
+        value = statement.value
+        joins = isinstance(value, ast.Call) and module.qualified(value.func) in _JOINS
+        if not joins and any(above is loop for above in module.ancestors(statement)):
             return True
     return False
 

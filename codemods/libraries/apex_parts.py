@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _SAME = frozenset(["torch.nn.LayerNorm", "torch.nn.parallel.DistributedDataParallel"])
 _PACKAGES = {"apex": "apex", "flash-attn": "flash_attn", "flash_attn": "flash_attn", "xformers": "xformers"}  # fmt: skip
 _DEMAND = re.compile(rf"(?<![\w./-])({'|'.join(_PACKAGES)})(?![\w-])", re.I)
+#: What is said where a package is missing.
+_MISSING = re.compile(
+    r"install|availab|missing|requir|need|import|without|not found|\bno\b|must", re.I
+)
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 
 
@@ -62,8 +66,10 @@ class ApexPart(RowNameRule):
         """A text that names such a package where the program stops."""
         assert isinstance(node.value, str)
         found = _DEMAND.search(node.value)
-        stop = _stop(module, node) if found else None
-        if found is None or stop is None or stop in self._demands:
+        if found is None or not _MISSING.search(node.value):
+            return
+        stop = _stop(module, node)
+        if stop is None or stop in self._demands or found[1].lower() in module.project.modules:
             return
         self._demands.add(stop)
         answer = ask(module, _PACKAGES[found[1].lower()])
