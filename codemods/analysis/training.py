@@ -21,7 +21,7 @@ _FORWARD = frozenset(["forward", "__call__"])
 
 def in_every_step(module: Module, node: ast.AST) -> bool:
     """Does ``node`` run in every step: in a loop that trains or a function that is a step, under no rare condition?"""
-    regions = module.view(_steps)
+    regions = module.view(step_regions)
     inside = node
     for above in module.ancestors(node):
         if above in regions:
@@ -41,7 +41,7 @@ def in_forward(module: Module, node: ast.AST) -> bool:
     return function is not None and function.name in _FORWARD and is_in_module(module, function)
 
 
-def _steps(module: Module) -> set[ast.AST]:
+def step_regions(module: Module) -> set[ast.AST]:
     """The loop around each backward pass, or the function where there is none."""
     found: set[ast.AST] = set()
     for call in (*module.index.calls("backward"), *module.index.calls("manual_backward")):
