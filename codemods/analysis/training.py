@@ -7,9 +7,12 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
+from .optimizers import is_optimizer, is_scaler
 from .tensors import is_in_module
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hpushim.engine.python.module import Module
 
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
@@ -42,13 +45,28 @@ def in_forward(module: Module, node: ast.AST) -> bool:
 
 
 def step_regions(module: Module) -> set[ast.AST]:
-    """The loop around each backward pass, or the function where there is none."""
+    """The loop around each backward pass and each step of an optimizer, or the function where there is none.
+
+    The two differ where gradients are summed over small batches: both loops run in every step.
+    """
     found: set[ast.AST] = set()
-    for call in (*module.index.calls("backward"), *module.index.calls("manual_backward")):
-        if isinstance(call.func, ast.Attribute):
-            around = (a for a in module.ancestors(call) if isinstance(a, (*_LOOPS, *_FUNCTIONS)))
-            found.update(itertools.islice(around, 1))
+    for call in _steps(module):
+        around = (a for a in module.ancestors(call) if isinstance(a, (*_LOOPS, *_FUNCTIONS)))
+        found.update(itertools.islice(around, 1))
     return {each for each in found if not getattr(each, "name", "").startswith("test")}
+
+
+def _steps(module: Module) -> Iterator[ast.Call]:
+    passes = [*module.index.calls("backward"), *module.index.calls("manual_backward")]
+    passes = [call for call in passes if isinstance(call.func, ast.Attribute)]
+    yield from passes
+    for call in module.index.calls("step") if passes else ():
+        if isinstance(call.func, ast.Attribute) and (
+            is_optimizer(module, call.func.value) or is_scaler(module, call.func.value)
+        ):
+            loops = [a for a in module.ancestors(call) if isinstance(a, _LOOPS)]
+            if any(set(loops[:1]) & set(module.ancestors(each)) for each in passes):
+                yield call
 
 
 def over_parameters(module: Module, node: ast.AST) -> bool:
