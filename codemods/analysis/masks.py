@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hpushim.engine.python.module import Module
 
-_BRACKETS = re.compile(rb"[\w)\]]\[([^\[\]\n\"':]*[A-Za-z_][^\[\]\n\"']*)\]")
+_BRACKETS = re.compile(rb"[\w)\]]\[([^\[\]\n\"']*[A-Za-z_][^\[\]\n\"']*)\]")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMPARES = re.compile(rb"[<>~]|[=!]=")
 _MASK = re.compile(rb"(.*_)?masks?")
@@ -30,6 +30,10 @@ _ASSIGNS = re.compile(rb"^[ \t]*(?:\w+\.)*(\w+)[ \t]*[&|]?=([^=\n].*)", re.MULTI
 _TRUTH = re.compile(
     rb"[<>~]|[=!]=|torch\.bool|\.bool\(|is(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\("
 )
+
+
+#: Words for indices that count.
+_COUNTERS = frozenset(b"i j k n t b idx index key name step epoch None".split())
 
 
 class Masked(NamedTuple):
@@ -56,8 +60,11 @@ def _candidates(module: Module) -> Iterator[ast.expr]:
     alone: set[bytes] = set()
     for inside in _BRACKETS.finditer(module.data):
         written = _WORD.findall(inside[1])
-        (words if _COMPARES.search(inside[1]) else alone).update(written)
-    alone -= words
+        if _COMPARES.search(inside[1]):
+            words.add(written[0])
+        else:
+            alone.update(written)
+    alone -= words | _COUNTERS
     if alone:
         words.update(each for each in alone if _MASK.fullmatch(each))
         words.update(

@@ -12,14 +12,16 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
-from ..analysis.words import words_with
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count", "torch.accelerator.device_count")
 #: Names for the cards of one process, whatever gives them their value.
-_NAMED = re.compile(r"(n|num|number_of|ngpu|n_)_?(gpu|cuda|device|card)s?(_per_node)?|(gpu|cuda|device)_?(count|num)|ngpus?(_per_node)?|world_gpus", re.I)  # fmt: skip
+_NAMED = re.compile(
+    rb"\b(?:(?:n|num|number_of|ngpu)_?(?:gpu|cuda|device|card)s?(?:_per_node)?|(?:gpu|cuda|device)_?(?:count|num))\b",
+    re.I,
+)
 _SCALED = re.compile(r"batch|(^|_)bsz?($|_)|(^|_)lr($|_)|learning_rate|accum|worker|samples|steps", re.I)  # fmt: skip
 _OPERATORS = (ast.Mult, ast.Div, ast.FloorDiv)
 
@@ -56,8 +58,8 @@ def _counts(module: Module) -> Iterator[ast.expr]:
         if module.qualified(call.func) in _COUNTS:
             yield call
             words.update(_targets(module, call))
-    for part in ("gpu", "device", "cuda", "card"):
-        words.update(each for each in words_with(module, part) if _NAMED.fullmatch(each))
+    words.update(found[0].decode() for found in _NAMED.finditer(module.data))
+    words.discard("device_count")
     for each in sorted(words):
         yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))
         yield from (n for n in module.index.attributes(each) if isinstance(n.ctx, ast.Load))

@@ -58,8 +58,8 @@ class StepRead(Rule):
 
     def on_module(self, module: Module) -> Yield:
         for name in _losses(module):
-            read = _read_of(module, name)
-            if read is not None and in_every_step(module, name):
+            read = _read_of(module, name) if in_every_step(module, name) else None
+            if read is not None:
                 self._reads.setdefault(module.statement(name), read)
         for test in (*_questions(module), *_coefficients(module)):
             self._reads.setdefault(module.statement(test), (test, _BRANCH))
@@ -196,15 +196,15 @@ def _read_of(module: Module, name: ast.Name) -> tuple[ast.expr, str] | None:
     if isinstance(parent, ast.Compare):
         test = _condition(module, parent)
         plain = not isinstance(parent.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
-        return (test, _BRANCH) if test is not None and plain and is_tensor(module, name) else None
+        return (test, _BRANCH) if test is not None and plain else None
     inner: ast.AST = name
     for above in module.ancestors(name):
         if isinstance(above, ast.Call) and inner is not above.func:
             shows = word(above.func)
             known = _SHOWS.fullmatch(shows) and shows not in _KEEPS
-            return (above, _READ) if known and is_tensor(module, name) else None
+            return (above, _READ) if known else None
         if isinstance(above, ast.FormattedValue):
-            return (name, _READ) if is_tensor(module, name) else None
+            return name, _READ
         if not isinstance(above, (ast.Dict, ast.keyword, ast.Tuple, ast.BinOp)):
             return None
         inner = above

@@ -33,11 +33,13 @@ class FullPrecision(Rule):
     wants = Wants(words=("backward",), beside=("cuda", "hpu", "device"), advice=True)
 
     def on_module(self, module: Module) -> Yield:
-        if _DECIDED.search(module.data) or not is_entry(module) or not module.view(is_on_device):
+        if _DECIDED.search(module.data) or not module.view(is_on_device):
             return
         loops = [
             each for each in module.view(step_regions) if isinstance(each, (ast.For, ast.While))
         ]
+        if not loops or not is_entry(module):
+            return
         for call in module.index.calls("backward"):
             if isinstance(call.func, ast.Attribute) and any(
                 a in loops for a in module.ancestors(call)
