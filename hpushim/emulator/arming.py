@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
-from hpushim.emulator import build, cache, device
+from hpushim.emulator import build, cache, device, ending, ledger
+from hpushim.emulator.trust import require_own
 from hpushim.errors import EmulatorError
 
 SITE = Path(__file__).parent / "site"  # holds the look-alike, importable only from here
@@ -57,6 +58,7 @@ def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
     refuse_real_package()
     os.environ["HPUSHIM_GAUDI"] = gaudi
     os.environ["HPUSHIM_DEVICES"] = str(devices)
+    ledger.take_file()
     device.load()
     _enabled = True
     try:
@@ -139,12 +141,13 @@ def _child_folder(version: str) -> Path:
     root = cache.cache_dir() / "environment"
     folder = root / f"{version}-{build.digest_of(files)}"
     if folder.is_dir():
+        require_own(folder, "the folder", cache.CACHE_REMEDY)
         return folder
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        cache.make_own_folder(root)
         work = Path(tempfile.mkdtemp(prefix=".new.", dir=root))
         for name, text in files.items():
-            (work / name).parent.mkdir(exist_ok=True)
+            (work / name).parent.mkdir(mode=0o755, exist_ok=True)
             (work / name).write_text(text, encoding="utf-8")
         (work / "bin/hl-smi").chmod(0o755)
         try:
@@ -162,7 +165,7 @@ def _dress_torch() -> None:
     """What torch's Python side must know of the device: its module, its seed, its collectives, its autocast."""
     import torch
 
-    from hpushim.emulator import hccl, ledger, refusals, sync_norm
+    from hpushim.emulator import hccl, refusals, sync_norm
 
     refusals.install()
     _seed_with_torch(torch)
@@ -175,6 +178,7 @@ def _dress_torch() -> None:
     hccl.register()
     sync_norm.register()
     ledger.start()
+    ending.register()
 
 
 def _seed_with_torch(torch: ModuleType) -> None:

@@ -52,6 +52,7 @@ def enforce() -> None:
     native.set_objections(
         profile.gaudi, _POLICIES.index(profile.policy), _operators(profile), _dtypes(profile)
     )
+    native.set_patched_operators(list(profile.operators.patched))
     hccl.enforce(profile)
 
 
