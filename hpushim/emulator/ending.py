@@ -32,10 +32,14 @@ def _end(process: int) -> None:
     if os.getpid() != process:  # a fork has none of the threads, and not its own books
         return
     native = device.load()
-    ledger.note_present_groups()
-    native.finish_backward_threads()
-    _end_groups(native)
-    ledger.write_at_exit()
+    try:  # Ctrl-C in one of them leaves out no other: groups that stay would be waited for without end
+        ledger.note_present_groups()
+        native.finish_backward_threads()
+    finally:
+        try:
+            _end_groups(native)
+        finally:
+            ledger.write_at_exit()
 
 
 def _end_groups(native: Any) -> None:

@@ -51,7 +51,9 @@ def take(path: Path) -> Path | None:
     path = path.absolute()
     if _owner_of(path):
         return path
-    rank = os.environ.get("RANK", "")  # a launcher that is no part of the run starts several first processes
+    rank = os.environ.get(
+        "RANK", ""
+    )  # a launcher that is no part of the run starts several first processes
     part = f".rank{rank}" if rank.isdigit() and int(rank) else ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +62,9 @@ def take(path: Path) -> Path | None:
             if not part:
                 _forget_parts(taken, folder)
     except _MustNot as error:
-        raise EmulatorError(f"the ledger is not written to {path}{part}: {error}; {_REMEDY}") from error
+        raise EmulatorError(
+            f"the ledger is not written to {path}{part}: {error}; {_REMEDY}"
+        ) from error
     except OSError as error:
         _say(
             f"the ledger (emulated) could not be written to {path}{part}: {error.strerror or error}; the run goes on without it; "
