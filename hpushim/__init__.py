@@ -7,9 +7,30 @@ this package imports neither torch nor anything else that is heavy.
 
 from __future__ import annotations
 
+import sys as _sys
+
+
+def _leave_current_folder() -> None:
+    """Under ``python -m hpushim`` nothing is imported from the current folder, which Python puts first.
+
+    A project that is looked at may hold a ``typing.py``. Python has chosen this very package by then: what makes sure
+    of that, too, is the command ``hpushim`` or ``python -P -m hpushim``.
+    """
+    safe = getattr(_sys.flags, "safe_path", False) or _sys.flags.isolated
+    if safe or _sys.argv[:1] != ["-m"]:  # what stands there while Python looks for the module
+        return
+    left = len(_sys.orig_argv) - len(_sys.argv)  # the last word before the program's own
+    word = _sys.orig_argv[left] if left > 0 else ""
+    if word.startswith("-"):  # -mhpushim, -Bmhpushim
+        word = word.partition("m")[2]
+    if word == __name__ or word.startswith(f"{__name__}."):
+        del _sys.path[0]
+
+
+_leave_current_folder()
+
 import gc as _gc
 import os as _os
-import sys as _sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +47,8 @@ def activate() -> bool:
     device that cannot be had.
     """
     if "torch" in _sys.modules:
+        if _after_the_gaudi_software():
+            return False
         # A full collection walks all of torch's objects, which takes as long as the patching itself.
         collecting = _gc.isenabled()
         _gc.disable()
@@ -46,6 +69,19 @@ def activate() -> bool:
 
 def _torch_arrived(module: Any) -> None:
     activate()
+
+
+def _after_the_gaudi_software() -> bool:
+    """True where the vendor's package is being imported, which imports torch first: it is waited for."""
+    package = _sys.modules.get("habana_frameworks.torch")
+    if package is None:
+        return False
+    from hpushim.shim import unfinished
+
+    if not unfinished.being_imported(package):
+        return False
+    unfinished.when_done(package, activate)
+    return True
 
 
 def deactivate() -> None:
@@ -85,5 +121,10 @@ def ledger() -> dict[str, Any]:
     return session.ledger()
 
 
-if _os.environ.get("HPUSHIM", "").strip().lower() not in ("0", "off"):
+_wanted = _os.environ.get("HPUSHIM", "").strip().lower()
+if _wanted == "emulate":
+    from hpushim import emulator as _emulator
+
+    _emulator.offer_look_alike()
+if _wanted not in ("0", "off"):
     activate()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import availability, devices, log
+from hpushim.shim import availability, devices, log, vendor
 from hpushim.shim.patch import APPROXIMATE, EXACT, MISSING, WARN, patch
 from hpushim.shim.patches import environment
 
@@ -37,7 +37,7 @@ def translated(backend: Any) -> Any:
     """The backend argument of a torch call; remembers that NCCL was asked for and makes HCCL known."""
     global _asked_for_nccl
     if backend is None:
-        _register_hccl()
+        vendor.register_hccl()
         return None
     if not isinstance(backend, str):
         return backend
@@ -46,14 +46,8 @@ def translated(backend: Any) -> Any:
         return backend
     _asked_for_nccl = True
     environment.warn_of_nccl()
-    _register_hccl()
+    vendor.register_hccl()
     return mapped
-
-
-def _register_hccl() -> None:
-    import importlib
-
-    importlib.import_module("habana_frameworks.torch.distributed.hccl")
 
 
 @patch(f"{_C10D}:init_process_group", public="torch.distributed", level=EXACT)

@@ -10,5 +10,7 @@
 #include "../memory.cpp"
 #include "../objections.cpp"
 #include "../operators.cpp"
+#include "../range.cpp"
 #include "../recorder.cpp"
 #include "../refusals.cpp"
+#include "../widen.cpp"
