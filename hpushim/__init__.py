@@ -37,7 +37,7 @@ def activate() -> bool:
         finally:
             if collecting:
                 _gc.enable()
-    from hpushim.shim.arm import waiter
+    from hpushim.shim.imports.waiter import waiter
 
     waiter.forget("torch")
     waiter.wait_for("torch", _torch_arrived)
@@ -59,7 +59,7 @@ def deactivate() -> None:
 
 def disarm() -> None:
     """Stops waiting for torch; what is patched already stays patched."""
-    from hpushim.shim.arm import waiter
+    from hpushim.shim.imports.waiter import waiter
 
     waiter.forget("torch")
 

@@ -13,10 +13,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 _ANY = {"errors", "matrix", "model"}
+_AT_RUN_TIME = {*_ANY, "callers", "handover", "messages", "settings"}
 _THEMES = ("devices", "precision", "distributed", "memory", "execution", "training", "libraries")
 _THEMES = (*_THEMES, "files", "tool")
 _FOR_RULES = {
     *_ANY,
+    "compare",
     *(f"engine/{room}" for room in ("base", "data", "python", "rules", "shell")),
     "codemods/analysis",
     "codemods/edits",
@@ -25,6 +27,11 @@ _FOR_RULES = {
 ROOMS: dict[str, set[str]] = {
     "model": set(),
     "errors": set(),
+    "callers": set(),
+    "compare": set(),
+    "handover": set(),
+    "messages": set(),
+    "settings": {"errors"},
     "matrix": {"errors", "model"},
     "engine/base": _ANY,
     "engine/files": {*_ANY, "engine/base"},
@@ -42,8 +49,8 @@ ROOMS: dict[str, set[str]] = {
     **{f"codemods/{theme}": {*_FOR_RULES, "codemods/bases"} for theme in _THEMES},
     "codemods": {*_ANY, "engine", "engine/base", "engine/files"},
     "report": _ANY,
-    "shim": _ANY,
-    "emulator": _ANY,
+    "shim": {*_AT_RUN_TIME, "compare"},
+    "emulator": _AT_RUN_TIME,
     "cli": {
         *_ANY,
         "engine",
@@ -60,6 +67,11 @@ DOORS = {
 FORBIDDEN = {
     "model": {"torch", "libcst", "click", "rich", "yaml", "jinja2"},
     "errors": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "callers": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "compare": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "handover": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "messages": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "settings": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
     "matrix": {"torch", "libcst", "click", "rich", "yaml", "jinja2"},
     "engine": {"torch", "habana_frameworks", "click"},
     "codemods": {"torch", "habana_frameworks", "click"},

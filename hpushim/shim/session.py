@@ -8,20 +8,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hpushim.shim import (
-    by_value,
-    catch_all,
-    children,
-    constructors,
-    detect,
-    in_place,
-    loading,
-    log,
-    packages,
-)
-from hpushim.shim.arm import waiter
+from hpushim import settings
+from hpushim.shim import cuda_names, detect, log
 from hpushim.shim.detect import Decision
+from hpushim.shim.imports import blocked, stand_ins
+from hpushim.shim.imports.waiter import waiter
+from hpushim.shim.mechanisms import by_value, constructor, in_place
 from hpushim.shim.patch import Patch, declared
+from hpushim.shim.run import children, import_hook
 
 _lock = threading.RLock()
 
@@ -54,6 +48,8 @@ class Session:
                 self.resume = True
                 return False
             said, self.decision = self.decision, detect.decide()
+            if not self.decision.quiet:
+                _check_settings()
             decision = self.decision
             if decision.on:
                 self._patch()
@@ -62,7 +58,7 @@ class Session:
                     from hpushim.shim import summary
 
                     summary.at_exit()
-                loading.install_inherited()
+                import_hook.install_inherited()
                 if late:
                     by_value.rebind()
                 _warn_of_comparisons()
@@ -156,8 +152,9 @@ class Session:
                 self.deferred.append(patch)
         for name, patches in late.items():
             waiter.wait_for(name, self._on_import(patches))
-        self.applied.append((_CATCH_ALL, catch_all.install()))
-        self.applied.append((_PACKAGES, packages.install()))
+        self.applied.append((_CUDA_NAMES, cuda_names.install()))
+        self.applied.append((_BLOCKED, blocked.install()))
+        self.applied.append((_STAND_INS, stand_ins.install()))
         undo = children.install()
         if undo is not None:
             self.applied.append((_CHILDREN, undo))
@@ -192,9 +189,17 @@ class Session:
 
 session = Session()
 
-_PACKAGES = Patch("import", "*", "hook", "packages", "approximate", packages.install)
+_BLOCKED = Patch("import", "blocked", "hook", "packages", "approximate", blocked.install)
+_STAND_INS = Patch("import", "stand-ins", "hook", "packages", "approximate", stand_ins.install)
 _CHILDREN = Patch("os", "environ", "hook", "PYTHONPATH", "exact", children.install)
-_CATCH_ALL = Patch("torch.cuda", "*", "hook", "torch.cuda", "approximate", catch_all.install)
+_CUDA_NAMES = Patch("torch.cuda", "*", "hook", "torch.cuda", "approximate", cuda_names.install)
+
+
+def _check_settings() -> None:
+    """Raises HpushimError for a value of HPUSHIM_… that means nothing; names a variable that nobody reads."""
+    settings.check()
+    for name in settings.unknown():
+        log.start(f"{name} is set, but hpushim has no such setting{settings.nearest(name)}")
 
 
 def _warn_of_comparisons() -> None:
@@ -202,12 +207,12 @@ def _warn_of_comparisons() -> None:
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
     spec = getattr(main, "__spec__", None)
-    if main is None or not file or loading.rewrites(main):
+    if main is None or not file or import_hook.rewrites(main):
         return
     if spec is not None and spec.name.startswith("hpushim"):
         return  # `python -m hpushim` itself, or a child that loads the script by us
     with contextlib.suppress(OSError):
-        found = loading.comparisons(file)
+        found = import_hook.comparisons(file)
         if found:
             lines = ", ".join(str(one.line) for one in found[:8]) + (" …" if len(found) > 8 else "")
             log.warn(
@@ -224,12 +229,12 @@ def _apply(patch: Patch, module: Any) -> in_place.Undo | None:
     if patch.how == "constructor":
         cls = in_place.find(patch, module)
         try:
-            return constructors.hook(cls, patch.replacement, factory=patch.factory)
-        except constructors.HookUnavailable as error:
+            return constructor.hook(cls, patch.replacement, factory=patch.factory)
+        except constructor.HookUnavailable as error:
             log.warn(
                 "HPU909", f"{patch.row}: {error}; a stand-in class is used, isinstance still works"
             )
-            return constructors.stand_in(
+            return constructor.stand_in(
                 module, patch.path, patch.replacement, factory=patch.factory
             )
     return in_place.apply(patch, module)

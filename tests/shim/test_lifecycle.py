@@ -158,8 +158,8 @@ def test_working_cuda_and_run(tmp_path: Path) -> None:
     start = (
         "torch_state.as_it_was = before\n"
         f"sys.argv = ['hpushim', 'run', {str(script)!r}, 'a']\n"
-        "import hpushim.cli, hpushim.shim.run\n"
-        "hpushim.shim.run._cuda_build = lambda: True  # as torch's version file would say\n"
+        "import hpushim.cli, hpushim.shim.run.launch\n"
+        "hpushim.shim.run.launch._cuda_build = lambda: True  # as torch's version file would say\n"
         "try:\n    hpushim.cli.main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code"
     )
     code = ON_CUDA.format(here=str(HERE), start=start)

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpushim.shim import constructors, in_place
-from hpushim.shim.arm import Waiter
+from hpushim.shim.imports.waiter import Waiter
+from hpushim.shim.mechanisms import constructor, in_place
 from hpushim.shim.patch import MISSING, Patch, patch
 
 
@@ -166,7 +166,7 @@ def test_note_is_said_once(sample: types.ModuleType, capsys: pytest.CaptureFixtu
 
 def test_constructor_hook_keeps_the_type() -> None:
     held = struct.Struct
-    undo = constructors.hook(
+    undo = constructor.hook(
         struct.Struct, lambda original, cls, fmt, *a: original(cls, fmt.replace("x", "i"), *a)
     )
     try:
@@ -183,14 +183,14 @@ def test_constructor_hook_refuses_python_classes() -> None:
         def __new__(cls) -> Any:
             return object.__new__(cls)
 
-    with pytest.raises(constructors.HookUnavailable):
-        constructors.hook(Own, lambda original, cls: original(cls))
+    with pytest.raises(constructor.HookUnavailable):
+        constructor.hook(Own, lambda original, cls: original(cls))
 
 
 def test_stand_in_keeps_isinstance() -> None:
     module = types.ModuleType("m")
     module.Struct = struct.Struct  # type: ignore[attr-defined]
-    undo = constructors.stand_in(module, "Struct", lambda original, cls, fmt: original(cls, "q"))
+    undo = constructor.stand_in(module, "Struct", lambda original, cls, fmt: original(cls, "q"))
     made = module.Struct("i")
     assert (
         made.size == 8

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpushim.shim import loading, rewrite
+from hpushim.shim.run import import_hook, rewrite
 
 
 def rewritten(source: str) -> str:
@@ -48,7 +48,7 @@ def test_widened(source: str) -> None:
 def test_a_script_that_compares_is_read_for_the_warning(source: str, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(f'x = make(device="cuda")\nx.to("cuda")\nif {source}:\n    pass\n')
-    assert [one.line for one in loading.comparisons(str(script))] == [3]
+    assert [one.line for one in import_hook.comparisons(str(script))] == [3]
 
 
 def test_a_script_that_only_moves_is_not_even_parsed(tmp_path: Path, monkeypatch: Any) -> None:
@@ -58,7 +58,7 @@ def test_a_script_that_only_moves_is_not_even_parsed(tmp_path: Path, monkeypatch
         'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
         'x = x.to("cuda:0")\nmodel = Model(device="cuda").to(\'cuda\')\nd = "cpu" if off else "cuda"\n'
     )
-    assert loading.comparisons(str(script)) == []
+    assert import_hook.comparisons(str(script)) == []
 
 
 @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ def test_hook_covers_the_users_files_only(tmp_path: Path, monkeypatch: pytest.Mo
     (vendored / "vendored_module.py").write_text(body)
     monkeypatch.syspath_prepend(str(vendored))
     monkeypatch.syspath_prepend(str(tmp_path))
-    loading.install(tmp_path)
-    loading.install(tmp_path)
+    import_hook.install(tmp_path)
+    import_hook.install(tmp_path)
     try:
         import own_module  # type: ignore[import-not-found]
         import vendored_module  # type: ignore[import-not-found]
     finally:
-        loading.uninstall()
+        import_hook.uninstall()
     assert own_module.on_gpu("hpu") and own_module.on_gpu("cuda") and not own_module.on_gpu("cpu")
     assert not vendored_module.on_gpu("hpu")
     assert not list((tmp_path / "__pycache__").glob("own_module*")), "rewritten code was cached"

@@ -235,7 +235,7 @@ def test_the_environments_own_sitecustomize_still_runs(project: Run, tmp_path: P
     other = tmp_path / "other"
     other.mkdir()
     (other / "sitecustomize.py").write_text("import os; os.environ['SEEN'] = __file__\n")
-    startup = ROOT / "hpushim" / "shim" / "startup"
+    startup = ROOT / "hpushim" / "shim" / "run" / "startup"
     path = os.pathsep.join([str(startup), str(other)])
     for armed in ("off", "emulate"):
         done = subprocess.run(
@@ -251,7 +251,7 @@ def test_the_environments_own_sitecustomize_still_runs(project: Run, tmp_path: P
 
 
 def test_a_python_without_hpushim_starts_as_ever(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "hpushim" / "shim" / "startup" / "sitecustomize.py", tmp_path)
+    shutil.copy(ROOT / "hpushim" / "shim" / "run" / "startup" / "sitecustomize.py", tmp_path)
     done = subprocess.run(
         python(
             "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import sitecustomize"

@@ -21,7 +21,7 @@ def snapshot() -> dict[str, int]:
     """Name to identity (or a hash of what cannot be compared by identity)."""
     import torch
 
-    from hpushim.shim import constructors
+    from hpushim.shim.mechanisms import constructor
 
     found: dict[str, int] = {}
     keep.clear()
@@ -33,7 +33,7 @@ def snapshot() -> dict[str, int]:
             if name not in _VOLATILE:
                 _add(found, f"{module_name}:{name}", value)
     for cls in (torch.device, torch.Generator):
-        word = ctypes.c_void_p.from_address(id(cls) + constructors._slot_offset()).value
+        word = ctypes.c_void_p.from_address(id(cls) + constructor._slot_offset()).value
         found[f"slot:{cls.__name__}"] = word or 0
     hpu = getattr(torch, "hpu", None)
     for cls in (hpu.Stream, hpu.Event) if hasattr(hpu, "Stream") else ():

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from hpushim.shim import devices
-from hpushim.shim.in_place import Undo
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import EXACT, patch
 
 # Before torch's own entries, which start at 10.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices, dispatcher, log
-from hpushim.shim.in_place import Undo
+from hpushim.shim import devices, log
+from hpushim.shim.mechanisms import dispatcher
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 _KEPT = 256

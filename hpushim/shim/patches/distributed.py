@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import availability, devices, log
+from hpushim.shim import devices, log, policy
 from hpushim.shim.patch import APPROXIMATE, EXACT, MISSING, WARN, patch
 from hpushim.shim.patches import environment
 
@@ -140,7 +140,7 @@ def new_subgroups(original: Original, group_size: Any = None, *args: Any, **kwar
 def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
     """``"nccl"`` to code that asked for NCCL, so that its comparisons hold; the group is HCCL."""
     backend = original(*args, **kwargs)
-    if backend == "hccl" and _asked_for_nccl and availability.answers_yes(_C10D):
+    if backend == "hccl" and _asked_for_nccl and policy.answers_yes(_C10D):
         return type(backend)("nccl") if type(backend) is not str else "nccl"
     return backend
 
@@ -148,7 +148,7 @@ def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
 @patch(f"{_C10D}:is_nccl_available", public="torch.distributed", level=APPROXIMATE)
 def is_nccl_available(original: Original) -> bool:
     """True for code that may ask for NCCL: it gets HCCL."""
-    return availability.answers_yes(_C10D)
+    return policy.answers_yes(_C10D)
 
 
 @patch(f"{_C10D}:is_backend_available", public="torch.distributed", level=APPROXIMATE)

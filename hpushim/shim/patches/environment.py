@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hpushim.shim import devices, log
-from hpushim.shim.in_place import Undo
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import ERROR, WARN, patch
 
 Original = Callable[..., Any]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import availability, in_place, log
-from hpushim.shim.in_place import Undo
+from hpushim.shim import callers, log, policy
+from hpushim.shim.mechanisms import in_place
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, patch
 
 _NATIVE = "torch._C"
@@ -36,15 +37,15 @@ def native_names() -> Undo:
 
 
 def _asked_by_user() -> bool:
-    package = availability.asker(__name__).partition(".")[0]
-    return package != "torch" and availability.is_users(package)
+    package = callers.of_patched(__name__).partition(".")[0]
+    return package != "torch" and policy.is_users(package)
 
 
 def _missing(name: str) -> Any:
     text = f"module {_NATIVE!r} has no attribute {name!r}"
     if not name.startswith("_cuda") or not _asked_by_user():
         raise AttributeError(text)
-    file, line = log.user_site()
+    file, line = callers.user_site()
     raise NotInThisTorch(
         f"HPU417 {file}:{line}: {text}: it belongs to CUDA builds of torch; use torch.cuda's or torch.hpu's public functions"
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpushim.shim import in_place
-from hpushim.shim.in_place import Undo
+from hpushim.shim.mechanisms import in_place
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, patch
 
 

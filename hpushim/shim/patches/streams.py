@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import constructors, devices, in_place, log
-from hpushim.shim.in_place import Undo
+from hpushim.shim import callers, devices, log
+from hpushim.shim.mechanisms import constructor, in_place
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 Original = Callable[..., Any]
@@ -100,7 +101,7 @@ def kin() -> Undo:
 def _seen_as(cuda: type, hpu: type) -> Undo:
     """Sets what ``isinstance`` asks an object of another type: HPU's own class is CUDA's, a subclass is itself."""
     # ``setattr`` would try to change the class's own class; so the class's dictionary is written.
-    dictionary = constructors._type_dictionary(hpu)
+    dictionary = constructor._type_dictionary(hpu)
     mine = property(lambda self: cuda if type(self) is hpu else type(self))
     dictionary["__class__"] = mine
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(hpu))
@@ -116,7 +117,7 @@ def _seen_as(cuda: type, hpu: type) -> Undo:
 
 
 def _no_pointer(self: Any) -> Any:
-    file, line = log.user_site()
+    file, line = callers.user_site()
     raise NotOnHpu(
         f"HPU119 {file}:{line}: an HPU stream has no CUDA pointer; hand tensors to other code, not streams"
     )

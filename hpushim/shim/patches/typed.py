@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices, in_place, log
+from hpushim.shim import devices, log
+from hpushim.shim.mechanisms import in_place
 from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 Original = Callable[..., Any]

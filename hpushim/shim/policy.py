@@ -11,46 +11,24 @@ import functools
 import os
 import sys
 
-from hpushim.errors import HpushimError
-from hpushim.shim import log
+from hpushim import settings
+from hpushim.shim import callers, log
 
-_PLUMBING = "hpushim.shim"
 # While torch.compile reads a user's function it asks on the user's behalf.
 _ON_BEHALF = ("torch._dynamo.variables", "torch._dynamo.symbolic_convert", "torch.jit")
 
 
 def answers_yes(target_module: str = "torch.cuda") -> bool:
     """Whether the caller of the patched function of ``target_module`` should meet a CUDA device."""
-    caller = asker(target_module)
+    caller = callers.of_patched(target_module)
     if _is_torchs_own(caller):
         return False  # whatever was forced: torch would look for parts that only a CUDA build has
-    forced = os.environ.get("HPUSHIM_CUDA_AVAILABLE", "auto").strip().lower()
-    if forced in ("1", "0"):
+    forced = settings.read("HPUSHIM_CUDA_AVAILABLE")
+    if forced != "auto":
         return forced == "1"
-    if forced not in ("auto", ""):
-        raise HpushimError(
-            f"HPUSHIM_CUDA_AVAILABLE={forced!r}: expected auto, 1 or 0; unset it or choose one of these"
-        )
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
         return False  # the program was told to use no device
     return _answer(caller)
-
-
-def asker(target_module: str) -> str:
-    """The module that called the patched function: the first one outside the shim and its trampoline."""
-    frame = sys._getframe(1)
-    inside = True
-    while frame is not None:
-        name = frame.f_globals.get("__name__") or ""
-        if inside:
-            # First our own frames, then the one trampoline, which runs in the target's module.
-            inside = name.startswith(_PLUMBING)
-            if not inside and name != target_module:
-                return str(name)
-        else:
-            return str(name)
-        frame = frame.f_back  # type: ignore[assignment]
-    return "__main__"
 
 
 def _is_torchs_own(module: str) -> bool:

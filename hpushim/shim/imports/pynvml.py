@@ -119,10 +119,9 @@ def unknown(name: str) -> Callable[..., Any] | None:
     return functools.partial(_not_supported, name) if name.startswith("nvml") else None
 
 
-MODULES: dict[str, tuple[str, ...]] = {
-    "pynvml": (
-        "NVMLError", "NVMLError_NotSupported", "NVML_TEMPERATURE_GPU", "nvmlInit", "nvmlInitWithFlags", "nvmlShutdown", "nvmlDeviceGetCount",
-        "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo",
-        "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature", "nvmlDeviceGetPowerUsage",
-    ),
-}  # fmt: skip
+_NAMES = (
+    "NVMLError", "NVMLError_NotSupported", "NVML_TEMPERATURE_GPU", "nvmlInit", "nvmlInitWithFlags", "nvmlShutdown",
+    "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature", "nvmlDeviceGetPowerUsage",
+)  # fmt: skip
+MODULES = {"pynvml": {name: globals()[name] for name in _NAMES}}

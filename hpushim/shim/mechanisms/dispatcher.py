@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpushim.shim import devices
-from hpushim.shim.in_place import Undo
+from hpushim.shim.mechanisms.in_place import Undo
 
 _KEY = "CUDA"
 

@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from hpushim.shim import loading
-from hpushim.shim.in_place import Undo
+from hpushim.shim.mechanisms.in_place import Undo
+from hpushim.shim.run import import_hook
 
 FOLDER = str(Path(__file__).parent / "startup")
 
@@ -43,14 +43,14 @@ def begin() -> None:
     if arguments[:2] == ["-m", "hpushim"]:
         return
     script = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else None
-    if script is not None and script.is_file() and loading.is_own_script(script):
+    if script is not None and script.is_file() and import_hook.is_own_script(script):
         if _compares_devices(script) and os.name == "posix" and sys.executable:
             os.execv(sys.executable, [sys.executable, *_through_run(arguments)])
-        loading.add(script.resolve().parent)
+        import_hook.add(script.resolve().parent)
     elif arguments[:1] == ["-m"]:
-        loading.add(Path.cwd())
+        import_hook.add(Path.cwd())
     else:
-        loading.install_inherited()
+        import_hook.install_inherited()
 
 
 def _arguments() -> list[str]:
@@ -74,6 +74,6 @@ def _through_run(arguments: list[str]) -> list[str]:
 
 def _compares_devices(script: Path) -> bool:
     try:
-        return bool(loading.comparisons(str(script)))
+        return bool(import_hook.comparisons(str(script)))
     except OSError:
         return False

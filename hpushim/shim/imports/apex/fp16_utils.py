@@ -1,4 +1,4 @@
-"""The older and rarer parts of apex, said with torch: fp16_utils, multi_tensor_apply, Reducer and functions of contrib."""
+"""``apex.fp16_utils``, the oldest part of apex, said with torch in bfloat16."""
 
 from __future__ import annotations
 
@@ -100,65 +100,3 @@ class FP16_Optimizer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """A state of apex's or of the inner optimizer's."""
         self.optimizer.load_state_dict(state.get("optimizer_state_dict", state))
-
-
-class MultiTensorApply:
-    """Not available, which sends callers to their own loops."""
-
-    available = False
-
-    def __init__(self, chunk_size: int = 0) -> None:
-        self.chunk_size = chunk_size
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        log.refuse(
-            "HPU602",
-            "apex multi_tensor_applier runs CUDA code",
-            "ask multi_tensor_applier.available first, or use torch._foreach functions",
-        )
-
-
-multi_tensor_applier = MultiTensorApply(2048 * 32)
-
-
-class Reducer:
-    """Averages a module's parameters, or a list of tensors, over all processes when told to."""
-
-    def __init__(self, module_or_grads_list: Any) -> None:
-        import torch.distributed as dist
-
-        self.module = None
-        if isinstance(module_or_grads_list, torch.nn.Module):
-            self.module = module_or_grads_list
-            for parameter in self.module.parameters():
-                dist.broadcast(parameter.data, 0)
-        self.grads = [] if self.module is not None else list(module_or_grads_list)
-
-    def reduce(self) -> None:
-        """Adds up the gradients, or the tensors of the list, and divides by the number of processes."""
-        import torch.distributed as dist
-
-        if self.module is not None:
-            self.grads = [p.grad for p in self.module.parameters() if p.grad is not None]
-        for tensor in self.grads:
-            dist.all_reduce(tensor)
-            tensor /= dist.get_world_size()
-
-
-def clip_grad_norm_(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
-    """torch's own."""
-    return torch.nn.utils.clip_grad_norm_(parameters, max_norm, *args, **kwargs)
-
-
-FP16_UTILS = (
-    "BN_convert_float", "FP16_Optimizer", "convert_network", "master_params_to_model_params",
-    "model_grads_to_master_grads", "network_to_half", "prep_param_lists", "to_python_float", "tofp16",
-)  # fmt: skip
-MODULES: dict[str, tuple[str, ...]] = {
-    "apex.fp16_utils": FP16_UTILS,
-    "apex.fp16_utils.fp16util": FP16_UTILS,
-    "apex.fp16_utils.fp16_optimizer": ("FP16_Optimizer",),
-    "apex.multi_tensor_apply": ("MultiTensorApply", "multi_tensor_applier"),
-    "apex.contrib": (),
-    "apex.contrib.clip_grad": ("clip_grad_norm_",),
-}

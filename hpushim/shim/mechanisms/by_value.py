@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from hpushim.shim import in_place, log
+from hpushim.shim import log
+from hpushim.shim.mechanisms import in_place
 
 # The standard library takes nothing from torch, and has most of the other names.
 _SKIPPED = {*sys.stdlib_module_names, "torch", "hpushim", "_hpushim", "habana_frameworks"}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hpushim.shim import log
 
 if TYPE_CHECKING:
-    from hpushim.shim.rewrite import Rewrite
+    from hpushim.shim.run.rewrite import Rewrite
 
 ROOT_VARIABLE = "HPUSHIM_REWRITE"
 """The directories whose files are the user's own, as in PATH; set by ``hpushim run``, inherited by child processes."""
@@ -76,7 +76,7 @@ def compiled(path: str, data: bytes) -> CodeType:
     """
     import ast
 
-    from hpushim.shim import rewrite
+    from hpushim.shim.run import rewrite
 
     tree = ast.parse(data, path)
     tree, done = rewrite.apply(tree)
@@ -93,7 +93,7 @@ def comparisons(file: str) -> list[Rewrite]:
     data = Path(file).read_bytes()
     if b"cuda" not in data or not _may_compare(data):
         return []
-    from hpushim.shim import rewrite
+    from hpushim.shim.run import rewrite
 
     return rewrite.find(data)
 
@@ -137,9 +137,9 @@ class _Finder:
 
 def _follows(name: str) -> bool:
     """Whether the module's library is one that meets CUDA under the shim and compares devices by their type."""
-    from hpushim.shim import availability
+    from hpushim.shim import policy
 
-    return availability.compares_devices(name.partition(".")[0])
+    return policy.compares_devices(name.partition(".")[0])
 
 
 class _Loader(importlib.machinery.SourceFileLoader):

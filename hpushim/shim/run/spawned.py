@@ -8,8 +8,8 @@ from __future__ import annotations
 if __name__ == "__mp_main__":
     import os as _os
 
-    from hpushim.shim import loading as _loading
-    from hpushim.shim import run as _run
+    from hpushim.shim.run import import_hook as _loading
+    from hpushim.shim.run import launch as _run
 
     __file__ = _os.environ[_run.MAIN_VARIABLE]
     _loading.install_inherited()

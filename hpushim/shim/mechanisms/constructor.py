@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim.in_place import Undo, set_attribute
+from hpushim.shim.mechanisms.in_place import Undo, set_attribute
 
 
 class HookUnavailable(Exception):

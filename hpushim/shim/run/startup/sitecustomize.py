@@ -29,7 +29,7 @@ def _begin() -> None:
     if os.environ.get("HPUSHIM", "").strip().lower() in ("", "0", "off"):
         return
     try:
-        from hpushim.shim import children
+        from hpushim.shim.run import children
     except ImportError:
         return
     children.begin()

@@ -18,8 +18,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
+from hpushim import settings
 from hpushim.errors import HpushimError
-from hpushim.shim import children, detect, loading, log
+from hpushim.shim import detect, log
+from hpushim.shim.run import children, import_hook
 
 MAIN_VARIABLE = "HPUSHIM_MAIN"
 """The script of a run, for spawned children that load it again."""
@@ -79,7 +81,7 @@ def prepare(
     if ledger is not None:
         environment["HPUSHIM_LEDGER"] = str(Path(ledger).absolute())
     if show_rewrites:
-        environment[loading.SHOW_VARIABLE] = "1"
+        environment[import_hook.SHOW_VARIABLE] = "1"
     if mode is not None:
         if mode not in _LAZY:
             raise HpushimError(
@@ -88,8 +90,7 @@ def prepare(
         environment["PT_HPU_LAZY_MODE"] = _LAZY[mode]
     # Layers of the stack disagree on the default, so it is always said.
     environment.setdefault("PT_HPU_LAZY_MODE", "0")
-    detect.generation()
-    detect.cards()
+    settings.check()
     environment["HPUSHIM"] = _where()
     if environment["HPUSHIM"] == "emulate":
         environment.update(detect.emulated_environment())
@@ -165,12 +166,12 @@ def _script(target: str) -> tuple[ModuleType, CodeType]:
     real = path.resolve()
     root = str(real.parent)
     sys.path.insert(0, root)
-    _rewrite_below(real.parent if loading.is_own_script(real) else Path.cwd())
+    _rewrite_below(real.parent if import_hook.is_own_script(real) else Path.cwd())
     _have_children_load_it(real)
     main = ModuleType("__main__")
     main.__file__ = str(path)
     main.__builtins__ = builtins  # type: ignore[attr-defined]
-    main.__loader__ = loading.loader("__main__", str(path))
+    main.__loader__ = import_hook.loader("__main__", str(path))
     # As python has it for a script: by it, programs tell how to start themselves once more.
     main.__spec__ = None
     main.__package__ = None
@@ -187,7 +188,7 @@ def _have_children_load_it(script: Path) -> None:
     def get_preparation_data(name: str) -> dict[str, Any]:
         data: dict[str, Any] = original(name)
         if data.pop("init_main_from_path", None) is not None:
-            data["init_main_from_name"] = "hpushim.shim.spawned"
+            data["init_main_from_name"] = "hpushim.shim.run.spawned"
         return data
 
     spawn.get_preparation_data = get_preparation_data
@@ -199,7 +200,7 @@ def code_of(file: str) -> CodeType:
     if detect.mode() == "off":
         code: CodeType = compile(data, file, "exec", dont_inherit=True)
         return code
-    return loading.compiled(file, data)
+    return import_hook.compiled(file, data)
 
 
 def _module(name: str) -> tuple[ModuleType, CodeType]:
@@ -230,7 +231,7 @@ def _module(name: str) -> tuple[ModuleType, CodeType]:
 def _rewrite_below(root: Path) -> None:
     if detect.mode() == "off":
         return
-    loading.add(root)
+    import_hook.add(root)
 
 
 def _execute(code: CodeType, main: ModuleType) -> NoReturn:

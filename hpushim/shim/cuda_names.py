@@ -20,9 +20,10 @@ from collections.abc import Callable
 from typing import Any
 
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import availability, devices, in_place, log
-from hpushim.shim.arm import waiter
-from hpushim.shim.in_place import Undo
+from hpushim.shim import callers, devices, log
+from hpushim.shim.imports.waiter import waiter
+from hpushim.shim.mechanisms import in_place
+from hpushim.shim.mechanisms.in_place import Undo
 
 _ROOT = "torch.cuda"
 _OTHERS = ("torch.backends.cuda",)
@@ -193,7 +194,7 @@ class _Answer:
 
     def _refuse(self, row: Any) -> Callable[..., Any]:
         def refuse(*args: Any, **kwargs: Any) -> Any:
-            if availability.asker(self.module).partition(".")[0] == "torch":
+            if callers.of_patched(self.module).partition(".")[0] == "torch":
                 return self.original(*args, **kwargs)
             log.refuse(row.rule or "HPU904", f"{self.name} does not work on HPU", row.note)
 
@@ -203,7 +204,7 @@ class _Answer:
         return functools.partial(self._guarded, row.rule or "HPU904", row.note)
 
     def _unknown(self, *args: Any, **kwargs: Any) -> Any:
-        if availability.asker(self.module).partition(".")[0] != "torch":
+        if callers.of_patched(self.module).partition(".")[0] != "torch":
             log.unhandled(self.name)
         advice = "nothing is known of it on Gaudi: guard the call, or run this part on the CPU"
         return self._guarded("HPU904", advice, *args, **kwargs)
