@@ -32,8 +32,7 @@ def activate() -> bool:
         try:
             from hpushim.shim.session import session
 
-            spec = getattr(_sys.modules["torch"], "__spec__", None)
-            return session.activate(late=not getattr(spec, "_initializing", False))
+            return session.activate()
         finally:
             if collecting:
                 _gc.enable()

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpushim import settings
-from hpushim.shim import cuda_names, detect, log
+from hpushim.shim import cuda_names, detect, log, mechanisms
 from hpushim.shim.detect import Decision
 from hpushim.shim.imports import blocked, stand_ins
 from hpushim.shim.imports.waiter import waiter
-from hpushim.shim.mechanisms import by_value, constructor, in_place
+from hpushim.shim.mechanisms import in_place
 from hpushim.shim.patch import Patch, declared
 from hpushim.shim.run import children, import_hook
 
@@ -34,11 +34,10 @@ class Session:
         self.native_blocks = 0
         self.resume = False
 
-    def activate(self, *, late: bool = False) -> bool:
+    def activate(self) -> bool:
         """Decides and patches; True when torch is patched now. A second call changes nothing.
 
         Inside a block of native() it takes effect when the block ends, as deactivate() does.
-        ``late``: torch was imported before, so other modules may hold names of it by value; they are named.
         Raises HpushimError when the environment asks for a device that cannot be had.
         """
         with _lock:
@@ -59,8 +58,6 @@ class Session:
 
                     summary.at_exit()
                 import_hook.install_inherited()
-                if late:
-                    by_value.rebind()
                 _warn_of_comparisons()
             elif not decision.quiet and decision != said:
                 log.start(f"off: {decision.reason}")
@@ -71,8 +68,6 @@ class Session:
         with _lock:
             waiter.forget()
             self.resume = False
-            if self.active:
-                by_value.restore()
             while self.applied:
                 patch, undo = self.applied.pop()
                 if not undo():
@@ -112,7 +107,6 @@ class Session:
             self.activate()
             return
         self._patch()
-        by_value.rebind(again=True)
 
     def status(self) -> dict[str, Any]:
         """The decision and the state of every patch, as plain data."""
@@ -171,7 +165,7 @@ class Session:
 
     def _apply(self, patch: Patch, module: Any) -> None:
         try:
-            undo = _apply(patch, module)
+            undo = mechanisms.apply(patch, module)
         except in_place.MissingTarget:
             if not patch.optional:
                 self.missing.append(patch.target)
@@ -220,24 +214,6 @@ def _warn_of_comparisons() -> None:
                 f"{file}, line {lines}: compares a device with 'cuda', which is 'hpu' here; "
                 "`hpushim run` rewrites such comparisons, `hpushim migrate` does so for good",
             )
-
-
-def _apply(patch: Patch, module: Any) -> in_place.Undo | None:
-    if patch.how == "hook":
-        undo = patch.replacement()
-        return (lambda: undo() is not False) if undo is not None else None
-    if patch.how == "constructor":
-        cls = in_place.find(patch, module)
-        try:
-            return constructor.hook(cls, patch.replacement, factory=patch.factory)
-        except constructor.HookUnavailable as error:
-            log.warn(
-                "HPU909", f"{patch.row}: {error}; a stand-in class is used, isinstance still works"
-            )
-            return constructor.stand_in(
-                module, patch.path, patch.replacement, factory=patch.factory
-            )
-    return in_place.apply(patch, module)
 
 
 def _release(version: str) -> tuple[int, int]:

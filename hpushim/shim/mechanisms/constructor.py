@@ -16,11 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim.mechanisms.in_place import Undo, set_attribute
-
-
-class HookUnavailable(Exception):
-    """This interpreter's type layout is not the one the hook knows; the message says why."""
+from hpushim.shim.mechanisms.in_place import HookUnavailable, Undo, set_attribute
 
 
 def hook(cls: type, replacement: Callable[..., Any], *, factory: bool = False) -> Undo:
@@ -171,6 +167,26 @@ def stand_in(
 
     proxy = Meta(cls.__name__, (), {"__module__": cls.__module__, "__doc__": cls.__doc__})
     return set_attribute(module, name, proxy)
+
+
+def set_in_type(cls: type, name: str, value: Any) -> Undo:
+    """Sets an attribute of a type whose attributes are frozen; the undo restores or removes it."""
+    dictionary = _type_dictionary(cls)
+    before = dictionary.get(name)
+    dictionary[name] = value
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
+
+    def undo() -> bool:
+        if dictionary.get(name) is not value:
+            return False
+        if before is None:
+            del dictionary[name]
+        else:
+            dictionary[name] = before
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
+        return True
+
+    return undo
 
 
 def _type_dictionary(cls: type) -> dict[str, Any]:

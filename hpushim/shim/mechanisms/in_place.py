@@ -21,8 +21,9 @@ Undo = Callable[[], bool]
 
 _serial = itertools.count(1)
 
-replaced: dict[int, tuple[object, str]] = {}
-"""Objects of modules that had to be replaced by name: identity to the object and its dotted name."""
+
+class HookUnavailable(Exception):
+    """This interpreter or system is not one whose objects a mechanism knows; the message says why."""
 
 
 class MissingTarget(Exception):
@@ -37,15 +38,30 @@ def apply(patch: Patch, module: types.ModuleType) -> Undo:
     owner, name = _resolve(patch, module)
     if patch.how == "value":
         return _apply_value(patch, owner, name)
+    current = stored(patch, module)
     if patch.how == "getter":
+        read = getattr(current, "fget", None)
+        if isinstance(read, types.FunctionType):
+            return exchange_code(read, bound(patch, clone(read)))
         return _apply_getter(patch, owner, name)
-    current = _own(owner, name)
-    function = plain_function(current)
-    if patch.how == "function" and function is not None:
-        return exchange_code(function, _bound(patch, clone(function)), cache=current)
-    if current is MISSING and getattr(owner, name, MISSING) is MISSING:
-        raise MissingTarget
+    function = plain_function(_own(owner, name))
+    if function is not None:
+        return exchange_code(function, bound(patch, clone(function)), cache=current)
     return _apply_attribute(patch, owner, name)
+
+
+def stored(patch: Patch, module: types.ModuleType) -> Any:
+    """What is stored under the target's name, descriptors unopened, inherited or not. Raises MissingTarget."""
+    owner, name = _resolve(patch, module)
+    for place in getattr(owner, "__mro__", (owner,)):
+        if name in vars(place):
+            return vars(place)[name]
+    if patch.how == "value":
+        return MISSING
+    found = getattr(owner, name, MISSING)
+    if found is MISSING:
+        raise MissingTarget
+    return found
 
 
 def find(patch: Patch, module: types.ModuleType) -> Any:
@@ -137,17 +153,14 @@ def _apply_attribute(patch: Patch, owner: Any, name: str) -> Undo:
     original = getattr(owner, name) if raw is MISSING else raw
     wrapper: Any
     if isinstance(original, staticmethod | classmethod):
-        inner = _as_function(_bound(patch, original.__func__), original.__func__)
+        inner = _as_function(bound(patch, original.__func__), original.__func__)
         wrapper = type(original)(inner)
     else:
-        wrapper = _as_function(_bound(patch, original), original)
+        wrapper = _as_function(bound(patch, original), original)
     if isinstance(owner, types.ModuleType):
         # Pickled by reference to where it stands, as the original was.
         wrapper.__module__, wrapper.__qualname__ = owner.__name__, name
-    undo = set_attribute(owner, name, wrapper)
-    if isinstance(owner, types.ModuleType):
-        replaced[id(original)] = (original, f"{owner.__name__}.{name}")
-    return undo
+    return set_attribute(owner, name, wrapper)
 
 
 def _apply_value(patch: Patch, owner: Any, name: str) -> Undo:
@@ -159,24 +172,15 @@ def _apply_value(patch: Patch, owner: Any, name: str) -> Undo:
 
 
 def _apply_getter(patch: Patch, owner: Any, name: str) -> Undo:
-    current: Any = getattr(owner, name, MISSING)
-    if current is MISSING:
-        raise MissingTarget
-    if isinstance(current, property):
-        read, write, delete = current.fget, current.fset, current.fdel
-    else:
-        read, write, delete = current.__get__, getattr(current, "__set__", None), None
-    if patch.factory:
-        fget = patch.replacement(read)
-    else:
-        fget = functools.partial(patch.replacement, read)
-    fget = _telling(patch, fget)
+    current: Any = getattr(owner, name)
+    read = bound(patch, current.__get__)
+    write = getattr(current, "__set__", None)
     return set_attribute(
-        owner, name, property(fget, write, delete, getattr(current, "__doc__", None))
+        owner, name, property(read, write, None, getattr(current, "__doc__", None))
     )
 
 
-def _bound(patch: Patch, original: Callable[..., Any]) -> Callable[..., Any]:
+def bound(patch: Patch, original: Callable[..., Any]) -> Callable[..., Any]:
     """The replacement with its original filled in."""
     if patch.factory:
         call = patch.replacement(original)

@@ -17,7 +17,6 @@ _STATE = "_hpushim_cuda_state"
 @patch(
     "torch.amp.autocast_mode:autocast.__init__",
     row="torch.autocast",
-    how="method",
     level=APPROXIMATE,
 )
 def autocast_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
@@ -143,7 +142,6 @@ def amp_not_available(original: Original) -> bool:
 @patch(
     "torch.amp.grad_scaler:GradScaler.__init__",
     row="torch.amp.GradScaler",
-    how="method",
     level=APPROXIMATE,
 )
 def scaler_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
@@ -177,7 +175,6 @@ def scaler_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> Non
 @patch(
     "torch.amp.grad_scaler:GradScaler.state_dict",
     public="torch.amp",
-    how="method",
     level=APPROXIMATE,
 )
 def scaler_state(original: Original, self: Any) -> dict[str, Any]:
@@ -189,7 +186,6 @@ def scaler_state(original: Original, self: Any) -> dict[str, Any]:
 @patch(
     "torch.amp.grad_scaler:GradScaler.load_state_dict",
     row="torch.amp.GradScaler.state_dict",
-    how="method",
     level=APPROXIMATE,
 )
 def load_scaler_state(original: Original, self: Any, state_dict: dict[str, Any]) -> None:

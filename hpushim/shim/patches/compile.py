@@ -28,15 +28,12 @@ def compile(original: Original, *args: Any, **kwargs: Any) -> Any:
     return original(*args, **kwargs)
 
 
-@patch("torch.optim.adam:Adam.__init__", row="torch.optim.Adam(fused=)", how="method", level=WARN)
-@patch(
-    "torch.optim.adamw:AdamW.__init__", row="torch.optim.AdamW(fused=)", how="method", level=WARN
-)
-@patch("torch.optim.sgd:SGD.__init__", row="torch.optim.SGD(fused=)", how="method", level=WARN)
+@patch("torch.optim.adam:Adam.__init__", row="torch.optim.Adam(fused=)", level=WARN)
+@patch("torch.optim.adamw:AdamW.__init__", row="torch.optim.AdamW(fused=)", level=WARN)
+@patch("torch.optim.sgd:SGD.__init__", row="torch.optim.SGD(fused=)", level=WARN)
 @patch(
     "torch.optim.adagrad:Adagrad.__init__",
     row="torch.optim.Adagrad(fused=)",
-    how="method",
     level=WARN,
 )
 def optimizer_init(original: Original, self: Any, params: Any, *args: Any, **kwargs: Any) -> None:

@@ -170,7 +170,6 @@ def barrier(original: Original, *args: Any, **kwargs: Any) -> Any:
 @patch(
     "torch.nn.parallel.distributed:DistributedDataParallel.__init__",
     row="torch.nn.parallel.DistributedDataParallel",
-    how="method",
     level=EXACT,
 )
 def ddp_init(
@@ -192,7 +191,6 @@ def ddp_init(
 @patch(
     "torch.nn.parallel.data_parallel:DataParallel.__init__",
     row="torch.nn.DataParallel",
-    how="method",
     level=WARN,
 )
 def data_parallel_init(
@@ -214,7 +212,7 @@ def data_parallel_init(
     original(self, module, [0], 0, *args, **kwargs)
 
 
-@patch("torch.nn.parallel.data_parallel:DataParallel.forward", how="method", level=EXACT)
+@patch("torch.nn.parallel.data_parallel:DataParallel.forward", level=EXACT)
 def data_parallel_forward(original: Original, self: Any, *inputs: Any, **kwargs: Any) -> Any:
     """Moves the inputs to the one device, as scattering to one device does, and calls the module."""
     if not any(devices.is_hpu(parameter.device) for parameter in self.module.parameters()):
@@ -243,7 +241,6 @@ def device_mesh(original: Original, *args: Any, **kwargs: Any) -> Any:
 @patch(
     "torch.distributed.fsdp.fully_sharded_data_parallel:FullyShardedDataParallel.__init__",
     row="torch.distributed.fsdp.FullyShardedDataParallel",
-    how="method",
     level=EXACT,
 )
 def fsdp_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:

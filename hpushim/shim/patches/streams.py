@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -100,20 +99,9 @@ def kin() -> Undo:
 
 def _seen_as(cuda: type, hpu: type) -> Undo:
     """Sets what ``isinstance`` asks an object of another type: HPU's own class is CUDA's, a subclass is itself."""
-    # ``setattr`` would try to change the class's own class; so the class's dictionary is written.
-    dictionary = constructor._type_dictionary(hpu)
+    # ``setattr`` would try to change the class's own class.
     mine = property(lambda self: cuda if type(self) is hpu else type(self))
-    dictionary["__class__"] = mine
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(hpu))
-
-    def undo() -> bool:
-        if dictionary.get("__class__") is not mine:
-            return False
-        del dictionary["__class__"]
-        ctypes.pythonapi.PyType_Modified(ctypes.py_object(hpu))
-        return True
-
-    return undo
+    return constructor.set_in_type(hpu, "__class__", mine)
 
 
 def _no_pointer(self: Any) -> Any:
@@ -187,7 +175,7 @@ def new_device_stream(original: Original, cls: type, *args: Any, **kwargs: Any) 
     return original(cls, *args, **kwargs)
 
 
-@patch("torch:Tensor.record_stream", how="method", level=APPROXIMATE)
+@patch("torch:Tensor.record_stream", level=APPROXIMATE)
 def record_stream(original: Original, self: Any, stream: Any) -> None:
     """Where HPU has no such operator, nothing: its allocator keeps memory until the queued work is done."""
     try:
