@@ -47,9 +47,9 @@ def note(code: str, text: str) -> None:
     _say(logging.INFO, code, text)
 
 
-def warn(code: str, text: str) -> None:
-    """Says something that may surprise: once, even when quiet."""
-    _say(logging.WARNING, code, text)
+def warn(code: str, text: str, at: tuple[str, int] | None = None) -> None:
+    """Says something that may surprise: once, even when quiet; of the line that asked, or of the one given."""
+    _say(logging.WARNING, code, text, at)
 
 
 def refuse(code: str, what: str, advice: str) -> NoReturn:
@@ -101,15 +101,16 @@ def wants_summary() -> bool:
     return messages.verbosity() in ("summary", "sites", "trace")
 
 
-def _say(level: int, code: str, text: str) -> None:
-    file, line = callers.user_site()
+def _say(level: int, code: str, text: str, at: tuple[str, int] | None = None) -> None:
+    file, line = at or callers.user_site()
     site = f"{file}:{line}"
     mode = messages.verbosity()
     with _lock:
-        first = next((key for key in _counts if key[:2] == (code, text)), (code, text, site))
-        key = first if mode not in ("sites", "trace") else (code, text, site)
+        key = (code, text, site)
+        if mode not in ("sites", "trace") and not at:
+            key = next((known for known in _counts if known[:2] == (code, text)), key)
         _counts[key] = _counts.get(key, 0) + 1
-        once = (code, text, site) if mode == "sites" else (code, text)
+        once = (code, text, site) if mode == "sites" or at else (code, text)
         fresh = mode == "trace" or once not in _said
         _said.add(once)
     if fresh and messages.is_speaker() and (level >= logging.WARNING or mode != "quiet"):

@@ -40,18 +40,19 @@ def _answer(module: str) -> bool:
     return module.startswith(_ON_BEHALF) or is_users(module.partition(".")[0])
 
 
-def is_users(package: str) -> bool:
+def is_users(package: str, *, silently: bool = False) -> bool:
     """Whether a top-level package counts as the user's code: it is on neither list of the policy."""
-    if package in ("__main__", "__mp_main__"):
+    if package in ("__main__", "__mp_main__") or not _is_mentioned(package):
         return True
     from hpushim import matrix
 
     policy = matrix.load().policy
     if package in policy.nvidia_only:
-        log.note(
-            "HPU905",
-            f"{package} was told that there is no CUDA: its CUDA kernels cannot run on Gaudi",
-        )
+        if not silently:
+            log.note(
+                "HPU905",
+                f"{package} was told that there is no CUDA: its CUDA kernels cannot run on Gaudi",
+            )
         return False
     return not any(_names(entry, package) for entry in policy.knows_hpu)
 
@@ -59,9 +60,28 @@ def is_users(package: str) -> bool:
 @functools.cache
 def compares_devices(package: str) -> bool:
     """Whether the policy has a library's device comparisons rewritten, as those of the user's own files are."""
+    if not _is_mentioned(package):
+        return False
     from hpushim import matrix
 
     return any(_names(entry, package) for entry in matrix.load().policy.compares_devices)
+
+
+def is_named(name: str) -> bool:
+    """Whether the matrix's file has this very text in quotes: to parse it takes longer than most imports."""
+    return f'"{name}"'.encode() in _matrix_text()
+
+
+def _is_mentioned(package: str) -> bool:
+    """Whether the matrix's file has a text that begins with this name, with or without a range of versions."""
+    return f'"{package}'.encode() in _matrix_text()
+
+
+@functools.cache
+def _matrix_text() -> bytes:
+    from hpushim.matrix import default_path
+
+    return default_path().read_bytes()
 
 
 def _names(entry: str, package: str) -> bool:

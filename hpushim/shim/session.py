@@ -57,8 +57,7 @@ class Session:
                     from hpushim.shim import summary
 
                     summary.at_exit()
-                import_hook.install_inherited()
-                _warn_of_comparisons()
+                import_hook.name_loaded()
             elif not decision.quiet and decision != said:
                 log.start(f"off: {decision.reason}")
             return decision.on
@@ -149,6 +148,8 @@ class Session:
         self.applied.append((_CUDA_NAMES, cuda_names.install()))
         self.applied.append((_BLOCKED, blocked.install()))
         self.applied.append((_STAND_INS, stand_ins.install()))
+        import_hook.install(rewriting=import_hook.is_inherited())
+        self.applied.append((_IMPORT_HOOK, _no_longer_naming))
         undo = children.install()
         if undo is not None:
             self.applied.append((_CHILDREN, undo))
@@ -185,8 +186,14 @@ session = Session()
 
 _BLOCKED = Patch("import", "blocked", "hook", "packages", "approximate", blocked.install)
 _STAND_INS = Patch("import", "stand-ins", "hook", "packages", "approximate", stand_ins.install)
+_IMPORT_HOOK = Patch("import", "own modules", "hook", "import", "exact", import_hook.install)
 _CHILDREN = Patch("os", "environ", "hook", "PYTHONPATH", "exact", children.install)
 _CUDA_NAMES = Patch("torch.cuda", "*", "hook", "torch.cuda", "approximate", cuda_names.install)
+
+
+def _no_longer_naming() -> bool:
+    import_hook.uninstall(naming_only=True)
+    return True
 
 
 def _check_settings() -> None:
@@ -194,26 +201,6 @@ def _check_settings() -> None:
     settings.check()
     for name in settings.unknown():
         log.start(f"{name} is set, but hpushim has no such setting{settings.nearest(name)}")
-
-
-def _warn_of_comparisons() -> None:
-    """A main script that Python compiled itself was not rewritten: says where it compares device types."""
-    main = sys.modules.get("__main__")
-    file = getattr(main, "__file__", None)
-    spec = getattr(main, "__spec__", None)
-    if main is None or not file or import_hook.rewrites(main):
-        return
-    if spec is not None and spec.name.startswith("hpushim"):
-        return  # `python -m hpushim` itself, or a child that loads the script by us
-    with contextlib.suppress(OSError):
-        found = import_hook.comparisons(file)
-        if found:
-            lines = ", ".join(str(one.line) for one in found[:8]) + (" …" if len(found) > 8 else "")
-            log.warn(
-                "HPU107",
-                f"{file}, line {lines}: compares a device with 'cuda', which is 'hpu' here; "
-                "`hpushim run` rewrites such comparisons, `hpushim migrate` does so for good",
-            )
 
 
 def _release(version: str) -> tuple[int, int]:

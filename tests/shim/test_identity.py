@@ -131,3 +131,26 @@ made = torch.full((1,), 2.0).device
 print(torch.ones_like in nodes, graph(torch.ones(2).cuda()).tolist(), made)
 """
     assert run(code, HPUSHIM="emulate") == "True [2.0, 3.0] hpu:0"
+
+
+def test_where_no_code_can_be_written_names_are_replaced_and_it_is_said() -> None:
+    code = """
+import os, sys, io, logging
+os.environ["HPUSHIM"] = "off"
+import torch, hpushim
+from hpushim.shim.mechanisms import thunks
+from hpushim.shim.mechanisms.in_place import HookUnavailable
+def check(): raise HookUnavailable("this is linux on aarch64, not Linux on x86-64")
+thunks.check = check
+os.environ.update(HPUSHIM="emulate", HPUSHIM_LOG="sites")
+text = io.StringIO()
+logging.getLogger("hpushim").addHandler(logging.StreamHandler(text))
+tensor = torch.tensor
+hpushim.activate()
+x = torch.tensor([1.0], device="cuda")
+made = [x, torch.zeros(1, device="cuda"), torch.ones(1).cuda(), torch.ones(1).to("cuda"), x.new_zeros(1, device="cuda")]
+print({str(one.device) for one in made}, x.is_cuda, x.type(), torch.tensor is tensor, "HPU909" in text.getvalue(), end=" ")
+hpushim.deactivate()
+print(torch.tensor is tensor, hpushim.status()["sticky"])
+"""
+    assert run(code) == "{'hpu:0'} True torch.cuda.FloatTensor False True True []"

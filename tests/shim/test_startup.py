@@ -222,7 +222,7 @@ def test_code_on_the_command_line_is_left_as_it_is(project: Run) -> None:
 def test_a_bare_python_is_armed_and_told_where_it_compares(project: Run) -> None:
     (found,) = project(python("train.py"), **ARMED)
     assert found["armed"] and found["device"] == "hpu:0" and not found["main"]
-    assert project.lines("HPU107") == 1 and "train.py, line" in project.said
+    assert project.lines("HPU107") == 2 and "train.py:" in project.said
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def _row_against(name: str) -> Any:
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names or top in ("torch", "hpushim", "_hpushim"):
         return None
-    if name in sys.modules or f'"{name}"'.encode() not in _matrix_text():
+    if name in sys.modules or not policy.is_named(name):
         return None
     allowed = os.environ.get("HPUSHIM_ALLOW_IMPORT", "").replace(" ", "").split(",")
     row = _blocked().get(name)
@@ -70,16 +70,8 @@ def _row_against(name: str) -> Any:
 
 def by_user() -> bool:
     """Whether the import statement, or the question for a spec, that is running is the user's own."""
-    top = callers.outside("importlib", "hpushim.shim.imports").partition(".")[0]
+    top = callers.outside("importlib", "hpushim.shim").partition(".")[0]
     return top != "torch" and policy.is_users(top)
-
-
-@functools.cache
-def _matrix_text() -> bytes:
-    """The matrix, unread: to parse it takes longer than most imports, and hardly any package is named in it."""
-    from hpushim.matrix import default_path
-
-    return default_path().read_bytes()
 
 
 @functools.cache

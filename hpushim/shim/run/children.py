@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from hpushim.shim.mechanisms.in_place import Undo
-from hpushim.shim.run import import_hook
+from hpushim.shim.run import import_hook, own
 
 FOLDER = str(Path(__file__).parent / "startup")
 
@@ -43,14 +43,9 @@ def begin() -> None:
     if arguments[:2] == ["-m", "hpushim"]:
         return
     script = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else None
-    if script is not None and script.is_file() and import_hook.is_own_script(script):
-        if _compares_devices(script) and os.name == "posix" and sys.executable:
-            os.execv(sys.executable, [sys.executable, *_through_run(arguments)])
-        import_hook.add(script.resolve().parent)
-    elif arguments[:1] == ["-m"]:
-        import_hook.add(Path.cwd())
-    else:
-        import_hook.install_inherited()
+    if script is not None and _is_own_and_compares(script) and os.name == "posix":
+        os.execv(sys.executable, [sys.executable, *_through_run(arguments)])
+    import_hook.install()
 
 
 def _arguments() -> list[str]:
@@ -72,8 +67,8 @@ def _through_run(arguments: list[str]) -> list[str]:
     return [*options, "-m", "hpushim", "run", *arguments]
 
 
-def _compares_devices(script: Path) -> bool:
+def _is_own_and_compares(script: Path) -> bool:
     try:
-        return bool(import_hook.comparisons(str(script)))
+        return own.is_own_script(script) and bool(import_hook.comparisons(str(script)))
     except OSError:
         return False

@@ -166,7 +166,7 @@ def _script(target: str) -> tuple[ModuleType, CodeType]:
     real = path.resolve()
     root = str(real.parent)
     sys.path.insert(0, root)
-    _rewrite_below(real.parent if import_hook.is_own_script(real) else Path.cwd())
+    _rewrite()
     _have_children_load_it(real)
     main = ModuleType("__main__")
     main.__file__ = str(path)
@@ -206,7 +206,7 @@ def code_of(file: str) -> CodeType:
 def _module(name: str) -> tuple[ModuleType, CodeType]:
     here = Path.cwd()
     sys.path.insert(0, str(here))
-    _rewrite_below(here)
+    _rewrite()
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -228,10 +228,9 @@ def _module(name: str) -> tuple[ModuleType, CodeType]:
     return main, code
 
 
-def _rewrite_below(root: Path) -> None:
-    if detect.mode() == "off":
-        return
-    import_hook.add(root)
+def _rewrite() -> None:
+    if detect.mode() != "off":
+        import_hook.install()
 
 
 def _execute(code: CodeType, main: ModuleType) -> NoReturn:

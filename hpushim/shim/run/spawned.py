@@ -12,5 +12,6 @@ if __name__ == "__mp_main__":
     from hpushim.shim.run import launch as _run
 
     __file__ = _os.environ[_run.MAIN_VARIABLE]
-    _loading.install_inherited()
+    _loading.install()
+    __loader__ = _loading.loader("__mp_main__", __file__)
     exec(_run.code_of(__file__), globals())
