@@ -162,9 +162,10 @@ def _dress_torch() -> None:
     """What torch's Python side must know of the device: its module, its seed, its collectives, its autocast."""
     import torch
 
-    from hpushim.emulator import hccl, ledger, refusals, sync_norm
+    from hpushim.emulator import calls, hccl, ledger, refusals, sync_norm
 
     refusals.install()
+    calls.install()
     _seed_with_torch(torch)
     _set_autocast()
     module = importlib.import_module("habana_frameworks.torch.hpu")

@@ -49,7 +49,7 @@ def enforce() -> None:
     native = device.load()
     native.set_library_roots(ledger.library_roots())
     device.set_memory_limit(profile.memory_bytes * _pool_percent() // 100)
-    native.set_teller(_tell)
+    native.set_teller(tell)
     native.set_objections(
         profile.gaudi, _POLICIES.index(profile.policy), _operators(profile), _dtypes(profile)
     )
@@ -61,7 +61,7 @@ def bits(dtypes: Iterable[str]) -> int:
     return sum(1 << _NUMBERS[name] for name in set(dtypes) if name in _NUMBERS)
 
 
-def _tell(code: str, line: str, text: str) -> None:
+def tell(code: str, line: str, text: str) -> None:
     """Say what Gaudi would have objected to: rank 0 alone, to the logger that the shim speaks through."""
     if messages.verbosity() != "quiet" and messages.is_speaker():
         messages.emit(logging.WARNING, f"{code} {line}: {text} (emulated)")

@@ -19,8 +19,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from hpushim import callers
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import callers, devices, log
+from hpushim.shim import devices, log
 from hpushim.shim.imports.waiter import waiter
 from hpushim.shim.mechanisms import in_place
 from hpushim.shim.mechanisms.in_place import Undo

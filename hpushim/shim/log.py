@@ -11,9 +11,8 @@ import os
 import threading
 from typing import Any, NoReturn
 
-from hpushim import messages
+from hpushim import callers, messages
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import callers
 
 LEADER_VARIABLE = "HPUSHIM_LEADER"
 """The process id of the first process of a run, for its children."""
@@ -52,10 +51,18 @@ def warn(code: str, text: str, at: tuple[str, int] | None = None) -> None:
     _say(logging.WARNING, code, text, at)
 
 
-def refuse(code: str, what: str, advice: str) -> NoReturn:
+def refuse(code: str, what: str, advice: str, at: tuple[str, int] | None = None) -> NoReturn:
     """Raises UnsupportedOnHpu for a call that has no meaning on Gaudi, with code, place and what to do instead."""
-    file, line = callers.user_site()
-    raise UnsupportedOnHpu(f"{code} {file}:{line}: {what}; {advice}")
+    raise refusal(code, what, advice, at)
+
+
+def refusal(
+    code: str, what: str, advice: str, at: tuple[str, int] | None = None
+) -> UnsupportedOnHpu:
+    """That error, for those who do not raise it here."""
+    file, line = at or callers.user_site()
+    place = f" {file}:{line}:" if line else ""
+    return UnsupportedOnHpu(f"{code}{place} {what}; {advice}")
 
 
 def unhandled(name: str) -> None:

@@ -11,8 +11,8 @@ import functools
 import os
 import sys
 
-from hpushim import settings
-from hpushim.shim import callers, log
+from hpushim import callers, settings
+from hpushim.shim import log
 
 # While torch.compile reads a user's function it asks on the user's behalf.
 _ON_BEHALF = ("torch._dynamo.variables", "torch._dynamo.symbolic_convert", "torch.jit")

@@ -56,7 +56,12 @@ METHODS: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("target", "args", "kwargs"), [*FUNCTIONS, *METHODS], ids=str)
+def _name(value: Any) -> str:
+    """The text of a case's part, without addresses: workers of pytest compare the names of their tests."""
+    return getattr(value, "__qualname__", str(value))
+
+
+@pytest.mark.parametrize(("target", "args", "kwargs"), [*FUNCTIONS, *METHODS], ids=_name)
 def test_called_in_every_way(target: Any, args: Any, kwargs: Any) -> None:
     before = (hash(target), repr(target), target.__doc__, target.__name__)
     table, pickled, seen = {target: 1}, pickle.dumps(target), []  # type: ignore[var-annotated]

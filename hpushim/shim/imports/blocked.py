@@ -13,7 +13,8 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from hpushim.shim import callers, log, policy
+from hpushim import callers
+from hpushim.shim import log, policy
 from hpushim.shim.mechanisms import in_place
 from hpushim.shim.mechanisms.in_place import Undo
 

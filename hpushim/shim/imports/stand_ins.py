@@ -12,7 +12,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from hpushim.shim import callers, log
+from hpushim import callers
+from hpushim.shim import log
 from hpushim.shim.imports import blocked
 from hpushim.shim.mechanisms.in_place import Undo
 

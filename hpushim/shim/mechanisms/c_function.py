@@ -121,7 +121,7 @@ def _exchange(target: Target, call: Callable[..., Any]) -> Undo:
         own.function = thunk.bound  # a function's stays: its hash is made of it
     calls = _calls.setdefault(id(target), [])
     calls.append(call)
-    _kept.append((target, own, call))  # for good: another thread may be about to use them
+    thunks.keep(target, own, call)  # another thread may be about to use them
     thunk.word.value = id(call)
     words.definition = mine = ctypes.addressof(own)
     words.vectorcall = thunk.call
@@ -144,7 +144,7 @@ def _exchange_getter(words: _Getter, call: Callable[..., Any]) -> Undo:
     own = _Accessors.from_buffer_copy(_Accessors.from_address(definition))
     own.get, own.closure = thunks.getter(), id(call)
     mine = ctypes.addressof(own)
-    _kept.append((own, call))
+    thunks.keep(own, call)
     words.definition = mine
 
     def undo() -> bool:
@@ -156,7 +156,6 @@ def _exchange_getter(words: _Getter, call: Callable[..., Any]) -> Undo:
     return undo
 
 
-_kept: list[Any] = []
 _calls: dict[int, list[Callable[..., Any]]] = {}
 """What each function and method does at the moment, by identity; the last one counts."""
 

@@ -57,13 +57,18 @@ def getter() -> int:
 
 _free: list[Thunk] = []
 _taken: dict[int, Thunk] = {}
-_kept: list[Any] = []
+
+
+def keep(*objects: object) -> None:
+    """Keeps objects for good, also while the interpreter ends and clears its modules: C code still points to them."""
+    for one in objects:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
 
 
 def _page() -> list[Thunk]:
     count = mmap.PAGESIZE // _SLOT
     words = (ctypes.c_void_p * count)()
-    _kept.append(words)
+    keep(words)
     cells = [
         ctypes.c_void_p.from_address(ctypes.addressof(words) + n * ctypes.sizeof(ctypes.c_void_p))
         for n in range(count)
@@ -83,7 +88,7 @@ def _executable(pieces: list[bytes]) -> list[int]:
     protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     if protect(address, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
         raise HookUnavailable(f"the system allows no new code (errno {ctypes.get_errno()})")
-    _kept.append(page)
+    keep(page)
     return [address + number * _SLOT for number in range(len(pieces))]
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hpushim import callers
 from hpushim.shim import devices, log, policy
-from hpushim.shim.patch import APPROXIMATE, EXACT, MISSING, WARN, patch
+from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, MISSING, WARN, patch
 from hpushim.shim.patches import environment
 
 Original = Callable[..., Any]
 
 _C10D = "torch.distributed.distributed_c10d"
 _asked_for_nccl = False
+_COMPRESSING = ("fp16_compress_hook", "bf16_compress_hook", "fp16_compress")
+# Of new_group; torch itself gives the last one to every group, as a name for messages.
+_NOT_IN_HCCL = ("use_local_synchronization", "device_id", "group_desc")
 
 
 def backend_text(backend: str) -> str:
@@ -67,6 +71,10 @@ def init_process_group(original: Original, *args: Any, **kwargs: Any) -> Any:
         # HCCL binds a process to its card by module id; an eager binding by index has no counterpart.
         devices.choose_card_of_rank()
         kwargs["device_id"] = None
+        log.note(
+            "HPU301",
+            "init_process_group(device_id=) is left out: HCCL takes the card of the local rank",
+        )
     _drop_nccl_options(kwargs)
     return original(*args, **kwargs)
 
@@ -83,8 +91,13 @@ def new_group(original: Original, *args: Any, **kwargs: Any) -> Any:
     if isinstance(kwargs.get("backend"), str):
         kwargs["backend"] = translated(kwargs["backend"])
     args = tuple(translated(a) if isinstance(a, str) and a.lower() == "nccl" else a for a in args)
-    if kwargs.get("device_id") is not None:
-        kwargs["device_id"] = None
+    if callers.of_patched(_C10D).partition(".")[0] != "torch":
+        for name in _NOT_IN_HCCL:
+            if kwargs.pop(name, None):
+                log.note(
+                    "HPU301", f"new_group({name}=) is left out: the Gaudi software does not take it"
+                )
+    kwargs.pop("device_id", None)
     _drop_nccl_options(kwargs)
     return original(*args, **kwargs)
 
@@ -186,6 +199,27 @@ def ddp_init(
         moves and card is not None
     ):  # read by forward alone; a copy on a stream of its own gains nothing here
         self.device_ids, self.use_side_stream_for_tensor_copies = [card.index or 0], False
+
+
+@patch(
+    "torch.nn.parallel.distributed:DistributedDataParallel.register_comm_hook",
+    "torch.nn.parallel.distributed:DistributedDataParallel._register_builtin_comm_hook",
+    row="torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook",
+    level=ERROR,
+)
+def comm_hook(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Hooks that compress gradients to 16 bits for NCCL are refused; any other runs."""
+    for hook in (*args, *kwargs.values()):
+        name = getattr(hook, "__name__", "") or getattr(hook, "name", "")
+        if name.lower() in _COMPRESSING and any(
+            devices.is_hpu(p.device) for p in self.parameters()
+        ):
+            log.refuse(
+                "HPU313",
+                f"the communication hook {name} is not supported over HCCL",
+                "train under bf16 autocast, or reduce without a hook",
+            )
+    return original(self, *args, **kwargs)
 
 
 @patch(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpushim import callers
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import callers, log, policy
+from hpushim.shim import devices, log, policy
 from hpushim.shim.mechanisms import in_place
 from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, patch
@@ -60,6 +61,22 @@ def _not_made(name: str) -> Any:
         )
 
     return __new__
+
+
+@patch("torch:Tensor.__cuda_array_interface__", how="getter", level=ERROR)
+def cuda_array(original: Any, self: Any) -> Any:
+    """Where other libraries take a tensor's memory for CUDA's: not there, so that ``hasattr`` says False."""
+    if not devices.is_hpu(self.device):
+        return original(self)
+    raise NotInThisTorch(
+        str(
+            log.refusal(
+                "HPU119",
+                "__cuda_array_interface__ of a tensor on HPU",
+                "hand x.cpu().numpy() to other libraries",
+            )
+        )
+    )
 
 
 @patch("torch", how="hook", row="torch.version.cuda", level=APPROXIMATE)

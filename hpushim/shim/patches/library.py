@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import callers, log
+from hpushim import callers
+from hpushim.shim import log
 from hpushim.shim.patch import WARN, patch
 
 Original = Callable[..., Any]

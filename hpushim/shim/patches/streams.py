@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from hpushim import callers
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import callers, devices, log
+from hpushim.shim import devices, log
 from hpushim.shim.mechanisms import constructor, in_place
 from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch

@@ -75,6 +75,18 @@ def instances() -> Undo:
     return constructor.set_in_type(kind, "__instancecheck__", __instancecheck__)
 
 
+@patch(
+    "torch.storage:_LegacyStorageMeta.__instancecheck__", row="torch.cuda.FloatStorage", level=EXACT
+)
+def storage_instances(original: Original, cls: Any, instance: Any) -> bool:
+    """``isinstance(storage, torch.cuda.FloatStorage)``: a storage on HPU of that dtype."""
+    import torch
+
+    if cls.__module__ == "torch.cuda" and type(instance) is torch.TypedStorage:
+        return devices.is_hpu(instance.device) and instance.dtype is cls.dtype
+    return bool(original(cls, instance))
+
+
 def _dtype_of(kind: Any) -> Any:
     """The dtype of a CUDA tensor type given as a class or as text; None for anything else."""
     name = kind

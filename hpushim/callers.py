@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from types import FrameType
 
 _OURS = "hpushim.shim"
-# Frames of these belong to torch or the standard library's plumbing, not to the user's code.
+# Frames of these belong to torch or to the standard library, not to the user's code.
 _NOT_USER = frozenset((
-    "hpushim", "_hpushim", "torch", "habana_frameworks", "importlib", "contextlib", "functools",
-    "runpy", "threading", "unittest", "concurrent", "typing_extensions", "warnings",
-))  # fmt: skip
+    *sys.stdlib_module_names, "hpushim", "_hpushim", "torch", "habana_frameworks", "typing_extensions",
+)) - {"__main__"}  # fmt: skip
 
 _here = globals()
 
