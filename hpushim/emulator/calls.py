@@ -45,26 +45,21 @@ def _guard_distributed() -> None:
 
         _guard(DistributedDataParallel, "register_comm_hook", hooks + hook, registers)
 
-    def by_argument(*names: str) -> Asks:
-        def asks(*args: Any, **kwargs: Any) -> bool:
-            # What torch passes to itself no user asked for.
-            own = callers.outside("hpushim").partition(".")[0] == "torch"
-            return (
-                not own and any(kwargs.get(name) for name in names) and _over_hccl(*args, **kwargs)
-            )
-
-        return asks
-
+    # Those that init_process_group and new_group call: a script may hold these two by name since before the device started.
     start, group = "torch.distributed.init_process_group", "torch.distributed.new_group"
-    _guard(distributed_c10d, "init_process_group", f"{start}(device_id=)", by_argument("device_id"))
-    given = by_argument("use_local_synchronization", "group_desc", "device_id")
-    _guard(distributed_c10d, "new_group", f"{group}(use_local_synchronization=)", given)
+    _guard(distributed_c10d, "_new_process_group_helper", f"{start}(device_id=)", _binds_card)
+    _guard(
+        distributed_c10d,
+        "_new_group_with_tag",
+        f"{group}(use_local_synchronization=)",
+        _special_group,
+    )
 
 
 def _guard(owner: Any, name: str, row: str, asks: Asks) -> None:
     """Has ``owner.name`` object, in the words of a row, where ``asks`` says yes of its arguments.
 
-    A method is set on its class; a function in the modules of torch that hold it under its name.
+    A method is set on its class; a function, which has to be one that only torch calls, in the modules that hold it.
     """
     original = getattr(owner, name)
     marks = vars(original).setdefault("__hpushim_asks__", set()) if hasattr(original, "__dict__") else set()  # fmt: skip
@@ -143,6 +138,31 @@ def _script_on_hpu(script: Any, *args: Any, **kwargs: Any) -> bool:
     if not tensors and hasattr(script, "owner"):
         tensors = [value for _, value in script.owner.named_parameters()][:1]
     return any(_is_on_hpu(one) for one in tensors)
+
+
+def _binds_card(*args: Any, **kwargs: Any) -> bool:
+    """``init_process_group(device_id=)``: later groups inherit theirs."""
+    import torch.distributed as dist
+
+    given = kwargs.get("device_id") is not None and not dist.is_initialized()
+    return given and _users() and _over_hccl(*args, **kwargs)
+
+
+def _special_group(*args: Any, **kwargs: Any) -> bool:
+    names = ("use_local_synchronization", "group_desc", "device_id")
+    return any(kwargs.get(name) for name in names) and _users() and _over_hccl(*args, **kwargs)
+
+
+def _users() -> bool:
+    """Whether a user's code made the call: what torch passes to itself, no user asked for."""
+    plumbing = (
+        "hpushim",
+        "contextlib",
+        "functools",
+        "torch.distributed.distributed_c10d",
+        "torch.distributed.c10d_logger",
+    )
+    return callers.outside(*plumbing).partition(".")[0] != "torch"
 
 
 def _over_hccl(*args: Any, **kwargs: Any) -> bool:

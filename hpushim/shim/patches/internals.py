@@ -63,7 +63,12 @@ def _not_made(name: str) -> Any:
     return __new__
 
 
-@patch("torch:Tensor.__cuda_array_interface__", how="getter", level=ERROR)
+@patch(
+    "torch:Tensor.__cuda_array_interface__",
+    how="getter",
+    row="torch.Tensor.__cuda_array_interface__",
+    level=ERROR,
+)
 def cuda_array(original: Any, self: Any) -> Any:
     """Where other libraries take a tensor's memory for CUDA's: not there, so that ``hasattr`` says False."""
     if not devices.is_hpu(self.device):

@@ -89,7 +89,19 @@ def kin() -> Undo:
             # Where CUDA's own class would be, torch's stand-in raises; subclasses of the user's pass through it.
             undos.append(in_place.set_attribute(base, "__init__", lambda self, *a, **k: None))
     undos.append(in_place.set_attribute(torch.hpu.Stream, "cuda_stream", property(_no_pointer)))
+    undos.append(in_place.set_attribute(torch.hpu.Stream, "_as_parameter_", property(_no_pointer)))
+    undos.append(in_place.set_attribute(torch.hpu.Event, "cuda_event", property(_no_pointer)))
     undos.append(in_place.set_attribute(torch.hpu.Event, "ipc_handle", _no_handle))
+    # A Gaudi's streams have no priorities: all have CUDA's default one.
+    undos.append(
+        in_place.set_attribute(torch.cuda.Stream, "priority_range", staticmethod(lambda: (0, 0)))
+    )
+    if not hasattr(torch.hpu.Stream, "priority_range"):
+        undos.append(
+            in_place.set_attribute(torch.hpu.Stream, "priority_range", staticmethod(lambda: (0, 0)))
+        )
+    if not hasattr(torch.hpu.Stream, "priority"):
+        undos.append(in_place.set_attribute(torch.hpu.Stream, "priority", 0))
 
     def undo() -> bool:
         results = [one() for one in undos]
@@ -108,7 +120,7 @@ def _seen_as(cuda: type, hpu: type) -> Undo:
 def _no_pointer(self: Any) -> Any:
     file, line = callers.user_site()
     raise NotOnHpu(
-        f"HPU119 {file}:{line}: an HPU stream has no CUDA pointer; hand tensors to other code, not streams"
+        f"HPU119 {file}:{line}: an HPU stream or event has no CUDA pointer; hand tensors to other code, not streams"
     )
 
 
