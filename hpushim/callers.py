@@ -47,6 +47,11 @@ def outside(*machinery: str) -> str:
     return next((name for name, _ in _outwards() if not name.startswith(machinery)), "__main__")
 
 
+def through(*modules: str) -> bool:
+    """Whether this call came through one of these modules, given by name or by the end of it (``.pool``)."""
+    return any(name in modules or name.endswith(modules) for name, _ in _outwards())
+
+
 def _outwards() -> Iterator[tuple[str, FrameType]]:
     """The frames of this thread outside this module, innermost first, each with its module's name."""
     frame: FrameType | None = sys._getframe(1)

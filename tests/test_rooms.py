@@ -29,7 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "callers": set(),
     "compare": set(),
-    "handover": set(),
+    "handover": {"callers"},
     "messages": set(),
     "settings": {"errors"},
     "matrix": {"errors", "model"},

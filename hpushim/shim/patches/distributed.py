@@ -91,15 +91,34 @@ def new_group(original: Original, *args: Any, **kwargs: Any) -> Any:
     if isinstance(kwargs.get("backend"), str):
         kwargs["backend"] = translated(kwargs["backend"])
     args = tuple(translated(a) if isinstance(a, str) and a.lower() == "nccl" else a for a in args)
-    if callers.of_patched(_C10D).partition(".")[0] != "torch":
-        for name in _NOT_IN_HCCL:
-            if kwargs.pop(name, None):
-                log.note(
-                    "HPU301", f"new_group({name}=) is left out: the Gaudi software does not take it"
-                )
+    # torch times and logs these functions through a decorator, whose frame is no caller's.
+    caller = callers.outside(
+        "hpushim", "functools", "contextlib", _C10D, "torch.distributed.c10d_logger"
+    )
+    if caller.partition(".")[0] != "torch":
+        _drop_group_arguments(args, kwargs)
     kwargs.pop("device_id", None)
     _drop_nccl_options(kwargs)
     return original(*args, **kwargs)
+
+
+def _drop_group_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Leaves out what the Gaudi software does not take; refused where the other ranks would wait for this call."""
+    import torch.distributed as dist
+
+    ranks = args[0] if args else kwargs.get("ranks")
+    part = ranks is not None and len(ranks) < dist.get_world_size()
+    if kwargs.get("use_local_synchronization") and part:
+        log.refuse(
+            "HPU301",
+            "new_group(use_local_synchronization=True) of some ranks: on HPU every rank has to call new_group",
+            "leave the argument out and call new_group with the same ranks in every process",
+        )
+    for name in _NOT_IN_HCCL:
+        if kwargs.pop(name, None):
+            log.note(
+                "HPU301", f"new_group({name}=) is left out: the Gaudi software does not take it"
+            )
 
 
 def _drop_nccl_options(kwargs: dict[str, Any]) -> None:
