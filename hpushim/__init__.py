@@ -26,6 +26,8 @@ def activate() -> bool:
     device that cannot be had.
     """
     if "torch" in _sys.modules:
+        if _after_the_gaudi_software():
+            return False
         # A full collection walks all of torch's objects, which takes as long as the patching itself.
         collecting = _gc.isenabled()
         _gc.disable()
@@ -45,6 +47,19 @@ def activate() -> bool:
 
 def _torch_arrived(module: Any) -> None:
     activate()
+
+
+def _after_the_gaudi_software() -> bool:
+    """True where the vendor's package is being imported, which imports torch first: it is waited for."""
+    package = _sys.modules.get("habana_frameworks.torch")
+    if package is None:
+        return False
+    from hpushim.shim import unfinished
+
+    if not unfinished.being_imported(package):
+        return False
+    unfinished.when_done(package, activate)
+    return True
 
 
 def deactivate() -> None:
@@ -84,5 +99,10 @@ def ledger() -> dict[str, Any]:
     return session.ledger()
 
 
-if _os.environ.get("HPUSHIM", "").strip().lower() not in ("0", "off"):
+_wanted = _os.environ.get("HPUSHIM", "").strip().lower()
+if _wanted == "emulate":
+    from hpushim import emulator as _emulator
+
+    _emulator.offer_look_alike()
+if _wanted not in ("0", "off"):
     activate()

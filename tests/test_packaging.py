@@ -57,6 +57,7 @@ def test_the_wheel_holds_the_whole_tree(wheel: Path) -> None:
             expected.add(relative.replace("hpushim/shim/entry/", "_hpushim/"))
         else:
             expected.add(relative)
+    expected.add("hpushim.pth")
     expected |= {
         f"hpushim/{path.relative_to(ROOT).as_posix()}"
         for path in (ROOT / "codemods").rglob("*.[pm][yd]")
@@ -65,9 +66,37 @@ def test_the_wheel_holds_the_whole_tree(wheel: Path) -> None:
     assert names == expected
 
 
-def test_only_our_two_names_reach_site_packages(wheel: Path) -> None:
+def test_only_our_three_names_reach_site_packages(wheel: Path) -> None:
     tops = {n.split("/")[0] for n in zipfile.ZipFile(wheel).namelist()}
-    assert {t for t in tops if not t.endswith(".dist-info")} == {"hpushim", "_hpushim"}
+    assert {t for t in tops if not t.endswith(".dist-info")} == {
+        "hpushim",
+        "_hpushim",
+        "hpushim.pth",
+    }
+
+
+def test_the_installed_wheel_offers_the_look_alike_where_emulation_is_asked_for(
+    wheel: Path, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    code = (
+        f"import site; site.addsitedir({str(tmp_path)!r})\n"
+        "import importlib.util as u, sys\n"
+        "spec = u.find_spec('habana_frameworks')\n"
+        "print(*(spec.submodule_search_locations if spec else ['none']), 'torch' in sys.modules)"
+    )
+    for asked, place in (("emulate", str(tmp_path)), ("off", "none")):
+        done = subprocess.run(
+            # isolated: the interpreter's own site-packages hold the tree under test
+            [sys.executable, "-S", "-c", code],
+            env={"HPUSHIM": asked},
+            cwd=tmp_path.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.startswith(place) and done.stdout.endswith("False\n"), done.stdout
 
 
 def test_the_installed_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:

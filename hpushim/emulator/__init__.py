@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+SITE = Path(__file__).parent / "site"  # holds the look-alike, importable only from here
+
+
+def offer_look_alike() -> None:
+    """Make the look-alike importable, after everything else on ``sys.path``; the device comes with torch.
+
+    For ported scripts, which import it before torch. Loads nothing.
+    """
+    if str(SITE) not in sys.path:
+        sys.path.append(str(SITE))
+
 
 def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
     """Make ``hpu`` a device of this process and the vendor's look-alike importable; idempotent."""

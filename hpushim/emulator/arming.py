@@ -11,10 +11,9 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
-from hpushim.emulator import build, cache, device
+from hpushim.emulator import SITE, build, cache, device
 from hpushim.errors import EmulatorError
 
-SITE = Path(__file__).parent / "site"  # holds the look-alike, importable only from here
 _PLUGIN = "habana_torch_plugin"
 
 _METADATA = """\
@@ -44,6 +43,7 @@ fi
 """
 
 _enabled = False
+_dressed = False
 
 
 def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
@@ -65,9 +65,7 @@ def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
         for folder in reversed(changes["PYTHONPATH"].split(os.pathsep)):
             if folder and folder not in sys.path:
                 sys.path.insert(1, folder)
-        _dress_torch()
-        # For comparing runs: with dropout the numbers equal a CPU run's only if both draw from one stream.
-        device.share_cpu_random(_random_of_cpu())
+        dress_torch()
     except BaseException:
         _enabled = False
         raise
@@ -158,15 +156,24 @@ def _child_folder(version: str) -> Path:
     return folder
 
 
-def _dress_torch() -> None:
-    """What torch's Python side must know of the device: its module, its seed, its collectives, its autocast."""
+def dress_torch() -> None:
+    """Tell torch's Python side of the device: its module, its seed, its collectives, its autocast. Idempotent.
+
+    The look-alike does so when it is imported, however that comes about. Raises EmulatorError.
+    """
+    global _dressed
+    if _dressed:
+        return
+    _dressed = True
     import torch
 
-    from hpushim.emulator import calls, hccl, ledger, refusals, sync_norm
+    from hpushim.emulator import calls, hccl, ledger, objections, refusals, sync_norm
 
+    device.load()
     refusals.install()
     calls.install()
     _seed_with_torch(torch)
+    _fork_random_with_torch(torch)
     _set_autocast()
     module = importlib.import_module("habana_frameworks.torch.hpu")
     if getattr(torch, "hpu", None) is not module:
@@ -176,6 +183,9 @@ def _dress_torch() -> None:
     hccl.register()
     sync_norm.register()
     ledger.start()
+    objections.enforce()
+    # For comparing runs: with dropout the numbers equal a CPU run's only if both draw from one stream.
+    device.share_cpu_random(_random_of_cpu())
 
 
 def _seed_with_torch(torch: ModuleType) -> None:
@@ -193,6 +203,18 @@ def _seed_with_torch(torch: ModuleType) -> None:
         original(seed)
 
     random._seed_custom_device = _seed_custom_device
+
+
+def _fork_random_with_torch(torch: ModuleType) -> None:
+    """torch.random.fork_rng without a device_type keeps the stream of the hpu, as with the vendor's package.
+
+    Newer torch asks for the accelerator by itself; older ones have "cuda" there.
+    """
+    function = getattr(torch.random.fork_rng, "__wrapped__", None)
+    if function is not None and function.__defaults__:
+        function.__defaults__ = tuple(
+            "hpu" if one == "cuda" else one for one in function.__defaults__
+        )
 
 
 def _set_autocast() -> None:

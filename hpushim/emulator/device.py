@@ -19,7 +19,8 @@ _NORMS = ("batch_norm", "group_norm", "instance_norm", "layer_norm")  # their we
 
 
 class MemoryStats(TypedDict):
-    """Counters of the emulated device's memory; sizes in bytes."""
+    """Counters of the emulated device's memory; sizes in bytes, exact, and so a lower bound of a Gaudi's, which rounds
+    blocks up and takes a workspace for each graph."""
 
     limit: int  # 0: no limit
     in_use: int

@@ -53,6 +53,8 @@ def enforce() -> None:
     native.set_objections(
         profile.gaudi, _POLICIES.index(profile.policy), _operators(profile), _dtypes(profile)
     )
+    native.move_host_arguments(profile.lazy)
+    native.set_e4m3_limit(*_e4m3_limit(profile))
     hccl.enforce(profile)
 
 
@@ -75,6 +77,15 @@ def _pool_percent() -> int:
             f"PT_HPU_POOL_MEM_ACQUIRE_PERC is {found!r}; expected a percentage from 1 to 100"
         )
     return int(found)
+
+
+def _e4m3_limit(profile: Profile) -> tuple[float, str]:
+    """The largest float8_e4m3fn where it is smaller than torch's 448, else 0; and the code of its row."""
+    from hpushim.matrix import load
+
+    largest = dict(profile.largest_values).get("float8_e4m3fn", 448.0)
+    row = load().row("torch.float8_e4m3fn")
+    return (largest if largest < 448.0 else 0.0), (row.rule if row else "")
 
 
 Rule = tuple[str, int, int, list[tuple[str, int]], list[str]]

@@ -35,23 +35,35 @@ class Profile:
     kept_as: tuple[
         tuple[str, str], ...
     ]  #: dtypes that the device takes, and the narrower one that it keeps
+    narrow_integers: str  #: what int64 is kept as where it is narrowed
+    largest_values: tuple[
+        tuple[str, float], ...
+    ]  #: of dtypes whose range is not that of torch on every generation
+
+    def largest(self, name: str) -> float:
+        """The largest finite value that the device keeps in an 8-bit floating dtype; KeyError where it has no such dtype."""
+        return dict(self.largest_values)[name]
 
     def dtype(self, name: str) -> tuple[DtypeRule, str]:
         """How tensors of a dtype live on the device: (rule, dtype that they have there).
 
         ``("native", same)``, ``("demoted", narrower)``, or ``("refused", "")``.
         """
+        if name == "int64" and not self.wide_integers:
+            return "demoted", self.narrow_integers
         narrower = dict(self.kept_as)
-        if name in narrower and not (name == "int64" and self.wide_integers):
+        if name in narrower and name != "int64":
             return "demoted", narrower[name]
         return ("native", name) if name in self.dtypes else ("refused", "")
 
     @property
     def wide_integers(self) -> bool:
-        """Is int64 64 bits wide? PT_ENABLE_INT64_SUPPORT asks for it where the device has it."""
+        """Is int64 64 bits wide? Where the device has it, PT_ENABLE_INT64_SUPPORT decides, and unset the mode."""
         if "int64" not in self.dtypes:
             return False
-        return "int64" not in dict(self.kept_as) or _flag("PT_ENABLE_INT64_SUPPORT")
+        if os.environ.get("PT_ENABLE_INT64_SUPPORT", "").strip():
+            return _flag("PT_ENABLE_INT64_SUPPORT")
+        return "int64" not in dict(self.kept_as)
 
     def takes(self, listed: frozenset[str], name: str) -> bool:
         """Does a kernel with this dtype list take a tensor of this dtype?
@@ -119,6 +131,8 @@ def _profile(gaudi: str, stack: str, policy: str, lazy: str) -> Profile:
         device_name=generation.device_name,
         dtypes=frozenset(generation.dtypes),
         kept_as=tuple(kept_as.items()),
+        narrow_integers=(generation.kept_as | generation.kept_as_in_lazy_mode)["int64"],
+        largest_values=tuple(generation.largest.items()),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,8 @@ from hpushim.matrix.query import Matrix
 from hpushim.matrix.schema import FORMAT, MatrixFile, Row
 
 FILE_NAME = "compat_matrix.toml"
+# msgspec works out a type when it first meets it, and crashes the process when two threads do so at once.
+_one_at_a_time = threading.RLock()
 _RULE = re.compile(r"HPU\d{3}\Z")
 _TORCH = re.compile(r"(?:(?:>=|<)\d+(?:\.\d+)*)(?:,(?:>=|<)\d+(?:\.\d+)*)*\Z")
 _PLACE = re.compile(r"\$(?:\.(\w+))?(?:\[(\d+|\.\.\.)\])?(?:\.(\w+))?")
@@ -37,7 +40,8 @@ def load(path: str | Path | None = None, extra: Iterable[str | Path] = ()) -> Ma
 
     Loaded once for each combination. Raises MatrixError, one line, for anything wrong in a file.
     """
-    return _load(str(path or default_path()), tuple(str(item) for item in extra))
+    with _one_at_a_time:
+        return _load(str(path or default_path()), tuple(str(item) for item in extra))
 
 
 @lru_cache(maxsize=16)

@@ -190,6 +190,7 @@ class GenerationInfo(Strict, frozen=True, kw_only=True):
         str, str
     ] = {}  #: dtypes that the device takes, and the narrower one that it keeps
     kept_as_in_lazy_mode: dict[str, str] = {}  #: more of them, in lazy mode
+    largest: dict[str, float] = {}  #: the largest finite value of a dtype; torch's own unless given
     source: tuple[str, ...]
     note: str = ""
 

@@ -119,16 +119,35 @@ def _on_gaudi(torch: Any, wanted: Mode) -> Decision:
     if wanted == "auto" and torch.backends.cuda.is_built() and torch.cuda.is_available():
         return Decision(False, "a working CUDA device is here, so nothing is patched", quiet=True)
     _refuse_cuda_build(torch)
-    from hpushim.shim import devices
+    from hpushim.shim import devices, log, vendor
 
+    if vendor.migration_toolkit():
+        return _leave_it_to_the_toolkit(wanted)
     devices.show_chosen_cards()
-    importlib.import_module("habana_frameworks.torch")
+    importlib.import_module(vendor.PACKAGE)
+    gone = vendor.require(torch)
     if not torch.hpu.is_available():
         raise HpushimError(
             "the Gaudi software is installed, but no Gaudi device answers; expected one from `hl-smi`; check "
-            "the driver and HABANA_VISIBLE_DEVICES, or set HPUSHIM=emulate (emulated HPU) or HPUSHIM=off"
+            "the driver and HABANA_VISIBLE_DEVICES, or set HPUSHIM=off; to emulate an HPU, use an environment "
+            "without habana_frameworks"
         )
+    if gone:
+        log.warn("HPU907", vendor.told_of(gone))
     return Decision(True, "a Gaudi is here", "gaudi")
+
+
+def _leave_it_to_the_toolkit(wanted: Mode) -> Decision:
+    """Two tools that patch the same calls would undo each other."""
+    if wanted == "hpu":
+        raise HpushimError(
+            "PT_HPU_GPU_MIGRATION=1 asks for the vendor's migration toolkit, which patches the calls that hpushim "
+            "patches; unset it to use hpushim, or start the script without hpushim"
+        )
+    return Decision(
+        False,
+        "PT_HPU_GPU_MIGRATION=1 leaves CUDA calls to the vendor's migration toolkit; unset it to use hpushim",
+    )
 
 
 def gaudi_software() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -14,7 +15,7 @@ from typing import Literal
 
 from hpushim import settings
 from hpushim.errors import HpushimError
-from hpushim.shim import detect
+from hpushim.shim import detect, vendor
 
 State = Literal["ok", "note", "problem"]
 
@@ -89,6 +90,31 @@ def _gaudi() -> Iterator[Fact]:
         )
     else:
         yield Fact("gaudi", "ok", f"habana_frameworks is installed, {tool} is there")
+    if software and detect.gaudi_software():
+        yield from _cards()
+
+
+def _cards() -> Iterator[Fact]:
+    """What the vendor's package itself answers."""
+    import torch
+
+    try:
+        importlib.import_module(vendor.PACKAGE)
+        count = int(torch.hpu.device_count())
+    except Exception as error:  # whatever ails the installation is what is asked for
+        yield Fact("gaudi cards", "problem", f"{type(error).__name__}: {error}")
+        return
+    if count:
+        yield Fact("gaudi cards", "ok", f"{count} counted by torch.hpu")
+    else:
+        text = "none counted by torch.hpu: is the driver loaded? HABANA_VISIBLE_DEVICES hides cards too"
+        yield Fact("gaudi cards", "problem", text)
+    gone = vendor.missing(torch)
+    if gone:
+        yield Fact("gaudi software", "problem", vendor.told_of(gone))
+    if vendor.migration_toolkit():
+        text = "the vendor's migration toolkit is on: hpushim leaves CUDA calls to it"
+        yield Fact("PT_HPU_GPU_MIGRATION", "note", text)
 
 
 def _entry_point() -> Fact:

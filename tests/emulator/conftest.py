@@ -54,7 +54,8 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
             check=False,
         )
         if check:
-            assert result.returncode == 0, result.stderr[-3000:]
+            said = f"status {result.returncode}: {result.stderr[-3000:]}"
+            assert result.returncode == 0, said
         return result
 
     return run_code

@@ -114,8 +114,13 @@ def test_generator_objects():
         a.cpu(), torch.randint(0, 100, (6,), generator=torch.Generator().manual_seed(5))
     )
     assert g.initial_seed() == 5
-    with pytest.raises(RuntimeError, match="'hpu' device type for generator but found 'cpu'"):
-        torch.rand(2, device="hpu", generator=torch.Generator())
+
+
+def test_a_generator_of_the_cpu_draws_for_the_device_as_on_gaudi():
+    x = torch.empty(4, device="hpu").uniform_(-1, 2, generator=torch.Generator().manual_seed(3))
+    again = torch.empty(4, device="hpu").uniform_(-1, 2, generator=torch.Generator().manual_seed(3))
+    assert torch.equal(x.cpu(), again.cpu())
+    assert x.device.type == "hpu"
 
 
 def test_sharing_the_cpus_stream_makes_interleaved_draws_equal():

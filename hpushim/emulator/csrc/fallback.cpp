@@ -1,10 +1,14 @@
 // Every operator without a kernel of its own: run the CPU kernel on aliases of the hpu tensors.
 #include "operators.h"
+#include "widen.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace hpu {
+
+std::atomic<bool> host_arguments_move{false};
+
 namespace {
 
 using c10::DispatchKey;
@@ -46,7 +50,13 @@ at::Tensor to_host(const OperatorFacts& facts, Aliases& aliases, const at::Tenso
   if (!t.defined()) return t;
   if (is_on_hpu(t)) return aliases.add(t, at.written);
   const bool harmless = !at.written && (t.dim() == 0 || t.numel() == 0);  // as torch's own device check has it
-  if (!harmless && !at.takes_host) refuse_mixed(facts, t);
+  if (harmless || at.takes_host) return t;
+  // The bridge's lazy operators copy such a tensor to the card; in eager mode it stays an error.
+  if (at.written || at.kind != ArgumentKind::kTensor || !host_arguments_move.load(std::memory_order_relaxed))
+    refuse_mixed(facts, t);
+  count(kHostToDevice);
+  count(kHostToDeviceBytes, static_cast<int64_t>(t.nbytes()));
+  note("host_argument", facts.name.c_str());
   return t;
 }
 
@@ -180,7 +190,7 @@ const DispatchKeySet kNotBelow = c10::autograd_dispatch_keyset | c10::autocast_d
 void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* stack) {
   keep_backward_on_this_thread();
   touch();
-  object_to_operator(facts, *stack);
+  const bool device_runs = object_to_operator(facts, *stack);
   observe(facts, *stack);
   {
     c10::impl::ExcludeDispatchKeyGuard below(kNotBelow);
@@ -190,7 +200,7 @@ void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stac
     {
       LendEngine lend(facts.draws_unseen);
       DeviceSpan span(facts.name.c_str());
-      op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
+      run_cpu_kernel(facts, op, stack, device_runs);
     }
     results_to_device(facts, stack, aliases);
   }

@@ -44,6 +44,8 @@ at::Generator new_generator() {
 
 at::Generator cpu_twin(const at::Generator& generator) {
   if (!generator.defined()) return of(default_generator()).drawing;
+  // The bridge draws its seeds from generators of the CPU, and so takes one for a tensor on hpu.
+  if (generator.device().type() == c10::DeviceType::CPU) return generator;
   TORCH_CHECK(generator.device().type() == c10::DeviceType::HPU,
               "Expected a 'hpu' device type for generator but found '", generator.device().type(), "'");
   return of(generator).drawing;

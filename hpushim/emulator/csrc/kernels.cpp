@@ -18,6 +18,8 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
+#include <cstring>
+
 namespace hpu {
 namespace {
 
@@ -82,6 +84,14 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from) {
   }
 }
 
+// The device moves bytes; the CPU's kernel would make 0 and 1 of what a bool holds.
+bool copy_bytes(const at::Tensor& to, const at::Tensor& from) {
+  if (C10_LIKELY(to.scalar_type() != at::kBool || from.scalar_type() != at::kBool)) return false;
+  if (to.sizes() != from.sizes() || !to.is_contiguous() || !from.is_contiguous()) return false;
+  if (to.numel() != 0) std::memmove(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
+  return true;
+}
+
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   keep_backward_on_this_thread();
   touch();
@@ -94,7 +104,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   const bool same = storage_of(src) == storage_of(self);  // null for a sparse tensor, which is refused next
   at::Tensor from = is_on_hpu(src) ? host_alias(src, same ? to : at::Tensor()) : src;
   DeviceSpan span(is_on_hpu(self) ? (is_on_hpu(src) ? "memcpy_device" : "memcpy_host_to_device") : "memcpy_device_to_host");
-  at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), to, from, non_blocking);
+  if (!copy_bytes(to, from)) at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), to, from, non_blocking);
   if (is_on_hpu(self)) narrow(to, !is_on_hpu(src));
   return self;
 }

@@ -106,6 +106,10 @@ void bind_ledger(py::module_& m) {
   m.def("set_objections", &set_objections);
   m.def("set_teller", &keep_teller);
   m.def("set_capturing", &set_capturing);
+  m.def("set_e4m3_limit", &set_e4m3_limit);
+  // True in a CPU kernel that the device runs as its own.
+  m.def("is_inside", [] { return inside > 0; });
+  m.def("move_host_arguments", [](bool on) { host_arguments_move.store(on); });
   m.def("fallback_operators", &fallback_operators);
   m.def("totals", &totals);
   m.def("operator_calls", &operator_calls);

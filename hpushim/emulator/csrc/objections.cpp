@@ -131,7 +131,7 @@ const OperatorRule* rule_of(const std::string& name) {
   return at == rules->end() ? nullptr : &at->second;
 }
 
-void object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack) {
+bool object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack) {
   switch (rule.support) {
     case Support::kFails:
       note("unsupported", facts.name.c_str());
@@ -139,15 +139,19 @@ void object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rul
       TORCH_CHECK_NOT_IMPLEMENTED(policy.load() == Policy::kObserve, user_line(), ": ", facts.name,
                                   " has no kernel for hpu, neither on ", device_name,
                                   " nor on the CPU (emulated HPU); use another operator");
-      return;
+      return false;
     case Support::kFallsBack:
     case Support::kForbidden:
-      return fall_back(facts, "", rule.support == Support::kForbidden);
+      fall_back(facts, "", rule.support == Support::kForbidden);
+      return false;
     case Support::kRuns:
-      if (rule.dtypes == 0 && rule.named.empty()) return;
-      if (const auto dtype = refused_argument(facts, rule, stack); dtype != at::ScalarType::Undefined)
+      if (rule.dtypes == 0 && rule.named.empty()) return true;
+      if (const auto dtype = refused_argument(facts, rule, stack); dtype != at::ScalarType::Undefined) {
         fall_back(facts, std::string(" for ") + c10::toString(dtype), false);
+        return false;
+      }
   }
+  return true;
 }
 
 void object_to_dtype_slow(const DtypeRule& rule) {

@@ -41,7 +41,8 @@ using DtypeRules = std::vector<std::tuple<int, int, int, std::string, std::strin
 void set_objections(const std::string& device, int policy, const NamedRules& operators, const DtypeRules& dtypes);
 const OperatorRule* rule_of(const std::string& name);  // null: nothing to object to
 
-void object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack);
+// True if the device runs the call itself.
+bool object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack);
 
 extern std::atomic<const DtypeRule*> dtype_rules;  // one for each ScalarType; null: none to apply
 void object_to_dtype_slow(const DtypeRule& rule);
@@ -53,7 +54,14 @@ inline void object_to_dtype(at::ScalarType dtype) {
 }
 // The values that the device would have kept of a CPU tensor, in place; nothing when the policy is to observe.
 void narrow_slow(at::Tensor tensor, const DtypeRule& rule, bool from_host);
+// The largest magnitude of float8_e4m3fn where it is not torch's; 0: it is (range.cpp).
+extern std::atomic<float> e4m3_limit;
+void set_e4m3_limit(float limit, const std::string& code);
+void keep_in_range(at::Tensor tensor);
 inline void narrow(const at::Tensor& tensor, bool from_host = false) {
+  if (C10_UNLIKELY(tensor.defined() && tensor.scalar_type() == at::ScalarType::Float8_e4m3fn &&
+                   e4m3_limit.load(std::memory_order_relaxed) > 0))
+    keep_in_range(tensor);
   const DtypeRule* rules = dtype_rules.load(std::memory_order_acquire);
   if (rules == nullptr || !tensor.defined()) return;
   const DtypeRule& rule = rules[static_cast<int>(tensor.scalar_type())];

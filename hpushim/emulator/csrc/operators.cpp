@@ -64,8 +64,9 @@ std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
     generator |= *kind == ArgumentKind::kGenerator;
     const bool host = host_anywhere || (host_indices && *kind == ArgumentKind::kOptionalTensors);
     const bool optional = argument.real_type()->kind() == c10::TypeKind::OptionalType;
+    const bool index = argument.name() == "index" || argument.name() == "indices";
     facts->arguments.push_back(
-        {*kind, written, host, static_cast<uint16_t>(i), optional, argument.is_out(), argument.name()});
+        {*kind, written, host, static_cast<uint16_t>(i), optional, argument.is_out(), index, argument.name()});
   }
   facts->pointwise = !facts->writes && op.hasTag(at::Tag::pointwise);
   facts->draws_unseen = !generator && op.hasTag(at::Tag::nondeterministic_seeded);

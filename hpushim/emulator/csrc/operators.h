@@ -18,6 +18,7 @@ struct Argument {
   uint16_t position;
   bool optional;
   bool is_out;
+  bool is_index;  // positions, which the device takes in 32 bits too
   std::string name;
 };
 
@@ -35,12 +36,18 @@ struct OperatorFacts {
   bool compute;
   mutable std::atomic<int64_t> calls{0};
   mutable std::atomic<int64_t> fallbacks{0};  // calls that Gaudi would have run on the CPU
+  mutable std::atomic<uint64_t> lacks{0};      // narrow dtypes, by bit, that the CPU kernel was found to lack
   mutable std::atomic<const OperatorRule*> rule{nullptr};
 };
 
-inline void object_to_operator(const OperatorFacts& facts, const torch::jit::Stack& stack) {
-  if (const auto* rule = facts.rule.load(std::memory_order_relaxed)) object_to_operator_slow(facts, *rule, stack);
+// True if the device runs the call itself, false if it would hand it to the CPU.
+inline bool object_to_operator(const OperatorFacts& facts, const torch::jit::Stack& stack) {
+  const auto* rule = facts.rule.load(std::memory_order_relaxed);
+  return rule == nullptr || object_to_operator_slow(facts, *rule, stack);
 }
+
+// Lazy mode copies host tensors among the arguments to the card; eager mode refuses them.
+extern std::atomic<bool> host_arguments_move;  // fallback.cpp
 
 const OperatorFacts& facts_of(const c10::OperatorHandle& op);
 

@@ -1,12 +1,15 @@
-"""The ``torch.backends`` entry point: ``HPUSHIM=…`` in the environment arms every process that imports torch.
+"""What hpushim does in processes that do not import it: nothing, unless ``HPUSHIM`` is set.
 
-A package of its own, because ``import hpushim`` arms by itself and torch loads this one in every
-process of the environment.
+A package of its own, because ``import hpushim`` arms by itself and these are loaded in every process of the
+environment: :func:`autoload` by torch (entry point ``torch.backends``), :func:`offer_look_alike` by Python, through
+``hpushim.pth``, and only where ``HPUSHIM=emulate``.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from typing import Any
 
 
 def autoload() -> None:
@@ -16,3 +19,25 @@ def autoload() -> None:
     import hpushim
 
     hpushim.activate()
+
+
+def offer_look_alike() -> None:
+    """From now on, who imports the vendor's package gets the emulator's look-alike, unless the real one is installed.
+
+    Ported scripts import it first, before torch, and need not know of hpushim.
+    """
+    if not any(isinstance(finder, _Offer) for finder in sys.meta_path):
+        sys.meta_path.append(_Offer())
+
+
+class _Offer:
+    """The last finder: is asked for what nobody else has."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in ("habana_frameworks", "habana_dataloader") or "hpushim" in sys.modules:
+            return None
+        from importlib.machinery import PathFinder
+
+        import hpushim  # noqa: F401  it puts the look-alike on sys.path
+
+        return PathFinder.find_spec(name)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpushim import callers
-from hpushim.shim import devices, log, policy
+from hpushim.shim import devices, log, policy, vendor
 from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, MISSING, WARN, patch
 from hpushim.shim.patches import environment
 
@@ -41,7 +41,7 @@ def translated(backend: Any) -> Any:
     """The backend argument of a torch call; remembers that NCCL was asked for and makes HCCL known."""
     global _asked_for_nccl
     if backend is None:
-        _register_hccl()
+        vendor.register_hccl()
         return None
     if not isinstance(backend, str):
         return backend
@@ -50,14 +50,8 @@ def translated(backend: Any) -> Any:
         return backend
     _asked_for_nccl = True
     environment.warn_of_nccl()
-    _register_hccl()
+    vendor.register_hccl()
     return mapped
-
-
-def _register_hccl() -> None:
-    import importlib
-
-    importlib.import_module("habana_frameworks.torch.distributed.hccl")
 
 
 @patch(f"{_C10D}:init_process_group", public="torch.distributed", level=EXACT)

@@ -5,9 +5,9 @@ Without them lazy mode collects operators until the program asks for a value. In
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from hpushim.shim import vendor
 from hpushim.shim.mechanisms import in_place
 from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, patch
@@ -16,7 +16,7 @@ from hpushim.shim.patch import APPROXIMATE, patch
 @patch("torch.autograd", how="hook", row="torch.Tensor.backward", level=APPROXIMATE)
 def mark_after_backward() -> Undo | None:
     """``loss.backward()`` and ``torch.autograd.backward`` end with a mark; ``torch.autograd.grad`` does not."""
-    if not _lazy():
+    if not vendor.is_lazy():
         return None
     import torch
 
@@ -24,7 +24,7 @@ def mark_after_backward() -> Undo | None:
 
     def backward(*args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
-        _mark()
+        vendor.mark_step()
 
     return in_place.exchange_code(torch.autograd.backward, backward)
 
@@ -32,23 +32,14 @@ def mark_after_backward() -> Undo | None:
 @patch("torch.optim.optimizer", how="hook", row="torch.optim.Optimizer.step", level=APPROXIMATE)
 def mark_after_step() -> Undo | None:
     """Every optimizer's ``step`` ends with a mark."""
-    if not _lazy():
+    if not vendor.is_lazy():
         return None
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    handle = register_optimizer_step_post_hook(lambda *_: _mark())
+    handle = register_optimizer_step_post_hook(lambda *_: vendor.mark_step())
 
     def undo() -> bool:
         handle.remove()
         return True
 
     return undo
-
-
-def _lazy() -> bool:
-    internal = importlib.import_module("habana_frameworks.torch.utils.internal")
-    return bool(internal.is_lazy())
-
-
-def _mark() -> None:
-    importlib.import_module("habana_frameworks.torch.core").mark_step()

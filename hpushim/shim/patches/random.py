@@ -68,10 +68,10 @@ def set_rng_state_all(original: Original, new_states: Iterable[Any]) -> None:
 
 @patch("torch.cuda:default_generators", how="value", level=APPROXIMATE)
 def default_generators(current: Any) -> Any:
-    """HPU's generators."""
+    """HPU's generators, where this release of the Gaudi software shows them."""
     import torch
 
-    return tuple(torch.hpu.random.default_generators)
+    return tuple(getattr(torch.hpu.random, "default_generators", current))
 
 
 def _restore(state: Any) -> None:

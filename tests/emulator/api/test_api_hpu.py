@@ -356,9 +356,21 @@ def test_recompilation_finder(tmp_path):
     rows = watched.analyse_dynamicity()
     assert [(step, name) for step, name, *_ in rows if name == "0"] == [(1, "0"), (3, "0")]
     assert (tmp_path / "found.csv").read_text().startswith("step,module,class,shapes")
-    batches = experimental.data_dynamicity([torch.ones(2, 3), torch.ones(2, 3), torch.ones(1, 3)])
-    assert batches == {((2, 3),): 2, ((1, 3),): 1}
-    assert experimental.const_shape_dataloader([torch.ones(2, 3)], 5)[0].shape == (2, 5)
+
+
+def test_shapes_that_a_data_loader_gives(hpu):
+    experimental = importlib.import_module(
+        "habana_frameworks.torch.utils.experimental.detect_recompilation"
+    )
+    loader = [torch.ones(2, 3), torch.ones(1, 3), torch.ones(2, 3)]
+    assert experimental.data_dynamicity(loader) == {(2, 3): 2, (1, 3): 1}
+    nested = (torch.ones(4), [torch.ones(1, 2), {"mask": torch.ones(3)}], 7)
+    assert experimental.get_shape(nested) == ((4,), ((1, 2), ((hash("mask"), (3,)),)), hash(7))
+    same = experimental.const_shape_dataloader(loader, 2)
+    assert [batch.shape for batch in same] == [(2, 3), (2, 3)]
+    assert [b.shape for b in experimental.const_shape_dataloader(loader, 9)] == [(2, 3)] * 2
+    with pytest.raises(AssertionError, match="gives no batch"):
+        experimental.const_shape_dataloader([], 1)
 
 
 def test_old_inference_helpers(hpu):

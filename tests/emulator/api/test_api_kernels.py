@@ -87,12 +87,12 @@ def test_attention_ignores_padding(side):
 
 def test_attention_with_dropout_agrees_with_its_own_mask():
     q, k, v = (_leaf(2, 4, 6, 8) for _ in range(3))
-    out, factors = _kernels().FusedSDPA.apply(
+    out, kept = _kernels().FusedSDPA.apply(
         q, k, v, None, 0.4, False, None, "None", False, None, "left", True
     )
-    assert factors.unique().tolist() == pytest.approx([0.0, 1 / 0.6])
+    assert kept.dtype == torch.int8 and kept.unique().tolist() == [0, 1]
     probs = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(8), dim=-1)
-    _same(out, (probs * factors) @ v, (q, k, v))
+    _same(out, (probs * kept / 0.6) @ v, (q, k, v))
 
 
 def test_attention_returns_probabilities():

@@ -56,6 +56,35 @@ def test_an_unset_mode_follows_the_release(
 
 
 @pytest.mark.parametrize(
+    ("gaudi", "lazy", "asked", "wide"),
+    [
+        ("gaudi1", "0", "", False),
+        ("gaudi1", "0", "1", False),
+        ("gaudi2", "0", "", True),
+        ("gaudi2", "0", "0", False),
+        ("gaudi2", "1", "", False),
+        ("gaudi2", "1", "1", True),
+        ("gaudi3", "0", "1", True),
+    ],
+)
+def test_how_wide_integers_are(
+    profile: Callable[..., profiles.Profile], gaudi: str, lazy: str, asked: str, wide: bool
+) -> None:
+    settings = {"PT_ENABLE_INT64_SUPPORT": asked} if asked else {}
+    found = profile(HPUSHIM_GAUDI=gaudi, PT_HPU_LAZY_MODE=lazy, **settings)
+    assert found.wide_integers is wide
+    assert found.dtype("int64") == (("native", "int64") if wide else ("demoted", "int32"))
+
+
+def test_the_largest_value_of_eight_bits(profile: Callable[..., profiles.Profile]) -> None:
+    largest = {g: profile(HPUSHIM_GAUDI=g).largest("float8_e4m3fn") for g in ("gaudi2", "gaudi3")}
+    assert largest == {"gaudi2": 240.0, "gaudi3": 448.0}
+    assert profile(HPUSHIM_GAUDI="gaudi3").largest("float8_e5m2") == 57344.0
+    with pytest.raises(KeyError):
+        profile(HPUSHIM_GAUDI="gaudi1").largest("float8_e4m3fn")
+
+
+@pytest.mark.parametrize(
     ("gaudi", "lazy", "expected"),
     [
         ("gaudi1", "0", {"float16": "refused", "int64": "demoted", "float8_e4m3fn": "refused"}),

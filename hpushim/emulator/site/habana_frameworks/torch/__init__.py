@@ -12,23 +12,26 @@ import habana_frameworks.autoload
 
 habana_frameworks.autoload.is_loaded = True
 
+import warnings
+
 import torch
-from hpushim.emulator import device as _emulated
-from hpushim.emulator import objections as _objections
+from hpushim.emulator import arming as _arming
 
-_emulated.load()
+_arming.dress_torch()
 
-from habana_frameworks.torch import hpu
+from habana_frameworks.torch import (
+    _operators,
+    activity_profiler,
+    core,
+    distributed,
+    dynamo,
+    hpu,
+    utils,
+)
 from habana_frameworks.torch._not_modelled import module_getattr
-from habana_frameworks.torch.utils.internal import is_lazy
-
-if getattr(torch, "hpu", None) is not hpu:
-    if hasattr(torch, "hpu"):
-        del torch.hpu
-    torch._register_device_module("hpu", hpu)
-
-from habana_frameworks.torch import activity_profiler, core, distributed, dynamo, utils
 from habana_frameworks.torch.distributed import hccl
+from habana_frameworks.torch.internal import bridge_config
+from habana_frameworks.torch.utils.internal import is_lazy
 
 is_torch_fork = False
 
@@ -44,7 +47,14 @@ def overwrite_torch_optimizers():
 
 
 overwrite_torch_optimizers()
-_objections.enforce()
+if bridge_config.get_pt_hpu_gpu_migration():
+    try:
+        from habana_frameworks.torch import gpu_migration
+    except ImportError:
+        warnings.warn(
+            "PT_HPU_GPU_MIGRATION=1 asks for habana_frameworks.torch.gpu_migration, which is not installed",
+            stacklevel=2,
+        )
 
 __getattr__ = module_getattr(
     __name__,

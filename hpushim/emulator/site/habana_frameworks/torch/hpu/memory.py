@@ -1,4 +1,8 @@
-"""Memory counters of the emulated device; all sizes in bytes."""
+"""Memory counters of the emulated device; all sizes in bytes.
+
+What is in use is a lower bound of what a Gaudi needs: there each block is rounded up to an alignment that its driver
+states (unknown here), and graphs take a workspace, whose size their compiler decides.
+"""
 
 from __future__ import annotations
 
@@ -104,5 +108,8 @@ def memory_summary(device: _device_t | None = None) -> str:
         f"{name:<20}{value:>20} ({value / 2**30:.2f}) GB"
         for name, value in memory_stats(device).items()
     ]
-    head = f"PyTorch HPU memory summary (emulated), device ID {_get_device_index(device, optional=True)}"
+    head = (
+        "PyTorch HPU memory summary (emulated: a lower bound, without alignment and workspace), "
+        f"device ID {_get_device_index(device, optional=True)}"
+    )
     return "\n".join([head, "-" * len(head), *rows]) + "\n"

@@ -170,7 +170,8 @@ def sdpa_fwd_wrapper(
     if return_attn_probs:
         results.append(probs)
     if return_dropout_mask:
-        results.append(torch.ones_like(probs) if factors is None else factors)
+        kept = torch.ones_like(probs) if factors is None else factors
+        results.append((kept != 0).to(torch.int8))
     if grouped:
         results = [gqa_output_reshape(t) for t in results]
     ctx.mark_non_differentiable(*results[1:])

@@ -46,6 +46,9 @@ def _table(table, p, position_ids, offset):
         else:
             index = position_ids.unsqueeze(-1).expand(table.shape[0], -1, table.shape[-1])
             table = table.gather(1, index)
+    elif table.shape[-1] > p.shape[-1]:
+        # the oldest form keeps the positions of what came before in front of the features
+        table = table[..., offset : offset + p.shape[-1]]
     elif table.shape[-2] != 1:
         length = p.shape[-2]
         table = table[..., offset : offset + length, :]

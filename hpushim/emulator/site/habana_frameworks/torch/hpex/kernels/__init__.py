@@ -6,6 +6,7 @@ from __future__ import annotations
 from habana_frameworks.torch._not_modelled import module_getattr
 from habana_frameworks.torch.hpex.kernels.CTCLoss import CTCLoss
 from habana_frameworks.torch.hpex.kernels.CustomSoftmax import CustomSoftmax
+from habana_frameworks.torch.hpex.kernels.Fp8FusedSDPA import fp8_fused_sdpa
 from habana_frameworks.torch.hpex.kernels.FusedSDPA import FusedSDPA
 from habana_frameworks.torch.hpex.kernels.PySDPA import PySDPA, PySDPAHinted
 from habana_frameworks.torch.hpex.kernels.RotaryPosEmbeddingHelper import (

@@ -33,6 +33,10 @@ def _enable_fuse_conv_bn_optimization(flag) -> None:
     _flags["fuse_conv_bn_optimization"] = bool(flag)
 
 
+def _bridge_cleanup() -> None:
+    """Nothing to clean up: the bridge's caches of graphs and recipes are not there."""
+
+
 def get_tensor_info(tensor):
     """Address and size in bytes of an hpu tensor; None for others."""
     return (

@@ -7,28 +7,37 @@ import csv
 from pathlib import Path
 
 import torch
-from torch.utils import _pytree
 
 
 def get_shape(item):
-    """The shapes of the tensors in ``item``, in order."""
-    return tuple(tuple(t.shape) for t in _pytree.tree_leaves(item) if isinstance(t, torch.Tensor))
+    """The shapes of the tensors in ``item``, nested as they are: a tuple for a list or tuple, pairs of key and shape for
+    a dict, the hash of anything else."""
+    if isinstance(item, torch.Tensor):
+        return tuple(item.shape)
+    if isinstance(item, (list, tuple)):
+        return tuple(get_shape(one) for one in item)
+    if isinstance(item, dict):
+        return tuple((get_shape(key), get_shape(value)) for key, value in item.items())
+    return hash(item)
 
 
 def data_dynamicity(dl):
-    """Counter of the batch shapes that a data loader gives."""
-    return collections.Counter(get_shape(batch) for batch in dl)
+    """How often a data loader gives each shape; shapes as :func:`get_shape` has them."""
+    return dict(collections.Counter(get_shape(batch) for batch in dl))
 
 
 def const_shape_dataloader(dl, maxlen):
-    """The batches of ``dl``, the last dimension of every tensor padded with zeros to ``maxlen``."""
-
-    def pad(leaf):
-        if not isinstance(leaf, torch.Tensor) or leaf.dim() == 0 or leaf.shape[-1] >= maxlen:
-            return leaf
-        return torch.nn.functional.pad(leaf, (0, maxlen - leaf.shape[-1]))
-
-    return [_pytree.tree_map(pad, batch) for batch in dl]
+    """A loader over batches of one shape: the first shape that comes ``maxlen`` times, or the most frequent one."""
+    batches = collections.defaultdict(list)
+    for batch in dl:
+        found = batches[get_shape(batch)]
+        found.append(batch)
+        if len(found) == maxlen:
+            break
+    else:
+        found = max(batches.values(), key=len, default=None)
+        assert found, "const_shape_dataloader: the data loader gives no batch"
+    return torch.utils.data.DataLoader(found, batch_size=None, collate_fn=None)
 
 
 class _Watch:
