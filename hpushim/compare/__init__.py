@@ -1,8 +1,8 @@
-"""Comparisons of devices with CUDA in Python source, found once for all who change them.
+"""Comparisons of devices with CUDA in Python source, for all who change them.
 
 ``x.device.type == "cuda"`` is False on HPU, and nothing at run time can change that without breaking torch.compile. So
-the source changes: the shim widens such comparisons while it loads a program, the codemod rewrites them for good. Which
-expressions these are is decided here, from one file's tree, with the standard library alone::
+the source changes: the shim widens such comparisons while it loads a program. Which expressions these are is decided here,
+from one file's tree, with the standard library alone; the codemod's rules may import it, and do not yet::
 
     from hpushim.compare import Form, find
     for one in find(ast.parse(source)):

@@ -1,4 +1,4 @@
-"""The forms in which programs compare devices with CUDA: the table that load-time rewriting and the codemod are held to.
+"""The forms in which programs compare devices with CUDA: the table that load-time rewriting is held to.
 
 Each form is the body of a program that defines ``f(x, device, given)``: a tensor, a device and what the program was
 told on its command line. ``holds`` says what the finder is to say of it:
