@@ -1,5 +1,6 @@
 # make demo   sets up, reports on the bundled CUDA project, migrates a copy, trains original and migrated on the emulated HPU
 # make test   sets up, runs linters, types and tests
+# make hostile   tries hostile input for longer: generated variants, and a thousand runs cut short
 # Both build their own virtual environment in .venv; nothing else is touched.
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 # Two workers fit the smallest machine that the tests are meant for.
 WORKERS ?= 2
 
-.PHONY: demo test lint types pytest bench clean
+.PHONY: demo test lint types pytest bench hostile clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python tests/projects/demo.py
@@ -31,6 +32,10 @@ pytest: $(VENV)/.ready
 bench: $(VENV)/.ready
 	HPUSHIM=off $(BIN)/python -m pytest tests/bench -m bench -s
 
+hostile: $(VENV)/.ready
+	HPUSHIM=off HPUSHIM_HOSTILE_EXAMPLES=3000 $(BIN)/python -m pytest tests/hostile -n $(WORKERS) --hostile-table hostile.md
+	$(BIN)/python tests/hostile/kills.py --count 1000
+
 $(VENV)/.ready: pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else "hpushim needs Python 3.10 or newer; found %d.%d: make PYTHON=python3.11 …" % v[:2])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,4 +44,4 @@ $(VENV)/.ready: pyproject.toml Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) .demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .demo hostile.md build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,9 +7,30 @@ this package imports neither torch nor anything else that is heavy.
 
 from __future__ import annotations
 
+import sys as _sys
+
+
+def _leave_current_folder() -> None:
+    """Under ``python -m hpushim`` nothing is imported from the current folder, which Python puts first.
+
+    A project that is looked at may hold a ``typing.py``. Python has chosen this very package by then: what makes sure
+    of that, too, is the command ``hpushim`` or ``python -P -m hpushim``.
+    """
+    safe = getattr(_sys.flags, "safe_path", False) or _sys.flags.isolated
+    if safe or _sys.argv[:1] != ["-m"]:  # what stands there while Python looks for the module
+        return
+    left = len(_sys.orig_argv) - len(_sys.argv)  # the last word before the program's own
+    word = _sys.orig_argv[left] if left > 0 else ""
+    if word.startswith("-"):  # -mhpushim, -Bmhpushim
+        word = word.partition("m")[2]
+    if word == __name__ or word.startswith(f"{__name__}."):
+        del _sys.path[0]
+
+
+_leave_current_folder()
+
 import gc as _gc
 import os as _os
-import sys as _sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

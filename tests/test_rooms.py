@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 _ANY = {"errors", "matrix", "model"}
 _AT_RUN_TIME = {*_ANY, "callers", "handover", "messages", "settings"}
+_SAFE = {"quiet_git", "safe_files", "showing"}
 _THEMES = ("devices", "precision", "distributed", "memory", "execution", "training", "libraries")
 _THEMES = (*_THEMES, "files", "tool")
 _FOR_RULES = {
@@ -32,15 +33,19 @@ ROOMS: dict[str, set[str]] = {
     "handover": {"callers"},
     "messages": set(),
     "settings": {"errors"},
-    "matrix": {"errors", "model"},
+    "quiet_git": set(),
+    "safe_files": set(),
+    "showing": set(),
+    "matrix": {"errors", "model", "quiet_git", "safe_files"},
     "engine/base": _ANY,
-    "engine/files": {*_ANY, "engine/base"},
+    "engine/files": {*_ANY, *_SAFE, "engine/base"},
     "engine/python": {*_ANY, "engine/base"},
     "engine/shell": {*_ANY, "engine/base"},
     "engine/data": {*_ANY, "engine/base", "engine/shell"},
     "engine/rules": {*_ANY, "engine/base", "engine/data", "engine/python"},
     "engine": {
         *_ANY,
+        *_SAFE,
         *(f"engine/{room}" for room in ("base", "data", "files", "python", "rules", "shell")),
     },
     "codemods/edits": {*_ANY, *(f"engine/{room}" for room in ("base", "data", "python", "shell"))},
@@ -48,11 +53,12 @@ ROOMS: dict[str, set[str]] = {
     "codemods/bases": _FOR_RULES,
     **{f"codemods/{theme}": {*_FOR_RULES, "codemods/bases"} for theme in _THEMES},
     "codemods": {*_ANY, "engine", "engine/base", "engine/files"},
-    "report": _ANY,
-    "shim": {*_AT_RUN_TIME, "compare"},
-    "emulator": _AT_RUN_TIME,
+    "report": {*_ANY, "showing"},
+    "shim": {*_AT_RUN_TIME, "compare", "safe_files"},
+    "emulator": {*_AT_RUN_TIME, "safe_files"},
     "cli": {
         *_ANY,
+        *_SAFE,
         "engine",
         *(f"engine/{room}" for room in ("base", "data", "files", "rules")),
         "report",
@@ -72,6 +78,39 @@ FORBIDDEN = {
     "handover": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
     "messages": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
     "settings": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "quiet_git": {
+        "torch",
+        "libcst",
+        "click",
+        "rich",
+        "yaml",
+        "jinja2",
+        "msgspec",
+        "tomli",
+        "pathlib",
+    },
+    "safe_files": {
+        "torch",
+        "libcst",
+        "click",
+        "rich",
+        "yaml",
+        "jinja2",
+        "msgspec",
+        "tomli",
+        "pathlib",
+    },
+    "showing": {
+        "torch",
+        "libcst",
+        "click",
+        "rich",
+        "yaml",
+        "jinja2",
+        "msgspec",
+        "tomli",
+        "pathlib",
+    },
     "matrix": {"torch", "libcst", "click", "rich", "yaml", "jinja2"},
     "engine": {"torch", "habana_frameworks", "click"},
     "codemods": {"torch", "habana_frameworks", "click"},
@@ -234,6 +273,42 @@ def test_rules_do_not_walk_the_whole_tree(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "ast.walk":
             assert ast.unparse(node.args[0]).rpartition(".")[2] != "tree", node.lineno
+
+
+#: Calls that print, write or read files, and the one place for each; the others are of files of hpushim's own.
+ONE_PLACE = {
+    "print": {"print", "echo"},
+    "write": {"write_text", "write_bytes", "mkstemp", "NamedTemporaryFile", "rmtree", "copyfile", "truncate", "touch"},
+    "read": {"read_text", "read_bytes", "open"},
+}  # fmt: skip
+ITS_FILES = {
+    "print": {
+        "cli/output.py",
+        "report/rows.py",
+        "report/text.py",
+    },  # the latter two draw into a text
+    "write": {"matrix/sources.py"},
+    "read": {
+        "cli/__init__.py",
+        "engine/rules/catalogue.py",
+        "engine/rules/page.py",
+        "matrix/readings.py",
+        "matrix/sources.py",
+    },
+}
+
+
+@pytest.mark.parametrize("what", ONE_PLACE)
+@pytest.mark.parametrize("room", ["cli", "engine", "matrix", "report"])
+def test_there_is_one_place_to_print_write_and_read(what: str, room: str) -> None:
+    for path in sorted((ROOT / "hpushim" / room).rglob("*.py")):
+        name = path.relative_to(ROOT / "hpushim").as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = node.func if isinstance(node, ast.Call) else None
+            word = getattr(called, "attr", getattr(called, "id", ""))
+            on = getattr(getattr(called, "value", None), "id", "")
+            mine = on in ("folder", "runs", "console") or name in ITS_FILES[what]
+            assert word not in ONE_PLACE[what] or mine, f"{name}:{node.lineno} calls {word}"
 
 
 def _loaded_after(code: str) -> set[str]:

@@ -1,7 +1,7 @@
 """The ``hpushim`` command: one file per subcommand, each imported only when it is called.
 
 A subcommand parses, calls, prints; it computes nothing. Exit codes: 0 nothing to do, 1 findings or
-changes pending, 2 wrong usage, 3 a file could not be read or an edit was rejected, 4 internal error.
+changes pending, 2 wrong usage, 3 a file could not be read or written or an edit was rejected, 4 internal error.
 """
 
 from __future__ import annotations
@@ -64,7 +64,11 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(hpushim.__version__, message="%(prog)s %(version)s")
 def cli() -> None:
-    """Run and port CUDA training scripts on Intel Gaudi."""
+    """Run and port CUDA training scripts on Intel Gaudi.
+
+    Started as `python -m hpushim`, Python itself looks for hpushim in the current folder first. Where you do not
+    trust that folder, use the command `hpushim`, or `python -P -m hpushim`.
+    """
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -74,26 +78,45 @@ def main(argv: list[str] | None = None) -> int:
     try:
         result = cli.main(args=argv, prog_name="hpushim", standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except click.exceptions.Abort:
-        click.echo("hpushim: stopped", err=True)
-        return 130
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except HpushimError as error:
-        click.echo(f"hpushim: {error}", err=True)
-        return 2
     except BrokenPipeError:
         # The reader (head, less) left; nothing is wrong, and nothing more can be said.
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
         return 0
-    except Exception as error:
-        import traceback
+    except (Exception, click.exceptions.Abort) as error:
+        return _told(error)
 
-        traceback.print_exc()
-        click.echo(
-            f"hpushim: internal error ({type(error).__name__}: {error}); nothing was left half done. "
-            "Please report it with the lines above.",
-            err=True,
-        )
-        return 4
+
+def _told(error: BaseException) -> int:
+    """Says what was wrong and returns the exit code for it."""
+    from hpushim.cli.output import say
+
+    if isinstance(error, click.exceptions.Abort):
+        say("hpushim: stopped", err=True)
+        return 130
+    if isinstance(error, click.ClickException):
+        import io
+
+        shown = io.StringIO()
+        error.show(file=shown)
+        say(shown.getvalue(), err=True, nl=False)
+        return 2
+    if isinstance(error, HpushimError):
+        say(f"hpushim: {error}", err=True)
+        return 2
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        why = f"{where}{error.strerror or error}"
+        say(f"hpushim: {why}; check what is there and try again", err=True)
+        return 2
+    if isinstance(error, MemoryError):
+        say("hpushim: not enough memory; name fewer files, or give --jobs 1", err=True)
+        return 3
+    import traceback
+
+    say("".join(traceback.format_exception(error)), err=True, nl=False)
+    say(
+        f"hpushim: internal error ({type(error).__name__}: {error}); nothing was left half done. "
+        "Please report it with the lines above.",
+        err=True,
+    )
+    return 4

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
+from hpushim.cli.options import matrix_option, own_rows, settings
+from hpushim.cli.output import say, say_json
 from hpushim.errors import HpushimError
 from hpushim.model import Generation, Mode, Target
 
@@ -20,8 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def machine_options(function: F) -> F:
-    """``--target``, ``--stack``, ``--mode``: what the question is about."""
+    """``--target``, ``--stack``, ``--mode``, ``--matrix``: what the question is about."""
     for option in (
+        matrix_option,
         click.option("--mode", type=click.Choice(get_args(Mode)), help="Execution mode."),
         click.option("--stack", metavar="RELEASE", help="Gaudi software release, such as 1.24."),
         click.option("--target", type=click.Choice(get_args(Generation)), help="Gaudi generation."),
@@ -44,7 +47,12 @@ def form_options(function: F) -> F:
 @machine_options
 @form_options
 def command(
-    name: str, target: Generation | None, stack: str | None, mode: Mode | None, form: str | None
+    name: str,
+    target: Generation | None,
+    stack: str | None,
+    mode: Mode | None,
+    matrix_files: tuple[Path, ...],
+    form: str | None,
 ) -> int:
     """Ask what Gaudi does with NAME: a CUDA name, an argument such as "torch.load(map_location=)", a pattern
     ("torch.cuda.mem*"), or a Gaudi name, for the CUDA names that lead to it.
@@ -53,7 +61,7 @@ def command(
     """
     from hpushim.report import rows
 
-    matrix, asked = question(target, stack, mode)
+    matrix, asked = question(target, stack, mode, matrix_files)
     pattern = any(sign in name for sign in "*?[")
     exact = not pattern and matrix.row(name) is not None
     back = () if pattern else matrix.reverse(name)
@@ -74,22 +82,22 @@ def command(
             "leads_here": [rows.data(matrix, verdict, _readings(verdict)) for verdict in leading],
             "near": list(near),
         }
-        echo_json(answer)
+        say_json(answer)
     elif form == "markdown":
-        click.echo(rows.markdown([*found, *leading]), nl=False)
+        say(rows.markdown([*found, *leading]), nl=False)
     else:
         if len(found) == 1:
-            click.echo(rows.one(matrix, found[0], asked, _readings(found[0])), nl=False)
+            say(rows.one(matrix, found[0], asked, _readings(found[0])), nl=False)
             if near:
-                click.echo(f"  near: {', '.join(near)}")
+                say(f"  near: {', '.join(near)}")
         elif found:
-            click.echo(rows.table(found, width()), nl=False)
+            say(rows.table(found, width()), nl=False)
         if leading:
-            click.echo(f"{'' if not found else chr(10)}leads to {name}:")
-            click.echo(rows.table(leading, width()), nl=False)
+            say(f"{'' if not found else chr(10)}leads to {name}:")
+            say(rows.table(leading, width()), nl=False)
     if not found and not leading:
         hint = f"; near: {', '.join(near)}" if near else "; see `hpushim matrix show`"
-        click.echo(f"the matrix has no row for {name}{hint}", err=True)
+        say(f"the matrix has no row for {name}{hint}", err=True)
         return 1
     return 0
 
@@ -103,13 +111,17 @@ def _readings(verdict: Verdict) -> Sequence[Reading]:
 
 
 def question(
-    target: Generation | None, stack: str | None, mode: Mode | None, *, here: bool = True
+    target: Generation | None,
+    stack: str | None,
+    mode: Mode | None,
+    matrix_files: tuple[Path, ...] = (),
+    *,
+    here: bool = True,
 ) -> tuple[Matrix, Target]:
     """The matrix with the project's own rows, and the target asked about; warns of what does not fit.
 
     Without ``here`` the question is not about this machine, and its torch does not matter.
     """
-    from hpushim.cli.options import settings
     from hpushim.matrix import load
 
     found, file = settings(Path())
@@ -119,7 +131,7 @@ def question(
         stack=stack or found.stack or base.stack,
         mode=mode or found.mode or base.mode,
     )
-    matrix = load(extra=tuple((file.parent if file else Path()) / name for name in found.matrix))
+    matrix = load(extra=own_rows(found, file, matrix_files))
     if matrix.release(asked.stack) is None:
         known = ", ".join(matrix.releases)
         raise HpushimError(f"release {asked.stack} is not in the matrix; one of {known}")
@@ -128,15 +140,8 @@ def question(
         warnings.append(_torch_warning(matrix, asked.stack))
     for warning in warnings:
         if warning:
-            click.echo(f"hpushim: warning: {warning}", err=True)
+            say(f"hpushim: warning: {warning}", err=True)
     return matrix, asked
-
-
-def echo_json(value: object) -> None:
-    """Prints ``value`` as indented JSON."""
-    import msgspec
-
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def width() -> int | None:

@@ -34,10 +34,11 @@ def command(
 
     Exit code 0: nothing to do. 1: findings. 3: a file could not be read.
     """
-    from hpushim.cli.output import exit_code, progress, show
+    from hpushim.cli.output import exit_code, progress, ready, show
     from hpushim.engine.project import analyse
 
     asked = request(paths, options)
+    ready(output, asked.root)
     with progress("checking") as update:
         report = analyse(
             asked.paths,
@@ -49,5 +50,7 @@ def command(
             jobs=jobs,
             progress=update,
         )
-    show(report, format_, output)
+    shown = show(report, format_, output, asked.root)
+    if not shown:
+        return 3
     return 0 if exit_zero else exit_code(report)

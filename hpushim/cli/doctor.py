@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from hpushim.cli.output import say, say_json
+
 _COLORS = {"ok": "green", "note": "cyan", "problem": "red"}
 
 
@@ -18,13 +20,11 @@ def command(as_json: bool) -> int:
 
     found = list(facts())
     if as_json:
-        import json
-
-        click.echo(json.dumps([vars(fact) for fact in found], indent=2))
+        say_json([vars(fact) for fact in found])
     else:
         width = max(len(fact.topic) for fact in found)
         for fact in found:
-            click.echo(f"{fact.topic:<{width}}  ", nl=False)
+            say(f"{fact.topic:<{width}}  ", nl=False)
             click.secho(f"{fact.state:<8}", fg=_COLORS[fact.state], nl=False)
-            click.echo(fact.text)
+            say(fact.text)
     return int(any(fact.state == "problem" for fact in found))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from hpushim.cli.output import say
+
 
 @click.command("explain")
 @click.argument("code", required=False)
@@ -20,10 +22,10 @@ def command(code: str | None, all_: bool, new: str | None, rows: bool) -> int:
     from hpushim.engine.rules.page import explain
 
     if all_:
-        click.echo(catalogue(), nl=False)
+        say(catalogue(), nl=False)
         return 0
     if new is not None:
-        click.echo(start(new), nl=False)
+        say(start(new), nl=False)
         return 0
     if code is None:
         raise click.UsageError(
@@ -33,13 +35,13 @@ def command(code: str | None, all_: bool, new: str | None, rows: bool) -> int:
     page = explain(code)
     if page is None:
         raise click.UsageError(_unknown(code))
-    click.echo(page.text, nl=False)
+    say(page.text, nl=False)
     if rows:
         from hpushim.matrix import load
 
-        click.echo("\n## Matrix rows\n")
+        say("\n## Matrix rows\n")
         for row in load().by_rule(code):
-            click.echo(f"- `{row.name}` → `{row.target or 'none'}` ({row.status})")
+            say(f"- `{row.name}` → `{row.target or 'none'}` ({row.status})")
     return 0
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from hpushim.cli.api import echo_json, form_options, machine_options, question, width
+from hpushim.cli.api import form_options, machine_options, question, width
+from hpushim.cli.output import say, say_json
 
 
 @click.group("matrix")
@@ -29,7 +30,7 @@ def show(
 
     matrix, asked = question(**machine)
     if form == "markdown" and not (area or status or kind):
-        click.echo(rows.page(matrix), nl=False)
+        say(rows.page(matrix), nl=False)
         return 0
     verdicts = [
         verdict
@@ -42,11 +43,11 @@ def show(
     if not verdicts:
         raise click.UsageError(_choices(area, status, kind))
     if form == "json":
-        echo_json([rows.data(matrix, verdict) for verdict in verdicts])
+        say_json([rows.data(matrix, verdict) for verdict in verdicts])
     elif form == "markdown":
-        click.echo(rows.markdown(verdicts), nl=False)
+        say(rows.markdown(verdicts), nl=False)
     else:
-        click.echo(rows.table(verdicts, width()), nl=False)
+        say(rows.table(verdicts, width()), nl=False)
     return 0
 
 
@@ -62,7 +63,7 @@ def check(files: tuple[Path, ...], folder: Path | None, as_cited: bool, fill: bo
 
     Exit code 1 when a row lacks something or a cited place is not as it was read, 2 when a file cannot be used at all.
     """
-    from hpushim.cli.options import settings
+    from hpushim.cli.options import own_rows, settings
     from hpushim.engine.rules.registry import every_rule
     from hpushim.matrix import load
     from hpushim.matrix.readings import flaws as reading_flaws
@@ -76,7 +77,7 @@ def check(files: tuple[Path, ...], folder: Path | None, as_cited: bool, fill: bo
 
     if not files:
         found, file = settings(Path())
-        files = tuple((file.parent if file else Path()) / name for name in found.matrix)
+        files = own_rows(found, file, ())
     matrix = load(extra=files)
     codes = {code for rule in every_rule() for code in (rule.code, *rule.also)}
     wrong = [
@@ -88,9 +89,9 @@ def check(files: tuple[Path, ...], folder: Path | None, as_cited: bool, fill: bo
         for name, complaint in reading_flaws(load(), load_readings())
     ]
     for line in wrong:
-        click.echo(line, err=True)
+        say(line, err=True)
     own = sum(bool(row.origin) for row in matrix.rows)
-    click.echo(f"{len(matrix.rows)} rows, {own} of them from {len(files)} own files: "
+    say(f"{len(matrix.rows)} rows, {own} of them from {len(files)} own files: "
                f"{len(wrong) or 'nothing'} wrong")  # fmt: skip
     return 1 if wrong else 0
 
@@ -103,8 +104,8 @@ def _compare(folder: Path, as_cited: bool, fill: bool) -> int:
 
     found = tuple(sources.compare(load_readings(), load().sources, folder, as_cited))
     if fill:
-        click.echo(f"{sources.fill(readings_path(), found)} fingerprints written")
-    click.echo(rows.places_text(found), nl=False)
+        say(f"{sources.fill(readings_path(), found)} fingerprints written")
+    say(rows.places_text(found), nl=False)
     return 1 if any(item.state in ("moved", "changed", "gone") for item in found) else 0
 
 
@@ -124,7 +125,7 @@ def diff(before: str, after: str, target: Any, mode: Any, form: str | None) -> i
     _, new = question(target, after, mode, here=False)
     found = changes(matrix, old, new)
     if form == "json":
-        echo_json(found)
+        say_json(found)
         return 0
     releases = [matrix.release(stack) for stack in (before, after)]
     head = " → ".join(
@@ -132,9 +133,9 @@ def diff(before: str, after: str, target: Any, mode: Any, form: str | None) -> i
         for item in releases
         if item
     )
-    click.echo(f"{head}: {len(found)} rows differ\n")
+    say(f"{head}: {len(found)} rows differ\n")
     if found:
-        click.echo(rows.changes_text(found, form == "markdown", width()), nl=False)
+        say(rows.changes_text(found, form == "markdown", width()), nl=False)
     return 0
 
 
@@ -148,9 +149,9 @@ def stats(form: str | None) -> int:
     matrix, _ = question(None, None, None)
     found = counts(matrix)
     if form == "json":
-        echo_json(found)
+        say_json(found)
     else:
-        click.echo(rows.counts_text(found, form == "markdown", width()), nl=False)
+        say(rows.counts_text(found, form == "markdown", width()), nl=False)
     return 0
 
 
@@ -159,7 +160,7 @@ def schema() -> int:
     """The JSON schema of the file, for editors."""
     from hpushim.matrix.summary import json_schema
 
-    click.echo(json_schema().decode(), nl=False)
+    say(json_schema().decode(), nl=False)
     return 0
 
 

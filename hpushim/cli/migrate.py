@@ -45,47 +45,53 @@ def command(
     """
     if undo:
         return _undo(paths or (Path(),), force)
-    from hpushim.cli.output import exit_code, progress, show, show_diff
+    from hpushim.cli.output import exit_code, progress, ready, say, show, show_diff
     from hpushim.engine.project import migrate
 
     asked = request(paths, options)
-    with progress("migrating") as update:
-        report = migrate(
-            asked.paths,
-            asked.target,
-            matrix=asked.matrix(),
-            select=asked.select,
-            ignore=asked.ignore,
-            exclude=asked.exclude,
-            unsafe=asked.unsafe,
-            jobs=jobs,
-            progress=update,
-            write=not diff,
-            allow_dirty=allow_dirty,
-        )
+    ready(output, asked.root)
+    try:
+        with progress("migrating") as update:
+            report = migrate(
+                asked.paths,
+                asked.target,
+                matrix=asked.matrix(),
+                select=asked.select,
+                ignore=asked.ignore,
+                exclude=asked.exclude,
+                unsafe=asked.unsafe,
+                jobs=jobs,
+                progress=update,
+                write=not diff,
+                allow_dirty=allow_dirty,
+            )
+    except KeyboardInterrupt:
+        say("hpushim: stopped; --undo puts back what was written, if anything was", err=True)
+        return 130
+    shown = True
     if diff:
         show_diff(report)
-        if output is not None:
-            show(report, format_, output)
-        return exit_code(report, pending=True)
-    show(report, format_, output)
-    return exit_code(report)
+    if output is not None or not diff:
+        shown = show(report, format_, output, asked.root)
+    return exit_code(report, pending=diff) if shown else 3
 
 
 def _undo(paths: tuple[Path, ...], force: bool) -> int:
+    from hpushim import showing
+    from hpushim.cli.output import say
     from hpushim.engine.project import undo
 
     refused = 0
     for start in paths:
         done = undo(start, force=force)
         for path in done.restored:
-            click.echo(f"restored {path}")
+            say(f"restored {showing.quoted(path)}")
         for path, reason in done.refused:
-            click.echo(f"not restored {path}: {reason}", err=True)
-        refused += len(done.refused)
-        click.echo(
-            f"{_files(len(done.restored))} restored" if done.run else f"{start}: nothing to undo"
-        )
+            say(f"not restored {showing.quoted(path)}: {reason}", err=True)
+        for path, reason in done.unused:
+            say(f"{path}: not used: {reason}", err=True)
+        refused += len(done.refused) + len(done.unused)
+        say(f"{_files(len(done.restored))} restored" if done.run else f"{start}: nothing to undo")
     return 3 if refused else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from hpushim.matrix import Matrix
 
 F = TypeVar("F", bound=Callable[..., Any])
+_MAX_BYTES = 16 << 20  # of a pyproject.toml
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,28 +35,59 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def settings(start: Path) -> tuple[Settings, Path | None]:
-    """The settings that govern ``start`` and the file they stand in: the nearest ``pyproject.toml`` upwards."""
-    here = start.resolve()
-    for folder in (here if here.is_dir() else here.parent, *here.parents):
-        file = folder / "pyproject.toml"
-        if not file.is_file():
-            continue
-        import tomli
+    """The settings that govern ``start`` and the file they stand in: the nearest ``pyproject.toml`` upwards.
 
-        try:
-            data = tomli.loads(file.read_text(encoding="utf-8"))
-        except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise HpushimError(f"{file}: not valid TOML ({error}); mend the file") from None
-        table = data.get("tool", {}).get("hpushim")
-        if table is None:
-            return Settings(), None
-        try:
-            return msgspec.convert(table, Settings), file
-        except msgspec.ValidationError as error:
-            raise HpushimError(
-                f"{file}: [tool.hpushim]: {error}; known settings are {', '.join(Settings.__struct_fields__)}"
-            ) from None
+    Raises HpushimError for a file that cannot be used.
+    """
+    here = Path(os.path.realpath(start))
+    for folder in (here, *here.parents):
+        file = folder / "pyproject.toml"
+        if os.path.isfile(file):  # noqa: PTH113
+            table = _table(file)
+            return (Settings(), None) if table is None else (_checked(file, table), file)
     return Settings(), None
+
+
+def _table(file: Path) -> object:
+    """``[tool.hpushim]`` as it stands there; None where there is none."""
+    import tomli
+
+    from hpushim import safe_files
+
+    try:
+        data = tomli.loads(safe_files.read(file, _MAX_BYTES).decode("utf-8-sig"))
+    except OSError as error:
+        raise HpushimError(f"{file}: cannot be read: {error.strerror}; mend the file") from None
+    except (ValueError, RecursionError) as error:
+        raise HpushimError(f"{file}: not valid TOML ({error}); mend the file") from None
+    tool = data.get("tool", {})
+    return tool.get("hpushim") if isinstance(tool, dict) else None
+
+
+def _checked(file: Path, table: object) -> Settings:
+    try:
+        return msgspec.convert(table, Settings)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise HpushimError(
+            f"{file}: [tool.hpushim]: {error}; known settings are {', '.join(Settings.__struct_fields__)}"
+        ) from None
+
+
+def own_rows(found: Settings, file: Path | None, named: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The files with rows of the project's own, then those that the command line names.
+
+    Raises HpushimError where a project names a file outside of itself.
+    """
+    folder = file.parent if file else Path()
+    inside = tuple(folder / name for name in found.matrix)
+    for name, path in zip(found.matrix, inside, strict=True):
+        real = Path("" if "\0" in name else os.path.realpath(path))
+        if not real.is_relative_to(os.path.realpath(folder)):
+            raise HpushimError(
+                f"{file}: [tool.hpushim] matrix names {name!r}, which lies outside of the project; "
+                f"expected a file in {folder}; if you mean it, name it yourself with --matrix"
+            )
+    return (*inside, *named)
 
 
 def paths_argument(function: F) -> F:
@@ -64,9 +97,22 @@ def paths_argument(function: F) -> F:
     )(function)
 
 
+def matrix_option(function: F) -> F:
+    """``--matrix``, wherever the file lies."""
+    return click.option(
+        "--matrix",
+        "matrix_files",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Rows of your own, over the shipped matrix and those of [tool.hpushim].",
+    )(function)
+
+
 def target_options(function: F) -> F:
-    """``--target``, ``--stack``, ``--mode``, ``--style``."""
+    """``--target``, ``--stack``, ``--mode``, ``--style``, ``--matrix``."""
     for option in (
+        matrix_option,
         click.option(
             "--style",
             type=click.Choice(get_args(Style)),
@@ -124,7 +170,7 @@ def output_options(function: F) -> F:
         click.option(
             "--output",
             "-o",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=click.Path(readable=False, path_type=Path),
             help="Write the report to a file.",
         ),
         click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0]),
@@ -158,8 +204,10 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def root(self) -> Path:
-        first = self.paths[0]
-        return first if first.is_dir() else first.parent
+        """The folder of the project that is judged."""
+        from hpushim.engine.files.discover import project_root
+
+        return project_root(self.paths)
 
 
 def request(paths: tuple[Path, ...], options: dict[str, Any]) -> Request:
@@ -181,7 +229,7 @@ def request(paths: tuple[Path, ...], options: dict[str, Any]) -> Request:
         ignore=(*codes(options.pop("ignore")), *codes(found.ignore)),
         exclude=(*options.pop("exclude"), *found.exclude),
         unsafe=found.unsafe if unsafe is None else unsafe,
-        extra_rows=tuple((file.parent if file else Path()) / name for name in found.matrix),
+        extra_rows=own_rows(found, file, options.pop("matrix_files")),
     )
 
 

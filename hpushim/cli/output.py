@@ -6,43 +6,100 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpushim.model import Report
+from hpushim import showing
+
+if TYPE_CHECKING:
+    from hpushim.model import Report
 
 #: Codes of the tool itself that mean "a file could not be read or an edit was rejected".
 _TROUBLE = {"HPU001", "HPU002", "HPU004", "HPU006"}
+#: Kinds of file that a report never is, so that one is not written over the other by mistake.
+_CODE = ("python", "notebook", "shell", "dockerfile", "makefile", "requirements")
 
 
-def show(report: Report, format_: str, output: Path | None) -> None:
-    """Prints ``report`` or writes it to ``output``."""
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Prints text of one or more lines; nothing in it can give orders to a terminal or fail to be encoded."""
+    _takes_all(err)
+    click.echo(showing.lines(text), err=err, nl=nl)
+
+
+def _takes_all(err: bool) -> None:
+    """Lets a stream of a narrow encoding show the rest as escapes."""
+    stream = sys.stderr if err else sys.stdout
+    if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def say_json(value: Any) -> None:
+    """Prints ``value`` as indented JSON."""
+    from hpushim.report.json import dumps
+
+    click.echo(dumps(value), nl=False)
+
+
+def ready(output: Path | None, project: Path) -> None:
+    """Raises HpushimError, before any work, when a report cannot be written to ``output``."""
+    if output is None:
+        return
+    from hpushim import safe_files
+    from hpushim.engine.files import kinds
+    from hpushim.errors import HpushimError
+
+    kind = kinds.by_name(output)
+    try:
+        safe_files.check(output, project=project)
+        if kind in _CODE and output.exists():
+            raise safe_files.Refused(f"it is {kind} code, which a report would replace")
+    except OSError as error:
+        raise HpushimError(
+            f"--output {output}: no report can be written there: {error.strerror}; nothing was done"
+        ) from None
+
+
+def show(report: Report, format_: str, output: Path | None, project: Path) -> bool:
+    """Prints ``report`` or writes it to ``output``; prints it where it cannot be written, and returns False."""
     from hpushim.report import render
 
-    if output is None:
-        click.echo(render(report, format_, color=sys.stdout.isatty()), nl=False)
-        return
-    output.write_text(render(report, format_), encoding="utf-8")
-    click.echo(f"report written to {output}", err=True)
+    if output is not None:
+        from hpushim import safe_files
+
+        data = render(report, format_).encode("utf-8", "backslashreplace")
+        try:
+            safe_files.write(output, data, project=project)
+        except OSError as error:
+            say(f"hpushim: the report cannot be written to {output}: {error.strerror}", err=True)
+        else:
+            say(f"report written to {output}", err=True)
+            return True
+    _takes_all(err=False)
+    click.echo(render(report, format_, color=sys.stdout.isatty()), nl=False)
+    return output is None
 
 
 def show_diff(report: Report) -> None:
     """Prints the changes as a unified diff that ``git apply`` and ``patch -p1`` take."""
     from hpushim.report.diff import unified
 
+    colored = sys.stdout.isatty()
+    _takes_all(err=False)
     for file in report.files:
         if file.before is not None and file.after is not None:
             text = unified(file.path, file.before, file.after)
-            if sys.stdout.isatty():
+            if colored:
                 _echo_colored(text)
             else:
-                click.echo(text, nl=False)
+                # To a program the bytes go as they are.
+                click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
 
 
 def _echo_colored(text: str) -> None:
     colors = {"+": "green", "-": "red", "@": "cyan"}
-    for line in text.splitlines(keepends=True):
-        click.secho(line, fg=colors.get(line[:1]), nl=False)
+    for line in text.split("\n")[:-1]:
+        click.secho(showing.one_line(line.removesuffix("\r")), fg=colors.get(line[:1]))
 
 
 def exit_code(report: Report, *, pending: bool = False) -> int:
@@ -73,12 +130,12 @@ def progress(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
         TextColumn(what),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[path]}"),
+        TextColumn("{task.fields[path]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None, path="")
 
         def update(done: int, total: int, path: str) -> None:
-            bar.update(task, completed=done, total=total, path=path)
+            bar.update(task, completed=done, total=total, path=showing.quoted(path))
 
         yield update

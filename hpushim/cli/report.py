@@ -28,10 +28,11 @@ def command(
 
     Exit code 0; 3 when a file could not be read, because the verdict is then incomplete.
     """
-    from hpushim.cli.output import exit_code, progress, show
+    from hpushim.cli.output import exit_code, progress, ready, show
     from hpushim.engine.project import analyse
 
     asked = request(paths, options)
+    ready(output, asked.root)
     with progress("reading") as update:
         report = analyse(
             asked.paths,
@@ -43,5 +44,5 @@ def command(
             jobs=jobs,
             progress=update,
         )
-    show(report, format_, output)
-    return 3 if exit_code(report) == 3 else 0
+    shown = show(report, format_, output, asked.root)
+    return 3 if exit_code(report) == 3 or not shown else 0

@@ -48,14 +48,6 @@ class Facts:
         )
 
 
-def read(path: Path) -> bytes | str:
-    """The bytes of a file, or why there are none."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-
-
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:
     """The names under which the project's own modules and packages can be imported."""
     found: set[str] = set()

@@ -39,7 +39,15 @@ def settle(text: str, kind: Kind, path: str, context: Context) -> Settled:
 
 
 def _document(text: str, kind: Kind, path: str, context: Context) -> Document:
-    return Document(text, path, kind, context.target, context.matrix, context.project)
+    """The document; raises :class:`~hpushim.engine.context.Unparsable` when it is not of its kind."""
+    document = Document(text, path, kind, context.target, context.matrix, context.project)
+    try:
+        document.entries  # noqa: B018  (read now, for all rules)
+    except ValueError as error:
+        names = {"yaml": "YAML", "json": "JSON", "toml": "TOML"}
+        message = f"not {names.get(kind, kind)}: {error}; left as it is"
+        raise Unparsable(diagnostic("HPU001", message)) from None
+    return document
 
 
 class _Cells:

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpushim import showing
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.context import Context, Unparsable
-from hpushim.engine.facts import Facts, read
+from hpushim.engine.facts import Facts
 from hpushim.engine.files import journal, pool
 from hpushim.engine.files.discover import File, Found, Passed, discover, left_out, project_root
-from hpushim.engine.files.source import Source, Unreadable, decode, rewritten
+from hpushim.engine.files.source import Source, Unreadable, decode, read, rewritten
 from hpushim.engine.judge import interesting, own_words, wanted_kinds
 from hpushim.engine.one_file import examine, settle
 from hpushim.errors import HpushimError
@@ -81,6 +82,8 @@ def migrate(
     :class:`~hpushim.errors.HpushimError`, before anything is written, when a file to be changed has
     uncommitted changes and ``allow_dirty`` is not given.
     """
+    if write:
+        journal.tidy(project_root(paths))
     run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=unsafe)
     results = run.results(_migrated, jobs, progress)
     if write:
@@ -158,7 +161,7 @@ class _Run:
         count = len(done)
         sizes = [len(data) for _, _, data in work]
         one = partial(_one, judge=judge, context=self.context)
-        for number, result in pool.each(one, work, sizes, jobs):
+        for number, result in pool.each(one, work, sizes, jobs, _lost):
             index, file, _ = work[number]
             done[index] = result
             count += 1
@@ -168,16 +171,18 @@ class _Run:
 
     def written(self, results: list[FileResult], *, allow_dirty: bool) -> list[FileResult]:
         """Writes what changed; a file that could not be written is failed."""
-        paths = {file.shown: file.path for file in self.found.files}
+        # By their place in the list, not by the path that is shown.
+        pairs = list(zip(self.found.files, results, strict=False))
         changes = [
-            journal.Change(paths[result.path], result.before, result.after)
-            for result in results
+            journal.Change(file.path, result.before, result.after)
+            for file, result in pairs
             if result.before is not None and result.after is not None
         ]
         if not allow_dirty:
             _refuse_dirty(self.root, [change.path for change in changes])
         failed = journal.write(self.root, changes)
-        return [_unwritten(r, failed.get(paths[r.path])) if r.after else r for r in results]
+        judged = [_unwritten(result, failed.get(file.path)) for file, result in pairs]
+        return judged + results[len(pairs) :]
 
     def report(self, results: Iterable[FileResult]) -> Report:
         """The results in path order."""
@@ -219,6 +224,10 @@ def _one(
             f"internal error ({error.__class__.__name__}: {error}); left as it is; please report it"
         )
         return _failed(file, why, "HPU004")
+
+
+def _lost(item: tuple[int, File, bytes], why: str) -> FileResult:
+    return _failed(item[1], why, "HPU002")
 
 
 def _analysed(file: File, source: Source, context: Context) -> FileResult:
@@ -279,7 +288,10 @@ def _refuse_dirty(root: Path, paths: list[Path]) -> None:
     dirty = uncommitted(paths)
     if not dirty:
         return
-    shown = [str(p.relative_to(root) if p.is_relative_to(root) else p) for p in dirty]
+    shown = [
+        showing.quoted(showing.path(p.relative_to(root) if p.is_relative_to(root) else p))
+        for p in dirty
+    ]
     more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
     raise HpushimError(
         f"files to be rewritten have uncommitted changes: {', '.join(shown[:5])}{more}; "

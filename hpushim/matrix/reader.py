@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import tomli
 
+from hpushim import safe_files
 from hpushim.errors import MatrixError
 from hpushim.matrix import locate, version
 from hpushim.matrix.query import Matrix
@@ -76,9 +77,7 @@ def read_file(
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
-    except IsADirectoryError:
-        raise MatrixError(f"{path} is a directory; expected a TOML file: name the file") from None
+        return safe_files.read(path).decode("utf-8")
     except FileNotFoundError:
         raise MatrixError(f"{path} does not exist; expected a TOML file: check the path") from None
     except OSError as error:
@@ -96,7 +95,7 @@ def _read(path: Path) -> str:
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomli.loads(text)
-    except tomli.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of TOML, too long a number, nested too deeply
         line = getattr(error, "lineno", 1)
         reason = str(error).split(" (at ")[0]
         raise MatrixError(
@@ -122,7 +121,9 @@ def _invalid(path: Path, text: str, raw: dict[str, Any], message: str) -> Matrix
         remedy = f"use one of: {', '.join(_choices(field))}" if _choices(field) else remedy
     if table == "row" and index is not None and index.isdigit():
         line = locate.row_line(text, int(index), field or "")
-        name = raw["row"][int(index)].get("name", f"number {int(index) + 1}")
+        row = raw["row"][int(index)]
+        name = row.get("name") if isinstance(row, dict) else None
+        name = f"number {int(index) + 1}" if name is None else name
         where = f"row {name!r}" + (f", field `{field}`" if field else "")
     else:
         line = locate.table_line(text, table or "", field or "")

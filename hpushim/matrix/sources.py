@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hpushim import quiet_git
 from hpushim.errors import MatrixError
 from hpushim.matrix.readings import Reading, fingerprint, span
 from hpushim.matrix.schema import Source
@@ -151,20 +151,23 @@ def _git_lines(directory: Path, revision: str, path: str) -> Sequence[str] | Lit
     """A file of a git directory; False when the revision lacks it, None when the directory lacks the revision."""
     for name in (revision, f"v{revision}"):
         if _git(directory, "rev-parse", "-q", "--verify", f"{name}^{{commit}}") is not None:
-            shown = _git(directory, "show", f"{name}:{path}")
+            shown = _git(directory, "cat-file", "blob", f"{name}:{path}")
             return False if shown is None else shown.decode("utf-8", "replace").splitlines()
     return None
 
 
 def _git(directory: Path, *arguments: str) -> bytes | None:
     """What git prints; None when it fails."""
-    try:
-        done = subprocess.run(
-            ["git", f"--git-dir={directory}", *arguments], check=False, capture_output=True
-        )
-    except FileNotFoundError:
+    git = quiet_git.program()
+    if git is None:
         raise MatrixError(
             f"{directory} is a git directory and git is not installed; install it, or name work trees"
+        )
+    try:
+        done = quiet_git.ask(git, f"--git-dir={directory}", *arguments)
+    except OSError as error:
+        raise MatrixError(
+            f"{directory}: git cannot be asked ({error.strerror}); name work trees"
         ) from None
     return None if done.returncode else done.stdout
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hpushim import showing
 from hpushim.model import Report
 from hpushim.report.summary import summarise
 
@@ -48,4 +49,23 @@ def as_data(report: Report) -> dict[str, Any]:
 
 def render_json(report: Report) -> str:
     """``report`` as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(as_data(report)), indent=2).decode() + "\n"
+    return dumps(as_data(report))
+
+
+def dumps(value: Any) -> str:
+    """Plain data as indented JSON that any reader takes and any terminal can show, ending in a newline."""
+    try:
+        raw = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # halves of characters, from names that are not UTF-8
+        raw = msgspec.json.encode(_whole(msgspec.to_builtins(value)))
+    return showing.json(msgspec.json.format(raw, indent=2).decode()) + "\n"
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in value]
+    return value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from hpushim import showing
 from hpushim.model import Report
+from hpushim.report.markup import code, prose
 from hpushim.report.summary import summarise
 
 
@@ -13,15 +15,15 @@ def render_markdown(report: Report) -> str:
     lines = [
         f"## hpushim: {summary.verdict}",
         "",
-        summary.sentence,
+        prose(summary.sentence),
         "",
-        f"Target `{target.gaudi}`, release {target.stack}, mode {target.mode}, style {target.style}. "
+        f"Target `{target.gaudi}`, release {prose(target.stack)}, mode {target.mode}, style {target.style}. "
         f"{summary.files} files, {summary.changed} changed (+{summary.lines_added} −{summary.lines_removed} lines), "
         f"{summary.skipped} skipped, {summary.failed} failed; {summary.unknown} findings with unknown support.",
         "",
     ]
     rows = [
-        f"| `{_cell(file.path)}:{f.line}` | {f.code} | {f.severity} | {_cell(f.message)} |"
+        f"| {code(f'{showing.quoted(file.path)}:{f.line}')} | {f.code} | {f.severity} | {prose(f.message)} |"
         for file in report.files
         for f in file.findings
         if f.safety == "manual" and f.severity != "info" and not f.applied
@@ -36,7 +38,7 @@ def render_markdown(report: Report) -> str:
             "",
         ]
     broken = [
-        f"| `{_cell(file.path)}` | {file.status} | {_cell(file.reason or '')} |"
+        f"| {code(showing.quoted(file.path))} | {file.status} | {prose(file.reason or '')} |"
         for file in report.files
         if file.status in ("failed", "skipped")
     ]
@@ -47,7 +49,3 @@ def render_markdown(report: Report) -> str:
         lines += [f"| {code} | {count} |" for code, count in summary.codes.items()]
         lines.append("")
     return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

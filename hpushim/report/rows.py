@@ -9,12 +9,14 @@ from typing import Any, get_args
 
 import msgspec
 
+from hpushim import showing
 from hpushim.matrix import Limit, Matrix, Row, Verdict
 from hpushim.matrix.readings import Reading
 from hpushim.matrix.schema import Area
 from hpushim.matrix.sources import Found
 from hpushim.matrix.summary import Change, Counts, counts
 from hpushim.model import Target
+from hpushim.report.markup import code, prose
 
 _BASIS = {
     "docs": "a document states it",
@@ -159,10 +161,7 @@ def markdown(verdicts: Iterable[Verdict]) -> str:
     """Many verdicts as a Markdown table."""
     return _pipes(
         ("Name", "Status", "On Gaudi", "Note"),
-        [
-            (f"`{v.name}`", _marked(v), f"`{v.target}`" if v.target else "", v.note)
-            for v in verdicts
-        ],
+        [(code(v.name), _marked(v), code(v.target), prose(v.note)) for v in verdicts],
     )
 
 
@@ -175,7 +174,7 @@ def counts_text(found: Counts, as_markdown: bool = False, width: int | None = No
     ]
     body.append(("all", *(str(found.statuses[s]) for s in statuses), str(found.rows)))
     head = ("area", *statuses, "rows")
-    shape = _pipes(head, body) if as_markdown else _drawn(head, body, width)
+    shape = _pipes(head, map(_cells_of_prose, body)) if as_markdown else _drawn(head, body, width)
     sure = ", ".join(f"{count} {name}" for name, count in found.confidences.items())
     acts = ", ".join(f"{count} {name}" for name, count in found.runtimes.items())
     operators = ", ".join(f"{count} {name}" for name, count in found.operators.items())
@@ -199,7 +198,9 @@ def changes_text(
         for c in found
     ]
     head = ("name", "status", "what")
-    return _pipes(head, body) if as_markdown else _drawn(head, body, width)
+    if as_markdown:
+        return _pipes(head, map(_cells_of_prose, body))
+    return _drawn(head, body, width)
 
 
 def page(matrix: Matrix) -> str:
@@ -240,15 +241,15 @@ def scope(limit: Limit) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    names = "<br>".join(f"`{name}`" for name in _public(row))
-    note = row.note
+    names = "<br>".join(code(name) for name in _public(row))
+    note = prose(row.note)
     for limit in row.limits:
         status = f" {limit.status}." if limit.status else ""
-        note += f"<br>*{scope(limit)}:*{status} {limit.text}"
+        note += f"<br>*{scope(limit)}:*{status} {prose(limit.text)}"
     return (
         names,
         row.status,
-        f"`{row.target}`" if row.target else "",
+        code(row.target),
         note,
         _rests_on(row),
         row.rule,
@@ -267,8 +268,11 @@ def _limit(limit: Limit) -> dict[str, Any]:
 
 def _pipes(head: tuple[str, ...], body: Iterable[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *body]
-    escaped = (" | ".join(cell.replace("|", "\\|") for cell in line) for line in lines)
-    return "\n".join(f"| {line} |" for line in escaped) + "\n"
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cells_of_prose(line: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(prose, line))
 
 
 def _drawn(head: tuple[str, ...], body: Iterable[tuple[str, ...]], width: int | None) -> str:
@@ -280,7 +284,7 @@ def _drawn(head: tuple[str, ...], body: Iterable[tuple[str, ...]], width: int | 
     for title in head:
         drawn.add_column(title, overflow="fold")
     for line in body:
-        drawn.add_row(*(Text(cell) for cell in line))
+        drawn.add_row(*(Text(showing.one_line(cell)) for cell in line))
     out = io.StringIO()
     Console(file=out, width=width or 160).print(drawn)
     return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from typing import Literal
 
 import msgspec
 
 from hpushim.model import FileResult, Report
+from hpushim.report import lines
 
 Verdict = Literal["clean", "ready", "handled", "needs-you", "incomplete"]
 
@@ -87,9 +87,8 @@ def diff_size(files: tuple[FileResult, ...]) -> tuple[int, int]:
     for file in files:
         if file.before is None or file.after is None or file.before == file.after:
             continue
-        before, after = file.before.splitlines(), file.after.splitlines()
-        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        before, after = (lines.split(data.decode("latin-1")) for data in (file.before, file.after))
+        for tag, i1, i2, j1, j2 in lines.steps(before, after):
             if tag != "equal":
                 removed += i2 - i1
                 added += j2 - j1

@@ -69,7 +69,8 @@ def test_yaml_that_is_not_simple() -> None:
     assert [e.value for e in tagged.entries if e.name == "x"] == ["cuda"]
     assert [e.value for e in tagged.entries if e.dotted == "a"][-1] == "again"
     for broken in ("{{ x }}: {% y", "a: [", "\ta: b", "a: \x01"):
-        assert document(broken, "yaml").entries == ()
+        with pytest.raises(ValueError, match=r"."):
+            document(broken, "yaml").entries  # noqa: B018
 
 
 def test_json_with_comments_and_commas() -> None:
@@ -79,11 +80,13 @@ def test_json_with_comments_and_commas() -> None:
     assert values == {("fp16", "on"): True, ("fp16", "x", 0): 1, ("fp16", "x", 1): 2,
                       ("fp16", "x", 2, 'é"'): "cuda", ("b",): -1500.0}  # fmt: skip
     for broken in ("", "{", '{"a" 1}', "[1 2]", '{"a": }', "{} {}", "nope", "[1]]"):
-        assert document(broken, "json").entries == ()
+        with pytest.raises(ValueError, match=r"."):
+            document(broken, "json").entries  # noqa: B018
     assert len(document("[" * 400 + "]" * 400, "json").entries) == 400
     for kind in ("json", "yaml", "toml"):
         lead = "a = " if kind == "toml" else ""
-        assert document(lead + "[" * 20_000 + "]" * 20_000, kind).entries == ()
+        with pytest.raises(ValueError, match=r"nested|depth|deep"):
+            document(lead + "[" * 20_000 + "]" * 20_000, kind).entries  # noqa: B018
 
 
 values = st.recursive(
@@ -132,7 +135,8 @@ def test_toml_values_stand_where_they_say() -> None:
         shown = tomli.loads(f"x = {doc.source(entry.span)}")["x"]
         assert shown == value
         assert entry.kind != "scalar" or entry.value in (value, str(value))
-    assert document("a = ", "toml").entries == ()
+    with pytest.raises(ValueError, match=r"."):
+        document("a = ", "toml").entries  # noqa: B018
 
 
 def test_a_scalar_keeps_its_quotes() -> None:
@@ -326,9 +330,12 @@ PARTS = st.sampled_from(
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(KINDS), st.lists(PARTS, max_size=14).map("".join))
-def test_no_reader_raises_and_every_place_is_in_the_text(kind: Kind, text: str) -> None:
+def test_a_reader_raises_nothing_else_and_every_place_is_in_the_text(kind: Kind, text: str) -> None:
     doc = document(text, kind)
-    spans = [entry.span for entry in doc.entries]
+    try:
+        spans = [entry.span for entry in doc.entries]
+    except ValueError:
+        spans = []
     spans += [word.span for command in doc.script.commands for word in command.words]
     spans += [word.span for item in doc.instructions for word in item.words]
     spans += [item.span for item in doc.requirements]

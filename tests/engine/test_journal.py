@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpushim.engine.files import journal, replace
+from hpushim.engine.files import journal, runs
 from hpushim.errors import HpushimError
+from hpushim.safe_files import Folder
 
 
 def change(path: Path, after: bytes) -> journal.Change:
@@ -53,7 +55,7 @@ def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.py")
     path.write_bytes(b"old")
     journal.write(tmp_path, [change(path, b"new")])
-    assert journal.undo(tmp_path).restored == ("caf\\xe9.py",)
+    assert journal.undo(tmp_path).restored == ('"caf\\351.py"',)
     assert path.read_bytes() == b"old"
 
 
@@ -110,6 +112,17 @@ def test_all_names_of_a_file_show_the_new_content(tmp_path: Path) -> None:
     assert state(other) == before and path.stat().st_nlink == 2
 
 
+def test_two_names_of_a_file_in_one_run(tmp_path: Path) -> None:
+    path = make(tmp_path, "a.py", mode=0o640)
+    other = tmp_path / "other.py"
+    os.link(path, other)
+    before = state(path)
+    assert journal.write(tmp_path, [change(path, b"new\n"), change(other, b"new\n")]) == {}
+    assert path.read_bytes() == other.read_bytes() == b"new\n" and path.stat().st_nlink == 2
+    assert len(journal.undo(tmp_path).restored) == 2
+    assert state(path) == state(other) == before
+
+
 def test_a_read_only_file_is_left(tmp_path: Path) -> None:
     path = make(tmp_path, "a.py", mode=0o444)
     other = make(tmp_path, "b.py")
@@ -134,15 +147,15 @@ def test_a_run_cut_short_can_be_taken_back(
 ) -> None:
     files = [make(tmp_path, f"{n}.py", b"old %d" % n) for n in range(3)]
     before = [state(file) for file in files]
-    real, count = replace.write, iter(range(9))
+    real, count = Folder.write, iter(range(9))
 
-    def killed(path: Path, data: bytes) -> None:
+    def killed(self: Folder, name: str, data: bytes, **options: Any) -> None:
         if next(count) == stop:
             raise KeyboardInterrupt
-        real(path, data)
+        real(self, name, data, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(replace, "write", killed)
+        patch.setattr(Folder, "write", killed)
         with pytest.raises(KeyboardInterrupt):
             journal.write(tmp_path, [change(file, b"new") for file in files])
     assert sum(file.read_bytes() == b"new" for file in files) == stop
@@ -160,13 +173,14 @@ def test_a_fault_while_writing_leaves_the_file_as_it_was(
         raise OSError(28, "No space left on device")
 
     changes = [change(path, b"new")]
-    opened = journal._open
+    record = runs.Home.record
 
-    def then_full(root: Path, ready: list[journal.Change]) -> None:
-        opened(root, ready)
+    def then_full(*words: Any) -> Any:
+        done = record(*words)
         monkeypatch.setattr(os, "fsync", full)
+        return done
 
-    monkeypatch.setattr(journal, "_open", then_full)
+    monkeypatch.setattr(runs.Home, "record", then_full)
     assert "No space left" in journal.write(tmp_path, changes)[path]
     monkeypatch.undo()
     assert state(path) == before

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpushim.engine import plan as plans
@@ -130,6 +130,7 @@ fixes = st.lists(single, min_size=1, max_size=3)
 sets = st.lists(st.tuples(fixes, st.sampled_from(["", "", "g", "h"])), max_size=12)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(sets)
 def test_random_fixes_are_all_or_none_and_nothing_else_moves(case: list[object]) -> None:
     data = TEXT.encode()

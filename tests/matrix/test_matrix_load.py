@@ -129,7 +129,7 @@ def test_bytes_that_are_no_utf8_give_the_line(tmp_path: Path) -> None:
 
 
 def test_a_directory_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:
-    assert "is a directory" in _complaint(tmp_path)
+    assert "a folder, not a regular file" in _complaint(tmp_path)
     assert "does not exist" in _complaint(tmp_path / "nowhere.toml")
 
 

@@ -57,12 +57,15 @@ class Document(Text):
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """Every value of a YAML, JSON or TOML file, in source order."""
+        """Every value of a YAML, JSON or TOML file, in source order; ValueError says why the text is none."""
         from hpushim.engine.data import json, toml, yaml
 
         readers = {"yaml": yaml.entries, "json": json.entries, "toml": toml.entries}
         reader = readers.get(self.kind)
-        return reader(self.text) if reader else ()
+        try:
+            return reader(self.text) if reader else ()
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
     @cached_property
     def script(self) -> Script:

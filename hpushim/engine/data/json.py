@@ -20,14 +20,7 @@ _SIMPLE = (str, bool, int, float)
 
 
 def entries(text: str) -> tuple[Entry, ...]:
-    """Every value in source order; empty when the text is no JSON."""
-    try:
-        return tuple(_entries(text))
-    except (ValueError, RecursionError):
-        return ()
-
-
-def _entries(text: str) -> list[Entry]:
+    """Every value in source order; ValueError says why the text is no JSON."""
     span = Offsets(text).span
     found: list[Entry | None] = []
     # A container that is open: its path, its place among the entries, its start, its own key, its parts.
@@ -60,7 +53,7 @@ def _entries(text: str) -> list[Entry]:
             found.append(Entry(path, "scalar", span(part.start, walk.end), key, plain, quote))
     if walk.gap(walk.end) != len(text):
         raise ValueError("something stands behind the value")
-    return [entry for entry in found if entry is not None]
+    return tuple(entry for entry in found if entry is not None)
 
 
 class Part:

@@ -192,6 +192,8 @@ class _Reader:
         found: list[Cell] = []
         for part in walk.parts(start):
             if part.name == "cells":
+                if not self._text.startswith("[", part.start):
+                    raise ValueError("its cells are no list")
                 found += self._list(part)
             elif part.name == "worksheets" and self._text.startswith("[", part.start):
                 for sheet in walk.parts(part.start):

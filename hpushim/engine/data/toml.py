@@ -20,14 +20,11 @@ def _parser() -> Any:
 
 
 def entries(text: str) -> tuple[Entry, ...]:
-    """Every value in source order; empty when the text is no TOML."""
+    """Every value in source order; ValueError says why the text is no TOML."""
     import tomli
 
-    try:
-        tomli.loads(text)
-        return tuple(_Reader(text.encode()).read())
-    except (ValueError, RecursionError):
-        return ()
+    tomli.loads(text)
+    return tuple(_Reader(text.encode()).read())
 
 
 class _Reader:

@@ -29,13 +29,16 @@ class _Level:
 
 
 def entries(text: str) -> tuple[Entry, ...]:
-    """Every value of every document in source order; empty when the text is no YAML."""
+    """Every value of every document in source order; ValueError says why the text is no YAML."""
     import yaml
 
     try:
         return tuple(_Reader(text).read(yaml.parse(text, Loader=yaml.SafeLoader)))
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return ()
+    except yaml.MarkedYAMLError as error:
+        place = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ValueError(f"{error.problem}{place}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 class _Reader:

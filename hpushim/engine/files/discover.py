@@ -3,7 +3,7 @@
 Files that are named are always taken. In folders: ``.gitignore`` is obeyed, folders that hold no
 project code (virtual environments, caches, other repositories, vendored code) are passed over, symbolic
 links are taken once, by what they point to. A folder or file of which a user may have thought that it was
-looked at is listed with the reason.
+looked at is listed with the reason. Only the first bytes of regular files are read, and nothing is waited for.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpushim import safe_files, showing
 from hpushim.engine.base.kind import Kind
-from hpushim.engine.files import kinds
+from hpushim.engine.files import kinds, mounts
+from hpushim.engine.files.ignore import Patterns
 from hpushim.errors import HpushimError
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 #: Never the user's code, not worth a line in the report.
 _SILENT = frozenset(
@@ -50,6 +49,7 @@ _VENDORED = frozenset(
 )
 _MAX_BYTES = 1 << 20  # of a file that is neither Python nor a notebook: above it, it is data
 _MAX_CODE_BYTES = 64 << 20
+_MAX_IGNORE = 16 << 20
 _MAX_LINE = 50_000
 _HEAD = 2048
 _GENERATED = re.compile(
@@ -94,14 +94,21 @@ def project_root(paths: Sequence[Path]) -> Path:
     """
     if not paths:
         return Path.cwd()
-    folders = [p.resolve() if p.is_dir() else p.resolve().parent for p in paths]
+    reals = [_real(path) for path in paths]
+    folders = [real if os.path.isdir(real) else real.parent for real in reals]  # noqa: PTH112
     root = Path(os.path.commonpath(folders))
-    if any(p.is_dir() for p in paths):
+    if any(map(os.path.isdir, reals)):
         return root
     for folder in (root, *root.parents):
-        if any((folder / mark).exists() for mark in (".git", "pyproject.toml", "setup.py")):
+        marks = (".git", "pyproject.toml", "setup.py")
+        if any(os.path.exists(folder / mark) for mark in marks):  # noqa: PTH110
             return folder
     return root
+
+
+def _real(path: Path) -> Path:
+    """``path`` without links, as far as it can be told: a link to itself stays what it is."""
+    return Path(os.path.realpath(path))
 
 
 def discover(
@@ -113,9 +120,10 @@ def discover(
     """
     walk = _Walk(root, wanted, exclude)
     for path in paths:
-        if path.is_dir():
-            walk.folder(path.resolve())
-        elif path.exists() or path.is_symlink():
+        # Not `Path.is_dir` and the like: they raise where a folder on the way is closed to us.
+        if os.path.isdir(path):  # noqa: PTH112
+            walk.folder(_real(path))
+        elif os.path.lexists(path):
             walk.explicit(path)
         else:
             raise HpushimError(f"{path}: no such file or folder; check the path")
@@ -149,31 +157,36 @@ def _comments(head: bytes) -> bytes:
     return b"\n".join(kept)
 
 
+#: The patterns that hold in a folder: of each ignore file how much of a path to leave away, and its patterns.
+_Ignores = tuple[tuple[int, Patterns], ...]
+
+
 class _Walk:
     def __init__(self, root: Path, wanted: frozenset[Kind], exclude: Sequence[str]) -> None:
         self.root = root
         self.wanted = wanted
         self.files: dict[Path, File] = {}
         self.passed: list[Passed] = []
-        self.excluded = _spec(exclude) if exclude else None
+        self.excluded: _Ignores = ((_length(root), Patterns(exclude)),) if exclude else ()
 
-    def show(self, path: Path) -> str:
-        try:
-            relative = path.relative_to(self.root)
-        except ValueError:
-            relative = path
-        # A name that is not UTF-8 must not break the report.
-        return os.fsencode(relative.as_posix()).decode("utf-8", "backslashreplace")
+    def show(self, path: Path | str) -> str:
+        name = os.fspath(path)
+        start = _length(self.root)
+        below = name.startswith(os.fspath(self.root)) and name[start - 1 : start] in ("", os.sep)
+        return showing.path((name[start:] or ".") if below else name).replace(os.sep, "/")
+
+    def fail(self, path: Path | str, why: str) -> None:
+        self.passed.append(Passed(self.show(path), why, failed=True))
 
     def explicit(self, path: Path) -> None:
         try:
             real = path.resolve(strict=True)
             mode = real.stat().st_mode
         except (OSError, RuntimeError):
-            self.passed.append(Passed(self.show(path), "a symbolic link to nothing", failed=True))
+            self.fail(path.absolute(), "a symbolic link to nothing")
             return
         if not stat.S_ISREG(mode):
-            self.passed.append(Passed(self.show(real), "not a regular file", failed=True))
+            self.fail(path.absolute(), "not a regular file")
             return
         kind = kinds.by_name(path) or kinds.by_first_line(_head(real)) or "python"
         if kind in self.wanted:
@@ -182,54 +195,67 @@ class _Walk:
             self.passed.append(Passed(self.show(real), f"no rule reads a {kind} file"))
 
     def folder(self, top: Path) -> None:
-        stack: list[tuple[Path, tuple[tuple[Path, GitIgnoreSpec], ...]]] = [(top, _above(top))]
+        if mounts.of_the_kernel(os.fspath(top)):
+            self.fail(f"{top}/", mounts.REASON)
+            return
+        if self.excluded and any(
+            _ignored(os.fspath(folder), True, self.excluded)
+            for folder in (top, *top.parents)
+            if folder != self.root and folder.is_relative_to(self.root)
+        ):
+            return
+        kernel = mounts.of_the_kernel_below(os.fspath(top))
+        stack: list[tuple[str, _Ignores]] = [(os.fspath(top), _above(top))]
         while stack:
-            folder, specs = stack.pop()
+            folder, ignores = stack.pop()
             try:
-                entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+                with os.scandir(folder) as found:
+                    entries = sorted(found, key=lambda entry: entry.name)
             except OSError as error:
-                reason = f"cannot be listed: {error.strerror}"
-                self.passed.append(Passed(f"{self.show(folder)}/", reason, failed=True))
+                self.fail(f"{folder}/", f"cannot be listed: {error.strerror}")
                 continue
-            names = {entry.name for entry in entries}
-            if ".gitignore" in names:
-                specs = (*specs, *_read_ignore(folder, folder / ".gitignore"))
+            if any(entry.name == ".gitignore" for entry in entries):
+                try:
+                    ignores = (*ignores, _read_ignore(folder, f"{folder}/.gitignore"))
+                except OSError as error:
+                    why = f"cannot be read: {error.strerror}; its patterns are not used"
+                    self.fail(f"{folder}/.gitignore", why)
             for entry in entries:
-                path = folder / entry.name
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if self._out(path, is_folder, specs):
-                    continue
-                if is_folder:
-                    if self._enters(path):
-                        stack.append((path, specs))
-                else:
-                    self._file(entry, path)
+                try:
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if self._out(entry.path, is_folder, ignores):
+                        continue
+                    if not is_folder:
+                        self._file(entry)
+                    elif entry.path in kernel:
+                        self.passed.append(Passed(f"{self.show(entry.path)}/", mounts.REASON))
+                    elif self._enters(entry):
+                        stack.append((entry.path, ignores))
+                except OSError as error:
+                    self.fail(entry.path, f"cannot be looked at: {error.strerror}")
 
-    def _out(
-        self, path: Path, is_folder: bool, specs: tuple[tuple[Path, GitIgnoreSpec], ...]
-    ) -> bool:
-        if self.excluded is not None and path.is_relative_to(self.root):
-            mine = path.relative_to(self.root).as_posix() + ("/" if is_folder else "")
-            if self.excluded.match_file(mine):
-                return True
-        return _ignored(path, is_folder, specs)
+    def _out(self, path: str, is_folder: bool, ignores: _Ignores) -> bool:
+        if self.excluded and _ignored(path, is_folder, self.excluded):
+            return True
+        return bool(ignores) and _ignored(path, is_folder, ignores)
 
-    def _enters(self, path: Path) -> bool:
-        name = path.name
+    def _enters(self, entry: os.DirEntry[str]) -> bool:
+        name, path = entry.name, entry.path
         if name in _SILENT or name.endswith(".egg-info"):
             return False
-        if (path / "pyvenv.cfg").exists() or (path / "conda-meta").is_dir():
+        if os.path.exists(f"{path}/pyvenv.cfg") or os.path.isdir(f"{path}/conda-meta"):  # noqa: PTH110, PTH112
             return False
         reason = None
         if name.lower() in _VENDORED:
             reason = "vendored code: name the folder to include it"
-        elif (path / ".git").exists():
+        elif os.path.exists(f"{path}/.git"):  # noqa: PTH110
             reason = "another repository (submodule): name the folder to include it"
         if reason:
             self.passed.append(Passed(f"{self.show(path)}/", reason))
         return reason is None
 
-    def _file(self, entry: os.DirEntry[str], path: Path) -> None:
+    def _file(self, entry: os.DirEntry[str]) -> None:
+        path = Path(entry.path)
         kind = kinds.by_name(path)
         if kind is None and not path.suffix and entry.is_file():
             kind = kinds.by_first_line(_head(path))
@@ -256,69 +282,53 @@ class _Walk:
             return
         if real.is_dir() or real.is_relative_to(self.root):
             return  # found by itself, or a folder, which links could make endless
-        reason = f"a symbolic link out of the project, to {real}; name it to include it"
+        target = showing.quoted(showing.path(real))
+        reason = f"a symbolic link out of the project, to {target}; name it to include it"
         self.passed.append(Passed(self.show(path), reason))
 
 
+def _length(folder: Path | str) -> int:
+    """How much of a path below ``folder`` is the folder and the slash after it."""
+    name = os.fspath(folder)
+    return len(name) + (not name.endswith(os.sep))
+
+
 def _head(path: Path) -> bytes:
+    """The first bytes of a file; none of what is no regular file or, as files of the kernel do, says that it is empty."""
     try:
-        with path.open("rb") as file:
-            return file.read(128)
+        return safe_files.head(path, 128)
     except OSError:
         return b""
 
 
-def _spec(lines: Iterable[str]) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec
-
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except Exception as error:
-        raise HpushimError(f"exclude pattern not understood: {error}") from None
+def _read_ignore(base: str, file: str) -> tuple[int, Patterns]:
+    """The patterns of one ignore file, which hold below ``base``; raises OSError."""
+    text = safe_files.read(file, _MAX_IGNORE).decode("utf-8-sig", "surrogateescape")
+    return _length(base), Patterns(text.split("\n"))
 
 
-def _read_ignore(base: Path, file: Path) -> Iterator[tuple[Path, GitIgnoreSpec]]:
-    """The patterns of one ignore file; a broken line is skipped, as git does."""
-    from pathspec import GitIgnoreSpec
-
-    try:
-        lines = file.read_bytes().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return
-    try:
-        yield base, GitIgnoreSpec.from_lines(lines)
-    except Exception:
-        good: list[str] = []
-        for line in lines:
-            try:
-                GitIgnoreSpec.from_lines([line])
-            except Exception:
-                continue
-            good.append(line)
-        yield base, GitIgnoreSpec.from_lines(good)
-
-
-def _above(top: Path) -> tuple[tuple[Path, GitIgnoreSpec], ...]:
+def _above(top: Path) -> _Ignores:
     """The ignore files of the repository around ``top``, unless they ignore ``top`` itself."""
-    repository = next((p for p in (top, *top.parents) if (p / ".git").exists()), None)
+    around = (top, *top.parents)
+    repository = next((p for p in around if os.path.exists(p / ".git")), None)  # noqa: PTH110
     if repository is None:
         return ()
-    specs = list(_read_ignore(repository, repository / ".git" / "info" / "exclude"))
-    between = [p for p in top.parents if p == repository or repository in p.parents]
-    for folder in reversed(between):
-        specs += _read_ignore(folder, folder / ".gitignore")
-    inner = [p for p in (top, *top.parents) if repository in p.parents]
-    if any(_ignored(p, True, tuple(specs)) for p in inner):
+    files = [(repository, ".git/info/exclude")]
+    files += [(p, ".gitignore") for p in reversed(top.parents) if p.is_relative_to(repository)]
+    ignores: list[tuple[int, Patterns]] = []
+    for folder, name in files:
+        with suppress(OSError):
+            ignores.append(_read_ignore(os.fspath(folder), f"{folder}/{name}"))
+    found = tuple(ignores)
+    if any(_ignored(os.fspath(p), True, found) for p in around if repository in p.parents):
         return ()
-    return tuple(specs)
+    return found
 
 
-def _ignored(path: Path, is_folder: bool, specs: tuple[tuple[Path, GitIgnoreSpec], ...]) -> bool:
-    """The deepest ignore file that says something about ``path`` decides."""
-    for base, spec in reversed(specs):
-        if base not in path.parents:
-            continue
-        verdict = spec.check_file(path.relative_to(base).as_posix() + ("/" if is_folder else ""))
-        if verdict.include is not None:
-            return verdict.include
+def _ignored(path: str, is_folder: bool, ignores: _Ignores) -> bool:
+    """The deepest ignore file that says something about ``path``, which lies below all of them, decides."""
+    for start, patterns in reversed(ignores):
+        verdict = patterns.verdict(path[start:], is_folder)
+        if verdict is not None:
+            return verdict
     return False

@@ -1,30 +1,27 @@
 """What migrate changed, so that every byte can come back.
 
-    .hpushim/.gitignore             ignores everything below
-    .hpushim/runs/<id>/journal      one JSON line per file, written and synced before any file is touched
-    .hpushim/runs/<id>/<n>          the bytes of the n-th file as they were
-
-Because originals and journal are on disk first, a run that is cut short at any moment can be undone: a
-file that still has its old bytes needs nothing, one that has the new bytes gets the old ones back, and
-one that has neither was edited since and is left alone unless that is forced.
+Because originals and journal are on disk first (see :mod:`hpushim.engine.files.runs`), a run that is cut short at any
+moment can be undone: a file that still has its old bytes needs nothing, one that has the new bytes gets the old ones back,
+and one that has neither was edited since and is left alone unless that is forced.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import time
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from hpushim.engine.files import replace
+from hpushim import safe_files, showing
+from hpushim.engine.files import runs
+from hpushim.engine.files.runs import FOLDER, Entry, Home
 from hpushim.errors import HpushimError
+from hpushim.safe_files import CHANGED, Folder, Refused, Torn
 
-FOLDER = ".hpushim"
+__all__ = ["FOLDER", "Change", "Restored", "tidy", "undo", "write"]
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -35,136 +32,122 @@ class Change(msgspec.Struct, frozen=True):
     after: bytes
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One line of a journal; the path is relative to the journal's root, or absolute outside of it."""
-
-    number: int
-    path: str
-    mode: int
-    mtime_ns: int
-    before: str
-    after: str
-
-
 class Restored(msgspec.Struct, frozen=True):
-    """What came of putting a run back: paths, and paths refused with the reason."""
+    """What came of putting a run back: paths as reports carry them, and paths refused with the reason.
+
+    ``unused`` are journals that were found and not used, with the reason.
+    """
 
     run: str = ""
     restored: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
+    unused: tuple[tuple[str, str], ...] = ()
+
+
+class _Ready(msgspec.Struct, frozen=True):
+    change: Change
+    parts: tuple[str, ...]
+    info: os.stat_result
 
 
 def write(root: Path, changes: Sequence[Change]) -> dict[Path, str]:
-    """Writes the changes under a journal in ``root``; returns the files that were not written, and why.
+    """Writes the changes, all below ``root``, under a journal there; returns the files that were not written, and why.
 
     Raises :class:`HpushimError` when the journal itself cannot be written; then no file was touched.
     """
     failed: dict[Path, str] = {}
-    ready: list[Change] = []
-    for change in changes:
-        why = _unready(change)
-        if why is None:
-            ready.append(change)
-        else:
-            failed[change.path] = why
+    ready: list[_Ready] = []
+    with Folder.at(root) as project:
+        for change in changes:
+            try:
+                ready.append(_checked(project, root, change))
+            except OSError as error:
+                failed[change.path] = _why(error)
     if not ready:
         return failed
     try:
-        _open(root, ready)
-    except OSError as error:
+        with runs.opened(root, make=True) as home:
+            assert home is not None
+            home.tidy()
+            _written(home, ready, failed)
+    except OSError as error:  # of the journal: those of single files are told one by one
         raise HpushimError(
             f"{root / FOLDER}: the journal for --undo cannot be written ({error.strerror}); nothing was changed"
         ) from None
-    for change in ready:
-        try:
-            replace.write(change.path, change.after)
-        except OSError as error:
-            failed[change.path] = f"cannot be written: {error.strerror}"
     return failed
 
 
-def _unready(change: Change) -> str | None:
+def _checked(project: Folder, root: Path, change: Change) -> _Ready:
+    """Raises OSError for a file that cannot be written, or is not what it was."""
+    if not change.path.is_relative_to(root):
+        raise Refused("it lies outside of the project")
+    parts = runs.place(change.path.relative_to(root).as_posix())
+    with project.inner(*parts[:-1]) as folder:
+        info = folder.look(parts[-1])
+        size = len(change.before)
+        if info is None or info.st_size != size or folder.read(parts[-1], size) != change.before:
+            raise Refused(CHANGED)
+    if not info.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        raise Refused("read-only; make it writable first")
+    return _Ready(change, parts, info)
+
+
+def _written(home: Home, ready: Sequence[_Ready], failed: dict[Path, str]) -> None:
+    """Records the run and writes its files; raises OSError when it cannot be recorded."""
+    entries = [_entry(number, item) for number, item in enumerate(ready)]
     try:
-        why = replace.refusal(change.path)
-        if why is None and change.path.read_bytes() != change.before:
-            why = "changed on disk while it was being looked at; run again"
-    except OSError as error:
-        return f"cannot be read again: {error.strerror}"
-    return why
-
-
-def _open(root: Path, changes: Sequence[Change]) -> None:
-    home = root / FOLDER
-    runs = home / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
-    ignore = home / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", encoding="utf-8")
-    run = _fresh(runs)
-    lines: list[bytes] = []
-    for number, change in enumerate(changes):
-        info = change.path.stat()
-        _synced(run / str(number), change.before)
-        lines.append(
-            msgspec.json.encode(
-                Entry(
-                    number=number,
-                    path=_encoded(root, change.path),
-                    mode=info.st_mode & 0o7777,
-                    mtime_ns=info.st_mtime_ns,
-                    before=_digest(change.before),
-                    after=_digest(change.after),
-                )
-            )
+        _, run = home.record(
+            [
+                (entry, item.change.before, item.change.after if entry.in_place else None)
+                for entry, item in zip(entries, ready, strict=True)
+            ]
         )
-    # The journal appears under its name only when it is whole.
-    _synced(run / "journal.part", b"\n".join(lines) + b"\n")
-    (run / "journal.part").replace(run / "journal")
-    _sync_folder(run)
+    except OSError:
+        home.drop_all()
+        raise
+    torn = False  # then the run is not finished, and the next one heals what it left
+    with run:
+        for entry, item in zip(entries, ready, strict=True):
+            change, name = item.change, item.parts[-1]
+            try:
+                with home.project.inner(*item.parts[:-1]) as folder:
+                    old = change.before
+                    folder.write(name, change.after, temporary=entry.temporary, still=old)
+            except OSError as error:
+                failed[change.path] = _why(error)
+                torn = torn or isinstance(error, Torn)
+        if not torn:
+            with suppress(OSError):
+                runs.finish(run)
 
 
-def _fresh(runs: Path) -> Path:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    number = 0
-    while True:
-        run = runs / f"{stamp}-{number:03d}"
-        try:
-            run.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return run
+def _entry(number: int, item: _Ready) -> Entry:
+    return Entry(
+        number=number,
+        path=os.fsencode("/".join(item.parts)).decode("latin-1"),
+        mode=stat.S_IMODE(item.info.st_mode),
+        mtime_ns=item.info.st_mtime_ns,
+        before=runs.digest(item.change.before),
+        after=runs.digest(item.change.after),
+        temporary=safe_files.temporary(),
+        in_place=item.info.st_nlink > 1,
+    )
 
 
-def _synced(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _why(error: OSError) -> str:
+    if isinstance(error, Refused):
+        return error.strerror or "refused"
+    if isinstance(error, FileNotFoundError):
+        return CHANGED
+    return f"cannot be written: {error.strerror}"
 
 
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _encoded(root: Path, path: Path) -> str:
-    """The path as text that survives JSON even when its name is not UTF-8."""
-    kept = path.relative_to(root) if path.is_relative_to(root) else path
-    return os.fsencode(kept).decode("latin-1")
-
-
-def _decoded(root: Path, text: str) -> Path:
-    return root / os.fsdecode(text.encode("latin-1"))
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+def tidy(root: Path) -> None:
+    """Clears up after runs under ``root`` that were cut short: no temporary file is left, and no torn one."""
+    with suppress(OSError), runs.opened(root, make=False) as home:
+        if home is not None:
+            home.tidy()
+            home.drop_all()
 
 
 # -- back -----------------------------------------------------------------------------------
@@ -173,104 +156,120 @@ def _digest(data: bytes) -> str:
 def undo(path: Path, *, force: bool = False) -> Restored:
     """Puts back what the newest run changed at or under ``path``.
 
-    The journal is looked for in ``path`` and the folders above. An empty result: nothing to undo.
+    The journal is looked for in ``path`` and the folders above; one above that another user may have laid out is not
+    used. An empty result: nothing to undo. Raises :class:`HpushimError` for a journal that is broken.
     """
-    start = path.resolve()
+    start = Path(os.path.realpath(path))
+    unused: list[tuple[str, str]] = []
     for root in (start, *start.parents):
-        for run in _runs(root):
-            entries = _read(run)
-            mine = [e for e in entries if _within(_decoded(root, e.path), start)]
+        home = root / FOLDER
+        if not os.path.lexists(home):
+            continue
+        if root != start and (why := runs.whose(root)) is not None:
+            unused.append((str(home), why))
+            continue
+        try:
+            done = _undo(root, start, force)
+        except OSError as error:
+            unused.append((str(home), error.strerror or "it cannot be used"))
+            continue
+        if done is not None:
+            return done
+    return Restored(unused=tuple(unused))
+
+
+def _undo(root: Path, start: Path, force: bool) -> Restored | None:
+    """The same for one journal; None when it knows nothing of ``start``."""
+    with runs.opened(root, make=False) as home:
+        if home is None:
+            return None
+        home.tidy()
+        for name, run in home.newest_first():
+            entries = runs.entries(run) or []
+            mine = [entry for entry in entries if _within(root, entry, start)]
             if mine:
-                return _restore(root, run, entries, mine, force)
-    return Restored()
+                return _restored(home, name, run, entries, mine, force)
+        home.drop_all()
+    return None
 
 
-def _runs(root: Path) -> list[Path]:
-    """The complete journals under ``root``, newest first."""
+def _within(root: Path, entry: Entry, start: Path) -> bool:
+    if start == root:
+        return True
     try:
-        return sorted((p for p in (root / FOLDER / "runs").iterdir()), reverse=True)
-    except OSError:
-        return []
+        path = root.joinpath(*entry.place())
+    except Refused:
+        return False
+    return path.is_relative_to(start)
 
 
-def _read(run: Path) -> list[Entry]:
-    try:
-        lines = (run / "journal").read_bytes().splitlines()
-    except OSError:
-        return []  # cut short before anything was touched
-    try:
-        return [msgspec.json.decode(line, type=Entry) for line in lines]
-    except msgspec.DecodeError as error:
-        raise HpushimError(
-            f"{run / 'journal'}: not a journal of hpushim ({error}); the originals are beside it, by number"
-        ) from None
-
-
-def _within(path: Path, start: Path) -> bool:
-    return path == start or start in path.parents
-
-
-def _restore(
-    root: Path, run: Path, entries: list[Entry], mine: list[Entry], force: bool
+def _restored(
+    home: Home, name: str, run: Folder, entries: list[Entry], mine: list[Entry], force: bool
 ) -> Restored:
+    runs.reopen(run)  # being cut short here is being cut short
     restored: list[str] = []
     refused: list[tuple[str, str]] = []
     done: set[int] = set()
+    torn = False
     for entry in mine:
-        path = _decoded(root, entry.path)
-        shown = os.fsencode(path.relative_to(root) if path.is_relative_to(root) else path)
-        name = shown.decode("utf-8", "backslashreplace")
-        why = _put_back(run, entry, path, force)
-        if why is None:
-            restored.append(name)
-            done.add(entry.number)
+        shown = showing.path(entry.path.encode("latin-1", "replace"))
+        try:
+            _put_back(home.project, run, entry, force)
+        except Refused as error:
+            refused.append((shown, error.strerror or "refused"))
+            torn = torn or isinstance(error, Torn)
+        except OSError as error:
+            refused.append((shown, f"cannot be written: {error.strerror}"))
         else:
-            refused.append((name, why))
+            restored.append(shown)
+            done.add(entry.number)
     left = [entry for entry in entries if entry.number not in done]
-    if not left:
-        shutil.rmtree(run, ignore_errors=True)
-        _sweep(root / FOLDER)
-    elif done:
-        lines = b"\n".join(msgspec.json.encode(entry) for entry in left) + b"\n"
-        _synced(run / "journal.part", lines)
-        (run / "journal.part").replace(run / "journal")
-    return Restored(run.name, tuple(restored), tuple(refused))
-
-
-def _sweep(home: Path) -> None:
-    """Takes the journal's folder away when nothing is left in it but what it came with."""
-    if {path.name for path in home.iterdir()} <= {".gitignore", "runs"}:
+    if left:
+        with suppress(OSError):  # where the journal stays as it was, it is still right
+            if done:
+                runs.keep(run, left)
+            if not torn:
+                runs.finish(run)
+    else:
         with suppress(OSError):
-            (home / "runs").rmdir()  # fails while there are other runs
-            (home / ".gitignore").unlink()
-            home.rmdir()
+            home.drop(name)
+        home.drop_all()
+    return Restored(name, tuple(restored), tuple(refused))
 
 
-def _put_back(run: Path, entry: Entry, path: Path, force: bool) -> str | None:
-    """Restores one file; returns why it was refused."""
+def _put_back(project: Folder, run: Folder, entry: Entry, force: bool) -> None:
+    """Restores one file; raises OSError with the reason when it is not restored."""
+    *folders, name = entry.place()
     try:
-        original = (run / str(entry.number)).read_bytes()
+        original = run.read(str(entry.number))
     except OSError as error:
-        return f"its original is gone from the journal: {error.strerror}"
-    if _digest(original) != entry.before:
-        return "its original in the journal is damaged"
+        raise Refused(f"its original is gone from the journal: {error.strerror}") from None
+    if runs.digest(original) != entry.before:
+        raise Refused("its original in the journal is damaged")
     try:
-        now = _digest(path.read_bytes())
+        folder = project.inner(*folders, make=force)
     except FileNotFoundError:
-        if not force:
-            return "it was deleted since; --force brings it back"
-        now = ""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    if now not in (entry.before, entry.after) and not force:
-        return "it was edited since; --force puts the original back over the edits"
-    try:
-        if now != entry.before:
-            replace.write(path, original)
-        path.chmod(entry.mode)
-        os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns))
-    except OSError as error:
-        return f"cannot be written: {error.strerror}"
-    return None
+        raise Refused(_DELETED) from None
+    with folder:
+        if folder.look(name) is None:
+            if not force:
+                raise Refused(_DELETED)
+            now = None
+        else:
+            now = folder.read(name)
+        if now is not None and runs.digest(now) not in (entry.before, entry.after) and not force:
+            raise Refused("it was edited since; --force puts the original back over the edits")
+        if now == original:
+            folder.mark(name, entry.mode, entry.mtime_ns)
+        else:
+            folder.write(
+                name,
+                original,
+                temporary=entry.draft(),
+                still=now,
+                mode=entry.mode,
+                time_ns=entry.mtime_ns,
+            )
+
+
+_DELETED = "it was deleted since; --force brings it back"

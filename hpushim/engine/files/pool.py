@@ -1,10 +1,17 @@
-"""Many files at once, in processes only when that is quicker."""
+"""Many files at once, in processes only when that is quicker; one file cannot stop the others.
+
+An item that takes too long, or at which its process dies (of memory, most likely), is given up and named: ``lost`` says what
+stands for it in the result.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -16,33 +23,51 @@ R = TypeVar("R")
 _WORTH = 1_500_000
 #: After so many files, what circles there are is thrown away all the same.
 _TIDY = 100
+#: Seconds of processor time for one item: so many, and so many for each MiB of it.
+SECONDS = 120.0
+SECONDS_PER_MIB = 60.0
+
+
+class _Late(BaseException):
+    """The time of an item is up. No Exception, so that nobody takes it for a fault of his own."""
 
 
 def each(
-    work: Callable[[T], R], items: Sequence[T], sizes: Sequence[int], jobs: int | None = None
+    work: Callable[[T], R],
+    items: Sequence[T],
+    sizes: Sequence[int],
+    jobs: int | None = None,
+    lost: Callable[[T, str], R] | None = None,
 ) -> Iterator[tuple[int, R]]:
     """``work`` of every item, with the item's index, in no particular order.
 
-    ``sizes`` are bytes of text to be parsed; ``jobs`` caps the processes.
+    ``sizes`` are bytes of text to be parsed; ``jobs`` caps the processes. ``lost`` gives the result for an item that could
+    not be brought to its end, from the item and half a sentence that says why; without it there are no limits.
     """
+    task = _Task(work, items, sizes, lost)
     workers = _workers(sum(sizes), len(items), jobs)
     with _unwatched():
         if workers < 2:
-            for index, item in enumerate(items):
-                yield index, work(item)
+            for index in range(len(items)):
+                yield index, task(index)
                 _tidy(index)
         else:
-            yield from _in_processes(work, items, sizes, workers)
+            yield from _in_processes(task, workers)
 
 
 @contextmanager
 def _unwatched() -> Iterator[None]:
-    """Without the collector of circles: a tree has none, and looking through it again and again is slow."""
+    """Without the collector of circles: a tree has none, and looking through it again and again is slow.
+
+    And without warnings: Python's about what it parses would show lines of it as they are.
+    """
     was = gc.isenabled()
     gc.disable()
     gc.freeze()  # the matrix and the rules stay anyway: no need to look at them
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         gc.unfreeze()
         if was:
@@ -62,57 +87,119 @@ def _workers(total: int, count: int, jobs: int | None) -> int:
     return max(1, min(jobs or cores, cores, count, total // _WORTH + 1))
 
 
-_work: Callable[[Any], Any] | None = None
+class _Task:
+    """What is to be done, by index; forked children inherit it, so that it need not be pickled."""
+
+    def __init__(
+        self,
+        work: Callable[[Any], Any],
+        items: Sequence[Any],
+        sizes: Sequence[int],
+        lost: Callable[[Any, str], Any] | None,
+    ) -> None:
+        self.work, self.items, self.sizes, self.lost = work, items, sizes, lost
+
+    def __call__(self, index: int) -> Any:
+        if self.lost is None:
+            return self.work(self.items[index])
+        limit = SECONDS + SECONDS_PER_MIB * self.sizes[index] / (1 << 20)
+        try:
+            with _limited(limit):
+                return self.work(self.items[index])
+        except _Late:
+            why = f"took longer than {limit:.0f} seconds; left as it is"
+            return self.lost(self.items[index], why)
+
+    def died(self, index: int) -> Any:
+        """The result for an item at which a process died."""
+        assert self.lost is not None
+        why = "took more memory than there is, or stopped its process; left as it is"
+        return self.lost(self.items[index], why)
 
 
-def _call(chunk: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    assert _work is not None
-    done: list[tuple[int, Any]] = []
-    for index, item in chunk:
-        done.append((index, _work(item)))
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raises :class:`_Late` in the block after so much processor time, where the system has such a clock."""
+    can = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not can or signal.getsignal(signal.SIGVTALRM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def up(_signal: int, _frame: object) -> None:
+        raise _Late
+
+    signal.signal(signal.SIGVTALRM, up)
+    # Again and again, should somebody hold it back the first time.
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
+
+
+_task: _Task | None = None
+
+
+def _call(chunk: list[int]) -> list[tuple[int, Any]]:
+    assert _task is not None
+    done = [(index, _task(index)) for index in chunk]
     gc.collect()
     return done
 
 
-def _in_processes(
-    work: Callable[[T], R], items: Sequence[T], sizes: Sequence[int], workers: int
-) -> Iterator[tuple[int, R]]:
+def _in_processes(task: _Task, workers: int) -> Iterator[tuple[int, Any]]:
+    global _task
+    _task = task
+    try:
+        chunks = list(_chunks(task.sizes, workers))
+        left = set(range(len(task.items)))
+        for index, result in _pooled(chunks, workers):
+            left.discard(index)
+            yield index, result
+        # A child was killed: chunk by chunk, then one by one, so that only the one to blame is lost.
+        for chunk in chunks:
+            again = [index for index in chunk if index in left]
+            if again:
+                done = list(_pooled([again], 1)) if task.lost else []
+                yield from done or (_alone(task, index) for index in again)
+    finally:
+        _task = None
+
+
+def _alone(task: _Task, index: int) -> tuple[int, Any]:
+    if task.lost is None:
+        return index, task(index)
+    done = list(_pooled([[index]], 1))
+    return done[0] if done else (index, task.died(index))
+
+
+def _pooled(chunks: list[list[int]], workers: int) -> Iterator[tuple[int, Any]]:
+    """The results of as many chunks as were done before a process died."""
     # Here, because most runs need no process.
     import multiprocessing
     from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
 
-    global _work
-    _work = work  # inherited by the forked children, so that it need not be pickled
-    done: set[int] = set()
     try:
         with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
-            waiting = {pool.submit(_call, chunk) for chunk in _chunks(items, sizes, workers)}
+            waiting = {pool.submit(_call, chunk) for chunk in chunks}
             while waiting:
                 finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    for index, result in future.result():
-                        done.add(index)
-                        yield index, result
+                    yield from future.result()
     except BrokenProcessPool:
-        # A child was killed (memory, most likely): what is left is done here, one by one.
-        for index, item in enumerate(items):
-            if index not in done:
-                yield index, work(item)
-    finally:
-        _work = None
+        return
 
 
-def _chunks(
-    items: Sequence[T], sizes: Sequence[int], workers: int
-) -> Iterator[list[tuple[int, T]]]:
+def _chunks(sizes: Sequence[int], workers: int) -> Iterator[list[int]]:
     """The largest first, small ones in bunches."""
-    order = sorted(range(len(items)), key=lambda index: -sizes[index])
+    order = sorted(range(len(sizes)), key=lambda index: -sizes[index])
     limit = max(sum(sizes) // (workers * 16), 1)
-    chunk: list[tuple[int, T]] = []
+    chunk: list[int] = []
     weight = 0
     for index in order:
-        chunk.append((index, items[index]))
+        chunk.append(index)
         weight += sizes[index] + 1
         if weight >= limit:
             yield chunk

@@ -9,9 +9,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 
+from hpushim import safe_files
 from hpushim.model import Edit
 
 #: PEP 263, on one of the first two lines, the first being a comment or blank.
@@ -38,6 +40,14 @@ class Source(msgspec.Struct, frozen=True):
     def data(self) -> bytes:
         """The file's bytes."""
         return self.bom + self.body
+
+
+def read(path: Path) -> bytes | str:
+    """The bytes of a file that was found, or in half a sentence why there are none."""
+    try:
+        return safe_files.read(path, follow=False)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
 
 
 def decode(data: bytes, *, python: bool) -> Source:

@@ -35,6 +35,10 @@ class NotRewritable(Exception):
     """The code is left as it is; the message says why in half a sentence."""
 
 
+#: So many ``and`` in a row are one node of ast and as many levels in libcst, whose parser dies of some thousands.
+_LONG_CHAIN = 500
+
+
 class Count:
     """How many statements libcst has rewritten in this process, and the seconds that it took."""
 
@@ -160,6 +164,8 @@ class _Work:
         import libcst as cst
 
         text = f"{place.lead}{source}{place.tail}"
+        if len(source) > _LONG_CHAIN and any(map(_long_chain, place.nodes)):
+            raise NotRewritable("it is nested too deeply for libcst")
         try:
             tree = cst.parse_module(text, config=_config())
         except cst.ParserSyntaxError as error:
@@ -319,3 +325,10 @@ def _config() -> cst.PartialParserConfig:
     import libcst as cst
 
     return cst.PartialParserConfig(encoding="utf-8", default_newline="\n")
+
+
+def _long_chain(node: ast.AST) -> bool:
+    return any(
+        isinstance(inner, ast.BoolOp) and len(inner.values) > _LONG_CHAIN
+        for inner in ast.walk(node)
+    )
