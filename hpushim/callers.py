@@ -13,7 +13,7 @@ from types import FrameType
 _OURS = "hpushim.shim"
 # Frames of these belong to torch or to the standard library, not to the user's code.
 _NOT_USER = frozenset((
-    *sys.stdlib_module_names, "hpushim", "_hpushim", "torch", "habana_frameworks", "typing_extensions",
+    *sys.stdlib_module_names, __name__.partition(".")[0], "hpushim", "_hpushim", "torch", "habana_frameworks", "typing_extensions",
 )) - {"__main__"}  # fmt: skip
 
 _here = globals()
