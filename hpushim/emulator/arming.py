@@ -170,10 +170,11 @@ def dress_torch() -> None:
     _dressed = True
     import torch
 
-    from hpushim.emulator import hccl, objections, refusals, sync_norm
+    from hpushim.emulator import calls, hccl, objections, refusals, sync_norm
 
     device.load()
     refusals.install()
+    calls.install()
     _seed_with_torch(torch)
     _fork_random_with_torch(torch)
     _set_autocast()

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import plain_environment
+from environments import plain_environment
 
 COMPILER = """#!/bin/sh
 # a stand-in: writes its output file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import crowd
 import pytest
-from conftest import plain_environment
+from environments import plain_environment
 
 STANDSTILL = """
 import ctypes, faulthandler, threading

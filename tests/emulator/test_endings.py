@@ -9,7 +9,7 @@ import sys
 
 import endings
 import pytest
-from conftest import plain_environment
+from environments import plain_environment
 
 # Those that hung or aborted before works were issued without Python's state and groups were closed at exit.
 OFTEN = ["future", "compiled_backward", "autograd_threads", "hook", "reference_kept"]

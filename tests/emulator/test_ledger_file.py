@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import plain_environment
+from environments import plain_environment
 
 RUN = """
 import hpushim.emulator
