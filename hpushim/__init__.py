@@ -55,12 +55,11 @@ def activate() -> bool:
         try:
             from hpushim.shim.session import session
 
-            spec = getattr(_sys.modules["torch"], "__spec__", None)
-            return session.activate(late=not getattr(spec, "_initializing", False))
+            return session.activate()
         finally:
             if collecting:
                 _gc.enable()
-    from hpushim.shim.arm import waiter
+    from hpushim.shim.imports.waiter import waiter
 
     waiter.forget("torch")
     waiter.wait_for("torch", _torch_arrived)
@@ -95,7 +94,7 @@ def deactivate() -> None:
 
 def disarm() -> None:
     """Stops waiting for torch; what is patched already stays patched."""
-    from hpushim.shim.arm import waiter
+    from hpushim.shim.imports.waiter import waiter
 
     waiter.forget("torch")
 

@@ -13,11 +13,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 _ANY = {"errors", "matrix", "model"}
+_AT_RUN_TIME = {*_ANY, "callers", "handover", "messages", "settings"}
 _SAFE = {"quiet_git", "safe_files", "showing"}
 _THEMES = ("devices", "precision", "distributed", "memory", "execution", "training", "libraries")
 _THEMES = (*_THEMES, "files", "tool")
 _FOR_RULES = {
     *_ANY,
+    "compare",
     *(f"engine/{room}" for room in ("base", "data", "python", "rules", "shell")),
     "codemods/analysis",
     "codemods/edits",
@@ -26,6 +28,11 @@ _FOR_RULES = {
 ROOMS: dict[str, set[str]] = {
     "model": set(),
     "errors": set(),
+    "callers": set(),
+    "compare": set(),
+    "handover": {"callers"},
+    "messages": set(),
+    "settings": {"errors"},
     "quiet_git": set(),
     "safe_files": set(),
     "showing": set(),
@@ -47,8 +54,8 @@ ROOMS: dict[str, set[str]] = {
     **{f"codemods/{theme}": {*_FOR_RULES, "codemods/bases"} for theme in _THEMES},
     "codemods": {*_ANY, "engine", "engine/base", "engine/files"},
     "report": {*_ANY, "showing"},
-    "shim": {*_ANY, "safe_files"},
-    "emulator": {*_ANY, "safe_files"},
+    "shim": {*_AT_RUN_TIME, "compare", "safe_files"},
+    "emulator": {*_AT_RUN_TIME, "safe_files"},
     "cli": {
         *_ANY,
         *_SAFE,
@@ -66,6 +73,11 @@ DOORS = {
 FORBIDDEN = {
     "model": {"torch", "libcst", "click", "rich", "yaml", "jinja2"},
     "errors": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "callers": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "compare": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "handover": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "messages": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
+    "settings": {"torch", "libcst", "click", "rich", "yaml", "jinja2", "msgspec", "tomli"},
     "quiet_git": {
         "torch",
         "libcst",

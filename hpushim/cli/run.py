@@ -46,7 +46,7 @@ def command(
     Without a Gaudi the HPU is emulated on host memory. Options of hpushim stand before SCRIPT; everything
     after it is the script's. Ends with the script's own exit code.
     """
-    from hpushim.shim.run import run, script_of
+    from hpushim.shim.run.launch import run, script_of
 
     if module is None and not words:
         raise click.UsageError(

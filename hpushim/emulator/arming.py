@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
-from hpushim.emulator import SITE, build, cache, device
+from hpushim.emulator import SITE, build, cache, device, ending, ledger
+from hpushim.emulator.trust import require_own
 from hpushim.errors import EmulatorError
 
 _PLUGIN = "habana_torch_plugin"
@@ -57,6 +58,7 @@ def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
     refuse_real_package()
     os.environ["HPUSHIM_GAUDI"] = gaudi
     os.environ["HPUSHIM_DEVICES"] = str(devices)
+    ledger.take_file()
     device.load()
     _enabled = True
     try:
@@ -137,12 +139,13 @@ def _child_folder(version: str) -> Path:
     root = cache.cache_dir() / "environment"
     folder = root / f"{version}-{build.digest_of(files)}"
     if folder.is_dir():
+        require_own(folder, "the folder", cache.CACHE_REMEDY)
         return folder
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        cache.make_own_folder(root)
         work = Path(tempfile.mkdtemp(prefix=".new.", dir=root))
         for name, text in files.items():
-            (work / name).parent.mkdir(exist_ok=True)
+            (work / name).parent.mkdir(mode=0o755, exist_ok=True)
             (work / name).write_text(text, encoding="utf-8")
         (work / "bin/hl-smi").chmod(0o755)
         try:
@@ -167,10 +170,11 @@ def dress_torch() -> None:
     _dressed = True
     import torch
 
-    from hpushim.emulator import hccl, ledger, objections, refusals, sync_norm
+    from hpushim.emulator import calls, hccl, objections, refusals, sync_norm
 
     device.load()
     refusals.install()
+    calls.install()
     _seed_with_torch(torch)
     _fork_random_with_torch(torch)
     _set_autocast()
@@ -185,6 +189,7 @@ def dress_torch() -> None:
     objections.enforce()
     # For comparing runs: with dropout the numbers equal a CPU run's only if both draw from one stream.
     device.share_cpu_random(_random_of_cpu())
+    ending.register()
 
 
 def _seed_with_torch(torch: ModuleType) -> None:

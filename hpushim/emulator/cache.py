@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from hpushim.emulator.trust import require_own
 from hpushim.errors import EmulatorError
 
 KEPT = 8  # libraries, the last used ones: one for each torch, Python and source; a megabyte or two each
@@ -18,15 +19,46 @@ _MARK = "used"  # its time is that of the last use; who uses the library holds a
 _held: list[IO[str]] = []  # kept open, and so locked, until the process ends
 
 
+CACHE_REMEDY = (
+    "take the rights from others (chmod go-w), or set HPUSHIM_CACHE_DIR to a folder of your own"
+)
+
+
 def cache_dir() -> Path:
-    """Where built devices and generated files live: HPUSHIM_CACHE_DIR, or the user's cache folder."""
+    """Where built devices and generated files live: HPUSHIM_CACHE_DIR, or the user's cache folder.
+
+    Raises EmulatorError for a relative path: it would mean another folder, and another library, wherever one stands.
+    """
     chosen = os.environ.get("HPUSHIM_CACHE_DIR")
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        return _absolute(chosen, f"HPUSHIM_CACHE_DIR is {chosen!r}")
+    home = _absolute("~", f"HOME is {os.environ.get('HOME')!r}")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "hpushim"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "hpushim"
+        return home / "Library" / "Caches" / "hpushim"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else home / ".cache") / "hpushim"  # as its standard has it
+
+
+def _absolute(text: str, found: str) -> Path:
+    with contextlib.suppress(RuntimeError):  # no such user
+        path = Path(text).expanduser()
+        if path.is_absolute():
+            return path
+    raise EmulatorError(
+        f"{found}, a relative path; expected an absolute one: the emulated HPU is loaded from there; "
+        "set HPUSHIM_CACHE_DIR to a folder of your own"
+    )
+
+
+def make_own_folder(folder: Path) -> None:
+    """Make a folder of the cache, and what is missing above it, for this user alone.
+
+    Raises EmulatorError where others could put something into it, OSError where it cannot be made.
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(mode=0o700, exist_ok=True)
+    require_own(folder, "the cache folder", CACHE_REMEDY)
 
 
 def disk_error(error: OSError, root: Path) -> EmulatorError:

@@ -83,5 +83,5 @@ def _create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> An
     """An hccl backend for one process group: called by torch for each group."""
     import torch.distributed as dist
 
-    ledger.add_process_group("hccl", "hpu", size)
+    ledger.add_process_group("hccl", "hpu", size, rank)
     return device.load().hccl_over(dist.ProcessGroupGloo(store, rank, size, timeout=timeout))

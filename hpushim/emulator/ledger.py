@@ -1,13 +1,12 @@
 """What ran on the emulated device: totals, the lines they came from, and the JSON that HPUSHIM_LEDGER asks for.
 
 ``start()`` opens the books; with ``HPUSHIM_LEDGER=path`` they are written there when the process ends (``path.rank1``
-… for the further ranks of a distributed run).
+… for the further ranks of a distributed run). They watch a run and never change it.
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
+import functools
 import json
 import os
 import sys
@@ -15,10 +14,9 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from hpushim.emulator import device
+from hpushim.emulator import device, ledger_file
 
 SCHEMA_VERSION = 1
-_OWNER = "HPUSHIM_LEDGER_OWNER"  # the first process of a run; its children write beside it
 
 unhandled_cuda: list[dict[str, Any]] = []
 """CUDA calls that met no patch: the shim appends {"name", "file", "line"}."""
@@ -26,10 +24,12 @@ unhandled_cuda: list[dict[str, Any]] = []
 # What an hccl group answers to: the name that a CUDA program asked for, and that of a group with several backends.
 _OTHER_NAMES = ("nccl", "undefined")
 
-_autocast: dict[tuple[str, str], int] = {}
+_AUTOCAST = "autocast "  # begins the names of these totals, which are shown apart
 _process_groups: list[dict[str, Any]] = []
 _parameters: dict[str, int] = {}
 _started_in = 0
+_file: Path | None = None
+_first_rank: int | None = None
 
 
 def mark_step(sync: bool = False) -> None:
@@ -51,9 +51,12 @@ def snapshot() -> dict[str, Any]:
     """The books as of now: totals by the contract's names, and the sites. Always says ``"emulated": True``."""
     native = device.load()
     found: dict[str, Any] = dict(native.totals())
+    autocast = {name: found.pop(name) for name in list(found) if name.startswith(_AUTOCAST)}
+    causes, causes_left_out = native.recompilation_causes()
+    sites, sites_left_out = native.sites()
     on_hpu = found.pop("compute_hpu")
     elsewhere = found.pop("compute_elsewhere")
-    _note_present_groups()
+    note_present_groups()
     return {
         "schema_version": SCHEMA_VERSION,
         "emulated": True,
@@ -66,20 +69,40 @@ def snapshot() -> dict[str, Any]:
         "operator_calls": dict(
             sorted(native.operator_calls(), key=lambda item: (-item[1], item[0]))
         ),
-        "recompilation_causes": [
-            dict(zip(("operator", "position", "before", "after", "count"), cause, strict=True))
-            for cause in native.recompilation_causes()
-        ],
+        "recompilation_causes": [_cause(*cause) for cause in causes],
         "parameters": dict(_parameters),
         "autocast": [
-            {"device": where, "dtype": dtype, "count": count}
-            for (where, dtype), count in _autocast.items()
+            dict(zip(("device", "dtype"), name.split()[1:], strict=True)) | {"count": count}
+            for name, count in autocast.items()
         ],
         "process_groups": list(_process_groups),
         "unhandled_cuda": list(unhandled_cuda),
         "sites": [
             dict(zip(("file", "line", "kind", "what", "count"), site, strict=True))
-            for site in native.sites()
+            for site in sites
+        ],
+        "left_out": {"recompilation_causes": causes_left_out, "sites": sites_left_out},
+    }
+
+
+def _cause(
+    operator: str,
+    position: int,
+    before: str,
+    after: str,
+    count: int,
+    differences: list[tuple[str, int | None, str, str]],
+) -> dict[str, Any]:
+    """A recompilation: its first operator that differs, and in what; a dimension of None is a value or a dtype."""
+    return {
+        "operator": operator,
+        "position": position,
+        "before": before,
+        "after": after,
+        "count": count,
+        "differences": [
+            dict(zip(("argument", "dimension", "before", "after"), one, strict=True))
+            for one in differences
         ],
     }
 
@@ -87,7 +110,6 @@ def snapshot() -> dict[str, Any]:
 def reset() -> None:
     """Start the books anew; the device and its memory are untouched."""
     device.load().reset_ledger()
-    _autocast.clear()
     _parameters.clear()
     _process_groups.clear()
     unhandled_cuda.clear()
@@ -100,7 +122,7 @@ def start() -> None:
         return
     _started_in = os.getpid()
     native = device.load()
-    wanted = os.environ.get("HPUSHIM_LEDGER", "")
+    wanted = _file is not None
     level = os.environ.get("HPUSHIM_LOG", "").strip().lower()
     native.record_graphs(True, _lazy())
     if wanted or level in ("sites", "trace"):
@@ -108,22 +130,30 @@ def start() -> None:
         native.record_sites(True, level == "trace")
         native.watch_compute()
         _watch_python_side()
-    if wanted:
-        _claim(Path(wanted))
-        atexit.register(_write_at_exit, wanted)
+
+
+def take_file() -> None:
+    """Take the file that HPUSHIM_LEDGER names for the books of this run, before it begins. Idempotent.
+
+    Raises EmulatorError where it cannot be written.
+    """
+    global _file
+    wanted = os.environ.get("HPUSHIM_LEDGER", "")
+    if wanted and _file is None:
+        _file = ledger_file.take(Path(wanted))
 
 
 def write(path: str | Path) -> None:
-    """Write the snapshot as JSON, whole or not at all."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    draft.write_text(json.dumps(snapshot(), indent=1) + "\n", encoding="utf-8")
-    draft.replace(target)
+    """Write the snapshot as JSON, whole or not at all. Raises OSError."""
+    text = json.dumps({**snapshot(), "complete": True}, indent=1) + "\n"
+    ledger_file.write(Path(path), text)
 
 
-def add_process_group(backend: str, where: str, size: int) -> None:
-    """Note a process group: its backend, the device type that it carries, and how many ranks it has."""
+def add_process_group(backend: str, where: str, size: int, rank: int | None = None) -> None:
+    """Note a process group: its backend, the device type that it carries, how many ranks it has, and which this is."""
+    global _first_rank
+    if _first_rank is None:
+        _first_rank = rank
     _process_groups.append({"backend": backend, "device": where, "size": size})
 
 
@@ -152,6 +182,9 @@ def library_roots() -> list[str]:
 
 
 def _rank() -> int | None:
+    """This process's rank: the group that was made first is the one of all ranks, and may be closed by now."""
+    if _first_rank is not None:
+        return _first_rank
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank())
@@ -159,37 +192,20 @@ def _rank() -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _claim(path: Path) -> None:
-    """The first process of a run removes the books of earlier runs, and tells its children that it is first."""
-    if _OWNER in os.environ:
+def write_at_exit() -> None:
+    """Write the books where HPUSHIM_LEDGER asked for them; what cannot be written is said, and nothing raised."""
+    if _file is None or _started_in != os.getpid():  # a fork has its parent's books
         return
-    os.environ[_OWNER] = str(os.getpid())
-    for stale in [path, *path.parent.glob(f"{path.name}.rank*")]:
-        with contextlib.suppress(
-            OSError
-        ):  # what cannot be removed cannot be written either: said at exit
-            stale.unlink()
-
-
-def _write_at_exit(wanted: str) -> None:
     native = device.load()
     native.record_sites(False, False)
-    path = Path(wanted)
-    rank = _rank()
-    active = native.totals()["operators"] > 0
-    if rank:
-        path = path.with_name(f"{path.name}.rank{rank}")
-    elif rank is None and os.environ.get(_OWNER) != str(os.getpid()):
-        if not active:
-            return  # a helper process that never touched the device
-        path = path.with_name(f"{path.name}.pid{os.getpid()}")
-    elif not active and path.exists():
-        return  # a launcher: rank 0 has written already
+    path = ledger_file.place(_file, _rank(), native.totals()["operators"] > 0)
+    if path is None:
+        return
     try:
         write(path)
     except OSError as error:
         sys.stderr.write(
-            f"hpushim: the ledger (emulated) could not be written to {path}: {error.strerror}; "
+            f"hpushim: the ledger (emulated) could not be written to {path}: {error.strerror or error}; "
             "set HPUSHIM_LEDGER to a writable path\n"
         )
 
@@ -202,24 +218,28 @@ def _watch_python_side() -> None:
     autocast = torch.amp.autocast_mode.autocast
     enter = autocast.__enter__
 
+    @functools.wraps(enter)
     def counted(self: Any) -> Any:
-        key = (self.device, str(self.fast_dtype).replace("torch.", "") if self._enabled else "off")
-        _autocast[key] = _autocast.get(key, 0) + 1
+        if not torch.compiler.is_compiling():
+            dtype = str(self.fast_dtype).replace("torch.", "") if self._enabled else "off"
+            add(f"{_AUTOCAST}{self.device} {dtype}")
         return enter(self)
 
     autocast.__enter__ = counted
 
+    # Stays for good: torch goes through its hooks while one of them runs.
     def first_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-        handle.remove()
+        if _parameters or torch.compiler.is_compiling():
+            return
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 where = parameter.device.type
                 _parameters[where] = _parameters.get(where, 0) + 1
 
-    handle = register_optimizer_step_pre_hook(first_step)
+    register_optimizer_step_pre_hook(first_step)
 
 
-def _note_present_groups() -> None:
+def note_present_groups() -> None:
     """Groups of other backends that are open now; hccl groups were noted when they were made."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Iterable
 
+from hpushim import messages
 from hpushim.emulator import device, hccl, ledger, profiles
 from hpushim.emulator.profiles import Profile
 from hpushim.errors import EmulatorError
@@ -48,12 +49,13 @@ def enforce() -> None:
     native = device.load()
     native.set_library_roots(ledger.library_roots())
     device.set_memory_limit(profile.memory_bytes * _pool_percent() // 100)
-    native.set_teller(_tell)
+    native.set_teller(tell)
     native.set_objections(
         profile.gaudi, _POLICIES.index(profile.policy), _operators(profile), _dtypes(profile)
     )
     native.move_host_arguments(profile.lazy)
     native.set_e4m3_limit(*_e4m3_limit(profile))
+    native.set_patched_operators(list(profile.operators.patched))
     hccl.enforce(profile)
 
 
@@ -62,19 +64,10 @@ def bits(dtypes: Iterable[str]) -> int:
     return sum(1 << _NUMBERS[name] for name in set(dtypes) if name in _NUMBERS)
 
 
-def _tell(code: str, line: str, text: str) -> None:
+def tell(code: str, line: str, text: str) -> None:
     """Say what Gaudi would have objected to: rank 0 alone, to the logger that the shim speaks through."""
-    if os.environ.get("HPUSHIM_LOG", "").strip().lower() == "quiet":
-        return
-    if (os.environ.get("RANK") or "0") != "0":
-        return
-    logger = logging.getLogger("hpushim")
-    if not logger.handlers and not logging.getLogger().handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("hpushim: %(message)s"))
-        logger.addHandler(handler)
-        logger.propagate = False
-    logger.warning("%s %s: %s (emulated)", code, line, text)
+    if messages.verbosity() != "quiet" and messages.is_speaker():
+        messages.emit(logging.WARNING, f"{code} {line}: {text} (emulated)")
 
 
 def _pool_percent() -> int:

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from hpushim import handover
 from hpushim.emulator import device
 
 # The rows that say so, by the subject of the refusal.
@@ -72,10 +73,11 @@ def _refuse_sharing(signed: str) -> None:
 
     def reduce_storage(storage: Any) -> Any:
         if storage.device.type == "hpu":
-            raise RuntimeError(
+            error = RuntimeError(
                 f"a tensor on hpu was sent to another process, and processes cannot share a Gaudi's memory ({signed}); "
                 "send tensor.cpu() and move it there, or train with one process per card and torch.distributed"
             )
+            return handover.refuse(error)
         return reductions.reduce_storage(storage)
 
     ForkingPickler.register(torch.UntypedStorage, reduce_storage)

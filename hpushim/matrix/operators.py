@@ -46,6 +46,11 @@ class Operators:
         """Dtypes that no list names, with the dtype that stands for them: ``bool`` is taken where ``int8`` is."""
         return self._table.implied
 
+    @property
+    def patched(self) -> tuple[str, ...]:
+        """Operators, without overload (``"aten::fill_"``), that compile nothing for another number given to them."""
+        return tuple(f"aten::{name}" for name in self._table.patched.split())
+
     @cached_property
     def promoted(self) -> dict[str, tuple[str, ...]]:
         """Arguments of whose common type the dtype list is asked, by the operator's full name."""

@@ -264,6 +264,9 @@ class OperatorTable(Strict, frozen=True, kw_only=True):
     implied: dict[
         str, str
     ] = {}  #: dtypes that a list does not name, by the one that stands for them
+    patched: str = (
+        ""  #: the numbers given to these are patched into one graph: another one compiles nothing
+    )
     note: tuple[OpNote, ...] = ()
 
 

@@ -6,18 +6,13 @@ The only door from the shim to the emulator.
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from hpushim import settings
 from hpushim.errors import HpushimError
 
 Mode = Literal["auto", "off", "hpu", "emulate"]
-_SPELLINGS: dict[str, Mode] = {
-    "": "auto", "1": "auto", "on": "auto", "auto": "auto",
-    "0": "off", "off": "off", "hpu": "hpu", "gaudi": "hpu", "emulate": "emulate",
-}  # fmt: skip
-
 _HOW_TO_EMULATE = "to try the script on an emulated HPU set HPUSHIM=emulate, or use `hpushim run`"
 
 
@@ -33,13 +28,7 @@ class Decision(NamedTuple):
 
 def mode() -> Mode:
     """What ``HPUSHIM`` asks for. Raises HpushimError for a value that it does not know."""
-    text = os.environ.get("HPUSHIM", "").strip().lower()
-    try:
-        return _SPELLINGS[text]
-    except KeyError:
-        raise HpushimError(
-            f"HPUSHIM={text!r}: expected auto, off, hpu or emulate; unset it or choose one of these"
-        ) from None
+    return settings.read("HPUSHIM")  # type: ignore[return-value]
 
 
 def decide() -> Decision:
@@ -92,20 +81,12 @@ def emulate() -> None:
 
 def generation() -> str:
     """Which Gaudi to emulate (``HPUSHIM_GAUDI``, default gaudi2). Raises HpushimError for another name."""
-    name = os.environ.get("HPUSHIM_GAUDI", "").strip().lower() or "gaudi2"
-    if name not in ("gaudi1", "gaudi2", "gaudi3"):
-        raise HpushimError(
-            f"HPUSHIM_GAUDI={name!r}: expected gaudi1, gaudi2 or gaudi3; unset it or choose one of these"
-        )
-    return name
+    return settings.read("HPUSHIM_GAUDI")
 
 
 def cards() -> int:
     """How many cards to emulate (``HPUSHIM_DEVICES``, default 1). Raises HpushimError unless a number from 1."""
-    text = os.environ.get("HPUSHIM_DEVICES", "").strip() or "1"
-    if not text.isdigit() or int(text) < 1:
-        raise HpushimError(f"HPUSHIM_DEVICES={text!r}: expected a number from 1; unset it for 1")
-    return int(text)
+    return int(settings.read("HPUSHIM_DEVICES"))
 
 
 def emulator_readiness() -> str:

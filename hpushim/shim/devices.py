@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from hpushim.shim import log
-from hpushim.shim.in_place import Undo
+from hpushim.shim.mechanisms.in_place import Undo
 
 MODULE_ID = "HLS_MODULE_ID"
 MODULES = "HABANA_VISIBLE_MODULES"

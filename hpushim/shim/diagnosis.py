@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from hpushim import settings
 from hpushim.errors import HpushimError
 from hpushim.shim import detect, vendor
 
@@ -130,10 +131,15 @@ def _entry_point() -> Fact:
 
 
 def _environment() -> Iterator[Fact]:
-    try:
-        yield Fact("HPUSHIM", "ok", detect.mode())
-    except HpushimError as error:
-        yield Fact("HPUSHIM", "problem", str(error))
+    for name in settings.SETTINGS:
+        if name == "HPUSHIM" or os.environ.get(name):
+            try:
+                yield Fact(name, "ok", settings.read(name))
+            except HpushimError as error:
+                yield Fact(name, "problem", str(error))
+    for name in settings.unknown():
+        text = f"hpushim has no such setting{settings.nearest(name)}"
+        yield Fact(name, "problem", text)
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
         yield Fact(
             "TORCH_DEVICE_BACKEND_AUTOLOAD",
@@ -147,5 +153,5 @@ def _environment() -> Iterator[Fact]:
             "not set: layers of the Gaudi stack disagree on its default; set 0 (eager, compile) or 1 (lazy)",
         )
     for name in sorted(os.environ):
-        if name.startswith(("HPUSHIM_", "PT_HPU_", "HABANA_", "HLS_")):
+        if name.startswith(("PT_HPU_", "HABANA_", "HLS_")):
             yield Fact(name, "ok", os.environ[name])

@@ -24,11 +24,11 @@ An entry point that is itself replaced by a user is left alone when the patch is
 
 **Mechanism** (``how``; every one is undone by ``deactivate``):
 
-``"function"``  The ``__code__`` of an existing Python function or Python method is exchanged, so every
-                name that already holds the function sees the patch. The default for Python functions.
-``"method"``    A new function is set on the class (for methods written in C, such as ``Tensor.to``).
-``"getter"``    A property on the class; the replacement is called with ``(original, self)``, where
-                ``original(self)`` reads the attribute as torch would.
+``"function"``  A function or method that exists: the same object does something else, so every name that holds it
+                sees the patch. Written in Python, its ``__code__`` is exchanged; written in C, the word
+                through which CPython calls it. The default.
+``"getter"``    A property; the replacement is called with ``(original, self)``, where ``original(self)`` reads the
+                attribute as torch would. In place as well.
 ``"value"``     The replacement is called once, with the current value, and returns the new one.
                 For module attributes that are not functions. A missing attribute arrives as ``MISSING``.
 ``"constructor"`` The ``tp_new`` slot of a C type: called with ``(original, cls, *args, **kwargs)``.
@@ -36,7 +36,7 @@ An entry point that is itself replaced by a user is left alone when the patch is
                 goes on and returns a function that undoes what it did (or None: nothing to undo).
                 The target only says which module it waits for (``"torch"``: at once).
 
-Every ``function`` and ``method`` replacement is called as ``replacement(original, *args, **kwargs)``; it must
+Every ``function`` replacement is called as ``replacement(original, *args, **kwargs)``; it must
 take what the original takes and hand on what it does not know (``*args, **kwargs``), never restate a
 signature of torch. ``factory=True`` instead calls ``replacement(original)`` once and installs what it
 returns: one call less, for hot methods.
@@ -57,7 +57,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
-How = Literal["function", "method", "getter", "value", "constructor", "hook"]
+How = Literal["function", "getter", "value", "constructor", "hook"]
 Level = Literal["exact", "approximate", "warn", "error"]
 
 EXACT: Level = "exact"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from hpushim.errors import HpushimError
+from hpushim import settings
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,5 @@ def capability() -> tuple[int, int]:
 
     8.0 is the lowest at which CUDA code uses bf16. Raises HpushimError for a value that is no version.
     """
-    text = os.environ.get("HPUSHIM_CAPABILITY", "8.0").strip()
-    major, _, minor = text.partition(".")
-    if not (major.isdigit() and (minor or "0").isdigit()):
-        raise HpushimError(
-            f"HPUSHIM_CAPABILITY={text!r}: expected a version such as 8.0; unset it or correct it"
-        )
+    major, _, minor = settings.read("HPUSHIM_CAPABILITY").partition(".")
     return int(major), int(minor or 0)

@@ -8,20 +8,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hpushim.shim import (
-    by_value,
-    catch_all,
-    children,
-    constructors,
-    detect,
-    in_place,
-    loading,
-    log,
-    packages,
-)
-from hpushim.shim.arm import waiter
+from hpushim import settings
+from hpushim.shim import cuda_names, detect, log, mechanisms
 from hpushim.shim.detect import Decision
+from hpushim.shim.imports import blocked, stand_ins
+from hpushim.shim.imports.waiter import waiter
+from hpushim.shim.mechanisms import in_place
 from hpushim.shim.patch import Patch, declared
+from hpushim.shim.run import children, import_hook
 
 _lock = threading.RLock()
 
@@ -40,11 +34,10 @@ class Session:
         self.native_blocks = 0
         self.resume = False
 
-    def activate(self, *, late: bool = False) -> bool:
+    def activate(self) -> bool:
         """Decides and patches; True when torch is patched now. A second call changes nothing.
 
         Inside a block of native() it takes effect when the block ends, as deactivate() does.
-        ``late``: torch was imported before, so other modules may hold names of it by value; they are named.
         Raises HpushimError when the environment asks for a device that cannot be had.
         """
         with _lock:
@@ -54,6 +47,8 @@ class Session:
                 self.resume = True
                 return False
             said, self.decision = self.decision, detect.decide()
+            if not self.decision.quiet:
+                _check_settings()
             decision = self.decision
             if decision.on:
                 self._patch()
@@ -62,10 +57,7 @@ class Session:
                     from hpushim.shim import summary
 
                     summary.at_exit()
-                loading.install_inherited()
-                if late:
-                    by_value.rebind()
-                _warn_of_comparisons()
+                import_hook.name_loaded()
             elif not decision.quiet and decision != said:
                 log.start(f"off: {decision.reason}")
             return decision.on
@@ -75,8 +67,6 @@ class Session:
         with _lock:
             waiter.forget()
             self.resume = False
-            if self.active:
-                by_value.restore()
             while self.applied:
                 patch, undo = self.applied.pop()
                 if not undo():
@@ -116,7 +106,6 @@ class Session:
             self.activate()
             return
         self._patch()
-        by_value.rebind(again=True)
 
     def status(self) -> dict[str, Any]:
         """The decision and the state of every patch, as plain data."""
@@ -156,8 +145,11 @@ class Session:
                 self.deferred.append(patch)
         for name, patches in late.items():
             waiter.wait_for(name, self._on_import(patches))
-        self.applied.append((_CATCH_ALL, catch_all.install()))
-        self.applied.append((_PACKAGES, packages.install()))
+        self.applied.append((_CUDA_NAMES, cuda_names.install()))
+        self.applied.append((_BLOCKED, blocked.install()))
+        self.applied.append((_STAND_INS, stand_ins.install()))
+        import_hook.install(rewriting=import_hook.is_inherited())
+        self.applied.append((_IMPORT_HOOK, _no_longer_naming))
         undo = children.install()
         if undo is not None:
             self.applied.append((_CHILDREN, undo))
@@ -174,7 +166,7 @@ class Session:
 
     def _apply(self, patch: Patch, module: Any) -> None:
         try:
-            undo = _apply(patch, module)
+            undo = mechanisms.apply(patch, module)
         except in_place.MissingTarget:
             if not patch.optional:
                 self.missing.append(patch.target)
@@ -192,47 +184,23 @@ class Session:
 
 session = Session()
 
-_PACKAGES = Patch("import", "*", "hook", "packages", "approximate", packages.install)
+_BLOCKED = Patch("import", "blocked", "hook", "packages", "approximate", blocked.install)
+_STAND_INS = Patch("import", "stand-ins", "hook", "packages", "approximate", stand_ins.install)
+_IMPORT_HOOK = Patch("import", "own modules", "hook", "import", "exact", import_hook.install)
 _CHILDREN = Patch("os", "environ", "hook", "PYTHONPATH", "exact", children.install)
-_CATCH_ALL = Patch("torch.cuda", "*", "hook", "torch.cuda", "approximate", catch_all.install)
+_CUDA_NAMES = Patch("torch.cuda", "*", "hook", "torch.cuda", "approximate", cuda_names.install)
 
 
-def _warn_of_comparisons() -> None:
-    """A main script that Python compiled itself was not rewritten: says where it compares device types."""
-    main = sys.modules.get("__main__")
-    file = getattr(main, "__file__", None)
-    spec = getattr(main, "__spec__", None)
-    if main is None or not file or loading.rewrites(main):
-        return
-    if spec is not None and spec.name.startswith("hpushim"):
-        return  # `python -m hpushim` itself, or a child that loads the script by us
-    with contextlib.suppress(OSError):
-        found = loading.comparisons(file)
-        if found:
-            lines = ", ".join(str(one.line) for one in found[:8]) + (" …" if len(found) > 8 else "")
-            log.warn(
-                "HPU107",
-                f"{file}, line {lines}: compares a device with 'cuda', which is 'hpu' here; "
-                "`hpushim run` rewrites such comparisons, `hpushim migrate` does so for good",
-            )
+def _no_longer_naming() -> bool:
+    import_hook.uninstall(naming_only=True)
+    return True
 
 
-def _apply(patch: Patch, module: Any) -> in_place.Undo | None:
-    if patch.how == "hook":
-        undo = patch.replacement()
-        return (lambda: undo() is not False) if undo is not None else None
-    if patch.how == "constructor":
-        cls = in_place.find(patch, module)
-        try:
-            return constructors.hook(cls, patch.replacement, factory=patch.factory)
-        except constructors.HookUnavailable as error:
-            log.warn(
-                "HPU909", f"{patch.row}: {error}; a stand-in class is used, isinstance still works"
-            )
-            return constructors.stand_in(
-                module, patch.path, patch.replacement, factory=patch.factory
-            )
-    return in_place.apply(patch, module)
+def _check_settings() -> None:
+    """Raises HpushimError for a value of HPUSHIM_… that means nothing; names a variable that nobody reads."""
+    settings.check()
+    for name in settings.unknown():
+        log.start(f"{name} is set, but hpushim has no such setting{settings.nearest(name)}")
 
 
 def _release(version: str) -> tuple[int, int]:

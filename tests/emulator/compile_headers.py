@@ -1,4 +1,4 @@
-"""Compile the C++ device against the headers of other torch releases: what fails to compile is told, nothing is run.
+"""Compile the C++ device against the headers of other torch releases: errors and warnings are told, nothing is run.
 
     pip download --no-deps --only-binary=:all: --platform manylinux_2_28_aarch64 --python-version 3.11 \\
         -d wheels torch==2.6.0
@@ -13,36 +13,40 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import sysconfig
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
-from hpushim.emulator import build
+from hpushim.emulator import compiling
 
 
 def flags(version: str, include: Path) -> list[str]:
     """The build's flags for a release whose headers are in ``include``."""
     import torch
 
-    release = SimpleNamespace(__version__=version, _C=torch._C, distributed=torch.distributed)
-    folders = (
-        include,
-        include / "torch/csrc/api/include",
-        sysconfig.get_path("include"),
-        build.SOURCES,
+    release = SimpleNamespace(
+        __version__=version,
+        __file__=str(include.parent / "__init__.py"),
+        _C=torch._C,
+        distributed=torch.distributed,
     )
-    return [*build._flags(release), "-fsyntax-only", *(f"-I{folder}" for folder in folders)]
+    return [
+        *compiling.flags(release),
+        *compiling.folders(release),
+        "-Wall",
+        "-Wextra",
+        "-fsyntax-only",
+    ]
 
 
 def errors(source: Path, options: list[str]) -> str:
-    """The compiler's first errors on a file; empty when it compiles."""
+    """The compiler's first errors and warnings on a file; empty when there are none."""
     done = subprocess.run(
-        [build._compiler(), *options, str(source)], capture_output=True, text=True, check=False
+        [compiling.compiler(), *options, str(source)], capture_output=True, text=True, check=False
     )
-    found = [line for line in done.stderr.splitlines() if "error" in line]
-    return "\n".join(found[:5]) if done.returncode else ""
+    found = [line for line in done.stderr.splitlines() if "error: " in line or "warning: " in line]
+    return "\n".join(found[:5])
 
 
 def main() -> int:
@@ -53,12 +57,14 @@ def main() -> int:
         (path for path in Path(sys.argv[1]).iterdir() if (path / "torch/include/ATen").is_dir()),
         key=lambda path: [int(part) for part in path.name.split(".")],
     )
-    sources = [build.SOURCES / name for name in sys.argv[2:]] or sorted(build.SOURCES.glob("*.cpp"))
+    sources = [compiling.SOURCES / name for name in sys.argv[2:]] or sorted(
+        compiling.SOURCES.glob("*.cpp")
+    )
     failed = False
     for release in releases:
         started = time.monotonic()
         options = flags(release.name, release / "torch/include")
-        with ThreadPoolExecutor(build.JOBS) as pool:
+        with ThreadPoolExecutor(compiling.JOBS) as pool:
             found = list(pool.map(lambda source, given=options: errors(source, given), sources))
         bad = [f"{s.name}: {text}" for s, text in zip(sources, found, strict=True) if text]
         failed = failed or bool(bad)

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 import pytest
+from environments import plain_environment
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,16 +29,6 @@ def hpu() -> Iterator[object]:
         os.environ.clear()
         os.environ.update(before)
     yield torch.hpu
-
-
-def plain_environment(**changes: str) -> dict[str, str]:
-    """This environment without hpushim's variables and torchrun's, one thread; ``changes`` on top."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name in ("HPUSHIM_CACHE_DIR",) or not name.startswith(("HPUSHIM", "PT_HPU", "RANK"))
-    }
-    return {**kept, "HPUSHIM": "off", "HPUSHIM_LOG": "quiet", "OMP_NUM_THREADS": "1", **changes}
 
 
 @pytest.fixture

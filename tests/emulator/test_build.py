@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import plain_environment
+from environments import plain_environment
 
 COMPILER = """#!/bin/sh
 # a stand-in: writes its output file
@@ -56,12 +56,53 @@ def test_builds_once_and_shows_progress(run, tmp_path, compiler):
         "HPUSHIM_LOG": "summary",
     }
     first = run(BUILD, **env)
-    assert "building the emulated HPU for torch" in first.stderr and "done in" in first.stderr
+    told = first.stderr.splitlines()
+    assert len(told) == 2, "without a terminal: a line at the start and one at the end"
+    assert "building the emulated HPU for torch" in told[0] and "prebuild" in told[0]
+    assert "is built, in" in told[1] and "\r" not in first.stderr
     calls = log.read_text()
     second = run(BUILD, **env)
     assert second.stderr == "" and log.read_text() == calls
     assert first.stdout == second.stdout
     assert len(built(cache)) == 1
+
+
+def test_a_terminal_shows_one_line_that_counts(tmp_path, compiler):
+    import pty
+
+    ours, theirs = pty.openpty()
+    env = plain_environment(
+        HPUSHIM_CACHE_DIR=str(tmp_path / "cache"), CXX=compiler("sleep 1"), HPUSHIM_LOG="summary"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUILD], env=env, stdout=subprocess.DEVNULL, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+    assert process.wait() == 0
+    parts = calls_of_a_build()
+    assert f"of {parts} parts" in shown.decode()
+    assert "is built, in" in shown.decode().splitlines()[-1]
+
+
+def test_every_source_is_in_one_unit():
+    from hpushim.emulator.compiling import SOURCES, UNITS
+
+    units = {path.stem: path.read_text() for path in SOURCES.glob("units/*.cpp")}
+    assert units.keys() == UNITS.keys()
+    named = [
+        line.split('"')[1]
+        for text in units.values()
+        for line in text.splitlines()
+        if line.startswith("#include")
+    ]
+    assert sorted(named) == sorted(f"../{path.name}" for path in SOURCES.glob("*.cpp"))
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -85,9 +126,7 @@ def test_first_uses_at_once_compile_once(tmp_path, compiler, count):
     results = [p.communicate(timeout=120) for p in processes]
     assert [p.returncode for p in processes] == [0] * count, results
     assert len({out for out, _ in results}) == 1
-    from hpushim.emulator import build
-
-    assert len(log.read_text().split()) == len(list(build.SOURCES.glob("*.cpp"))) + 1
+    assert len(log.read_text().split()) == calls_of_a_build()
     assert len(built(cache)) == 1
 
 
@@ -125,9 +164,9 @@ build.build()
 
 
 def calls_of_a_build() -> int:
-    from hpushim.emulator import build
+    from hpushim.emulator.compiling import UNITS
 
-    return len(list(build.SOURCES.glob("*.cpp"))) + 1
+    return len(UNITS) + 1
 
 
 @pytest.mark.parametrize("moment", ["first", "second", "middle", "linking", "placing", "placed"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import plain_environment
+from environments import plain_environment
 
 TRAINING = Path(__file__).with_name("ordinary_training.py")
 NARROWED = "demotion int64 is kept as int32"

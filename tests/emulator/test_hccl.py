@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import plain_environment
+from environments import plain_environment
 
 HERE = Path(__file__).parent
 

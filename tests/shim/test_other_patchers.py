@@ -97,9 +97,8 @@ def report() -> dict[str, Any]:
 
 def test_what_was_set_over_ours_stays_and_is_named(report: dict[str, Any]) -> None:
     assert report["after them"] == report["names"]
-    # Functions whose code was exchanged are whole again under the foreign wrapper; these were replaced by name.
-    assert {"torch:zeros", "torch:Tensor.to", "torch.cuda:FloatTensor"} <= set(report["sticky"])
-    assert not {"torch:compile", "torch.cuda:synchronize"} & set(report["sticky"])
+    # What was changed is changed in place, so it is whole again under the foreign wrapper.
+    assert report["sticky"] == []
 
 
 def test_a_second_activation_works_on_top(report: dict[str, Any]) -> None:

@@ -222,7 +222,7 @@ def test_code_on_the_command_line_is_left_as_it_is(project: Run) -> None:
 def test_a_bare_python_is_armed_and_told_where_it_compares(project: Run) -> None:
     (found,) = project(python("train.py"), **ARMED)
     assert found["armed"] and found["device"] == "hpu:0" and not found["main"]
-    assert project.lines("HPU107") == 1 and "train.py, line" in project.said
+    assert project.lines("HPU107") == 2 and "train.py:" in project.said
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_the_environments_own_sitecustomize_still_runs(project: Run, tmp_path: P
     other = tmp_path / "other"
     other.mkdir()
     (other / "sitecustomize.py").write_text("import os; os.environ['SEEN'] = __file__\n")
-    startup = ROOT / "hpushim" / "shim" / "startup"
+    startup = ROOT / "hpushim" / "shim" / "run" / "startup"
     path = os.pathsep.join([str(startup), str(other)])
     for armed in ("off", "emulate"):
         done = subprocess.run(
@@ -251,7 +251,7 @@ def test_the_environments_own_sitecustomize_still_runs(project: Run, tmp_path: P
 
 
 def test_a_python_without_hpushim_starts_as_ever(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "hpushim" / "shim" / "startup" / "sitecustomize.py", tmp_path)
+    shutil.copy(ROOT / "hpushim" / "shim" / "run" / "startup" / "sitecustomize.py", tmp_path)
     done = subprocess.run(
         python(
             "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import sitecustomize"

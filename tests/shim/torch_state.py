@@ -21,7 +21,7 @@ def snapshot() -> dict[str, int]:
     """Name to identity (or a hash of what cannot be compared by identity)."""
     import torch
 
-    from hpushim.shim import constructors
+    from hpushim.shim.mechanisms import constructor
 
     found: dict[str, int] = {}
     keep.clear()
@@ -33,7 +33,7 @@ def snapshot() -> dict[str, int]:
             if name not in _VOLATILE:
                 _add(found, f"{module_name}:{name}", value)
     for cls in (torch.device, torch.Generator):
-        word = ctypes.c_void_p.from_address(id(cls) + constructors._slot_offset()).value
+        word = ctypes.c_void_p.from_address(id(cls) + constructor._slot_offset()).value
         found[f"slot:{cls.__name__}"] = word or 0
     hpu = getattr(torch, "hpu", None)
     for cls in (hpu.Stream, hpu.Event) if hasattr(hpu, "Stream") else ():
@@ -57,6 +57,10 @@ def _add(found: dict[str, int], key: str, value: Any) -> None:
         inner = value.fget
     if isinstance(inner, functools._lru_cache_wrapper):
         inner = inner.__wrapped__
+    if isinstance(value, types.BuiltinFunctionType):
+        # What is called, and how its arguments are handed over: the words of the object that a mechanism writes.
+        words = (ctypes.c_void_p * 7).from_address(id(value))
+        found[f"{key}.words"] = hash((words[2], words[6]))
     if isinstance(inner, types.FunctionType):
         keep.append(inner)
         found[f"{key}.code"] = id(inner.__code__)
@@ -89,6 +93,8 @@ def use() -> None:
 
     x = torch.zeros(2, device="cuda")
     assert x.is_cuda and torch.cuda.is_available()
+    assert isinstance(x, torch.cuda.FloatTensor) and torch.cuda.LongTensor([1]).is_cuda
+    assert torch.hann_window(2, device="cuda").is_cuda and not torch.is_autocast_enabled()
     torch.cuda.synchronize()
     torch.cuda.memory_allocated()
     torch.cuda.get_device_name(0)

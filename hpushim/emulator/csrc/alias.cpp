@@ -51,6 +51,13 @@ void move_storage_to_hpu(StorageImpl* storage) {
 
 }  // namespace
 
+Block* block_of(const at::Tensor& tensor) {
+  auto* impl = tensor.unsafeGetTensorImpl();
+  if (!impl->has_storage()) return nullptr;
+  const auto& held = impl->unsafe_storage().unsafeGetStorageImpl()->data_ptr();
+  return held.get_deleter() == &release_block ? static_cast<Block*>(held.get_context()) : nullptr;
+}
+
 bool is_on_hpu(const at::Tensor& tensor) {
   return tensor.defined() && tensor.unsafeGetTensorImpl()->device_type() == c10::DeviceType::HPU;
 }

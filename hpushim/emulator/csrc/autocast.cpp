@@ -62,7 +62,7 @@ struct CastKernel final : c10::OperatorKernel {
   const Cast how;
 };
 
-std::unique_ptr<torch::Library> registered;
+torch::Library* registered = nullptr;  // outlives the threads that call its kernels
 
 }  // namespace
 
@@ -73,9 +73,8 @@ void set_autocast_lists(const std::vector<std::string>& lower, const std::vector
   for (const auto& n : lower) wanted.emplace(n, Cast::kLower);
   for (const auto& n : float32) wanted.emplace(n, Cast::kFloat32);
   for (const auto& n : widest) wanted.emplace(n, Cast::kWidest);
-  registered.reset();
-  registered = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::AutocastHPU,
-                                                __FILE__, __LINE__);
+  delete registered;
+  registered = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutocastHPU, __FILE__, __LINE__);
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0) continue;

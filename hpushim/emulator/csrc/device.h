@@ -25,16 +25,19 @@ struct Block {
   std::atomic<uint32_t> refs{1};
   size_t nbytes = 0;
   c10::DataPtr owned;             // the host memory itself
-  std::atomic<uint64_t> source{0};  // ledger: graph number << 32 | operator that wrote it
+  std::atomic<uint64_t> source{0};   // ledger: graph number << 32 | operator that wrote it
+  std::atomic<uint64_t> lineage{0};  // ledger: what its values came from, whatever their shapes
 };
 
+Block* block_of(const at::Tensor& tensor);  // null: no device memory
 void release_block(void* block);  // the deleter of every DataPtr over a Block
 // Makes a storage one that torch can clone lazily.
 void lend_for_lazy_clones(c10::StorageImpl* storage);
 c10::Allocator* allocator();
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* data);
-// Takes over host memory as device memory; throws the out-of-memory error when over the limit.
+void watch_host_allocations();
+// Takes over host memory as device memory; throws torch.OutOfMemoryError when over the limit.
 c10::DataPtr adopt(c10::DataPtr host, size_t nbytes);
 
 struct MemoryStats {
@@ -58,12 +61,26 @@ inline void touch() {
 }
 // Backward runs on the calling thread: an own device thread can ask for the GIL while Python ends.
 void keep_backward_on_this_thread();
+// Where a program has let backward use device threads all the same: has them let go of what they still hold, before
+// Python ends.
+void finish_backward_threads();
 
 // ---- random numbers (generator.cpp) --------------------------------------------------------------
 
 const at::Generator& default_generator();
 at::Generator new_generator();
 at::Generator cpu_twin(const at::Generator& generator);  // the CPU generator that draws for it
+// CPU kernels that draw without a generator argument use the default CPU engine: it is lent the hpu's for one call.
+class LendEngine {
+ public:
+  explicit LendEngine(bool wanted);
+  ~LendEngine();
+  LendEngine(const LendEngine&) = delete;
+  LendEngine& operator=(const LendEngine&) = delete;
+
+ private:
+  bool lent_ = false;
+};
 void share_cpu_random(bool on);
 
 // ---- running operators on host aliases (alias.cpp) -----------------------------------------------

@@ -2,7 +2,9 @@
 #include "operators.h"
 #include "widen.h"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace hpu {
@@ -152,35 +154,30 @@ void results_to_device(const OperatorFacts& facts, Stack* stack, Aliases& aliase
   }
 }
 
-// CPU kernels that draw without a generator argument use the default CPU engine: lend it the hpu stream.
-struct LendEngine {
-  at::CPUGeneratorImpl* host;
-  at::CPUGeneratorImpl* device;
-  explicit LendEngine(bool wanted) : host(nullptr), device(nullptr) {
-    if (!wanted) return;
-    auto* from = at::check_generator<at::CPUGeneratorImpl>(cpu_twin(at::Generator()));
-    auto* to = at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
-    if (from == to) return;
-    host = to;
-    device = from;
-    swap();
+// torch's kernel draws from the default CPU generator; this is the same arithmetic with the hpu's.
+void dropout(Stack* stack) {
+  const auto train = torch::jit::pop(*stack).toOptional<bool>();
+  const double p = torch::jit::pop(*stack).toDouble();
+  const at::Tensor input = torch::jit::pop(*stack).toTensor();
+  at::Tensor output, mask;
+  if (input.numel() == 0) {
+    output = input;
+    mask = at::empty_like(input);
+  } else if (train.value_or(true)) {
+    mask = at::empty(input.sizes(), input.options().dtype(at::kBool)).bernoulli_(1. - p, cpu_twin(at::Generator()));
+    output = input.mul(mask).mul_(p == 1. ? 0. : 1. / (1. - p));
+  } else {
+    mask = at::ones(input.sizes(), input.options().dtype(at::kBool));
+    output = input.clone();
   }
-  ~LendEngine() {
-    if (host != nullptr) swap();
-  }
-  void swap() const {
-    std::scoped_lock lock(host->mutex_, device->mutex_);
-    auto engine = host->engine();
-    host->set_engine(device->engine());
-    device->set_engine(engine);
-    auto single = host->next_float_normal_sample();
-    host->set_next_float_normal_sample(device->next_float_normal_sample());
-    device->set_next_float_normal_sample(single);
-    auto wide = host->next_double_normal_sample();
-    host->set_next_double_normal_sample(device->next_double_normal_sample());
-    device->set_next_double_normal_sample(wide);
-  }
-};
+  torch::jit::push(*stack, std::move(output), std::move(mask));
+}
+
+void run_kernel(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* stack, bool device_runs) {
+  if (C10_UNLIKELY(facts.is_dropout)) return dropout(stack);
+  LendEngine lend(facts.draws_unseen);
+  run_cpu_kernel(facts, op, stack, device_runs);
+}
 
 const DispatchKeySet kNotBelow = c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
                                  DispatchKeySet(DispatchKey::ADInplaceOrView);
@@ -191,20 +188,19 @@ void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stac
   keep_backward_on_this_thread();
   touch();
   const bool device_runs = object_to_operator(facts, *stack);
-  observe(facts, *stack);
+  Watched watched(facts, *stack);
   {
     c10::impl::ExcludeDispatchKeyGuard below(kNotBelow);
     Inside guard;
     Aliases aliases;
     arguments_to_host(facts, stack, aliases);
     {
-      LendEngine lend(facts.draws_unseen);
       DeviceSpan span(facts.name.c_str());
-      run_cpu_kernel(facts, op, stack, device_runs);
+      run_kernel(facts, op, stack, device_runs);
     }
     results_to_device(facts, stack, aliases);
   }
-  observe_results(facts, *stack);
+  watched.results(*stack);
 }
 
 void run_any_on_host(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {

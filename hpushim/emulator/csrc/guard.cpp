@@ -2,11 +2,13 @@
 #include "recorder.h"
 
 #include <ATen/detail/HPUHooksInterface.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <chrono>
 #include <new>
+#include <thread>
 
 namespace hpu {
 namespace {
@@ -148,6 +150,19 @@ void keep_backward_on_this_thread() {
   if (done) return;
   done = true;
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+}
+
+void finish_backward_threads() {
+  if (!c10::AutogradState::get_tls_state().get_multithreading_enabled()) return;
+  // A task that holds nothing of Python, behind all others in the queue of the device's thread.
+  std::thread([] {
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(false);  // what makes the task is no task
+    Inside unseen;
+    const auto x = at::empty({1}, at::TensorOptions(here())).requires_grad_(true);
+    const auto y = x.mul(x);
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(true);
+    y.backward(at::empty({1}, at::TensorOptions(here())));
+  }).join();
 }
 
 }  // namespace hpu

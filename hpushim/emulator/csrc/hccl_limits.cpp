@@ -4,28 +4,44 @@
 #ifdef HPU_DISTRIBUTED
 
 #include "device.h"
+#include "locks.h"
 #include "objections.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
 #include <unordered_map>
 
 namespace hpu {
 namespace {
 
-std::unordered_map<std::string, CollectiveRule>& rules() {
-  static auto* map = new std::unordered_map<std::string, CollectiveRule>();
-  return *map;
+// Replaced whole: works are issued while it may be (the profile changes with the environment).
+struct Limits {
+  std::unordered_map<std::string, CollectiveRule> rules;
+  std::unordered_map<std::string, Refusal> refusals;
+};
+
+Leaf limits_lock("hccl's limits");
+std::shared_ptr<const Limits>& held_limits() {  // under the lock
+  static auto* held = new std::shared_ptr<const Limits>(std::make_shared<Limits>());
+  return *held;
 }
 
-std::unordered_map<std::string, Refusal>& refusals() {
-  static auto* map = new std::unordered_map<std::string, Refusal>();
-  return *map;
+std::shared_ptr<const Limits> limits() {
+  Hold hold(limits_lock);
+  return held_limits();
 }
 
-const CollectiveRule* rule_for(const char* name) {
-  const auto at = rules().find(name);
-  return at == rules().end() ? nullptr : &at->second;
+std::optional<CollectiveRule> rule_for(const char* name) {
+  const auto known = limits();
+  const auto at = known->rules.find(name);
+  return at == known->rules.end() ? std::nullopt : std::optional(at->second);
+}
+
+std::optional<Refusal> refusal_of(const std::string& key) {
+  const auto known = limits();
+  const auto at = known->refusals.find(key);
+  return at == known->refusals.end() ? std::nullopt : std::optional(at->second);
 }
 
 std::string name_of(at::ScalarType dtype) { return std::string(c10::getDtypeNames(dtype).first); }
@@ -54,24 +70,23 @@ bool is_summed_by_gloo(at::ScalarType dtype) {
 void warn_of_digits(const char* name, const at::Tensor& t) {
   constexpr double kExact = 16777216;  // float32 has every whole number up to here
   if (t.numel() == 0 || t.to(at::kDouble).abs().max().item<double>() <= kExact) return;
-  const auto at = refusals().find("digits");
-  if (at == refusals().end()) return;
+  const auto refusal = refusal_of("digits");
+  if (!refusal) return;
   if (first_at_line("demotion", name)) count(kDemotions);
-  remark("demotion", at->second.code, std::string(name) + " computes " + name_of(t.scalar_type()) +
-         " in float32 over hccl: values beyond 16777216 lose digits", at->second.advice);
+  remark("demotion", refusal->code, std::string(name) + " computes " + name_of(t.scalar_type()) +
+         " in float32 over hccl: values beyond 16777216 lose digits", refusal->advice);
 }
 
 }  // namespace
 
 void object_to(const std::string& key, const std::string& what) {
-  const auto at = refusals().find(key);
-  if (at != refusals().end()) object("collective_limit", at->second.code, what, at->second.advice);
+  if (const auto refusal = refusal_of(key)) object("collective_limit", refusal->code, what, refusal->advice);
 }
 
 void check(const char* name, const Tensors& tensors) {
   object_to(name, std::string(name) + " over hccl");
-  const CollectiveRule* rule = rule_for(name);
-  if (rule == nullptr) return;
+  const auto rule = rule_for(name);
+  if (!rule) return;
   for (const auto& t : tensors) {
     if (!t.defined()) continue;
     const auto dtype = t.scalar_type();
@@ -114,10 +129,10 @@ std::vector<Tensors> carriers(const std::vector<Tensors>& lists) {
 }
 
 Summands::Summands(const char* name, const Tensors& tensors) : originals_(tensors) {
-  const CollectiveRule* rule = rule_for(name);
+  const auto rule = rule_for(name);
   Inside guard;
   for (const auto& t : tensors) {
-    const bool converted = rule != nullptr && rule->exact != 0 && !has(rule->exact, t.scalar_type());
+    const bool converted = rule && rule->exact != 0 && !has(rule->exact, t.scalar_type());
     if (converted && at::isIntegralType(t.scalar_type(), false)) warn_of_digits(name, t);
     carried_.push_back(!is_summed_by_gloo(t.scalar_type()) || (converted && !observing()) ? t.to(at::kFloat) : t);
   }
@@ -132,10 +147,12 @@ void Summands::settle(const c10::intrusive_ptr<c10d::Work>& work) const {
 }
 
 void set_collectives(const NamedCollectives& collectives, const NamedRefusals& refused) {
-  rules().clear();
-  refusals().clear();
-  for (const auto& [name, takes, exact, even_bytes] : collectives) rules()[name] = {takes, exact, even_bytes};
-  for (const auto& [name, code, advice] : refused) refusals()[name] = {code, advice};
+  auto made = std::make_shared<Limits>();
+  for (const auto& [name, takes, exact, even_bytes] : collectives) made->rules[name] = {takes, exact, even_bytes};
+  for (const auto& [name, code, advice] : refused) made->refusals[name] = {code, advice};
+  std::shared_ptr<const Limits> before = std::move(made);
+  Hold hold(limits_lock);
+  std::swap(held_limits(), before);
 }
 
 }  // namespace hpu

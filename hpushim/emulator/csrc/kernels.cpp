@@ -3,13 +3,16 @@
 #include "refusals.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/Functions.h>
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/copy.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_lazy_clone_native.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty_like_native.h>
 #include <ATen/ops/resize_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -70,6 +73,15 @@ at::Tensor efficient_zeros(at::IntArrayRef size, OptionalDtype dtype, std::optio
   return empty(size, dtype, layout, device, pin, std::nullopt).zero_();
 }
 
+// Optimizer states and gradients are made in the likeness of parameters: they belong to the same layer.
+at::Tensor empty_like(const at::Tensor& self, OptionalDtype dtype, std::optional<at::Layout> layout,
+                      std::optional<at::Device> device, std::optional<bool> pin,
+                      std::optional<at::MemoryFormat> format) {
+  at::Tensor made = at::native::empty_like(self, dtype, layout, device, pin, format);
+  if (is_on_hpu(made)) came_from(made, self);
+  return made;
+}
+
 void note_transfer(const at::Tensor& to, const at::Tensor& from) {
   const auto nbytes = static_cast<int64_t>(from.numel() * from.element_size());
   if (is_on_hpu(to) && !is_on_hpu(from)) {
@@ -105,7 +117,10 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   at::Tensor from = is_on_hpu(src) ? host_alias(src, same ? to : at::Tensor()) : src;
   DeviceSpan span(is_on_hpu(self) ? (is_on_hpu(src) ? "memcpy_device" : "memcpy_host_to_device") : "memcpy_device_to_host");
   if (!copy_bytes(to, from)) at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), to, from, non_blocking);
-  if (is_on_hpu(self)) narrow(to, !is_on_hpu(src));
+  if (is_on_hpu(self)) {
+    narrow(to, !is_on_hpu(src));
+    is_on_hpu(src) ? came_from(self, src) : came_from_host(self);
+  }
   return self;
 }
 
@@ -190,6 +205,7 @@ void answer_attention_choice(Stub&, long) {}
 void register_own(torch::Library& m) {
   m.impl("empty.memory_format", empty);
   m.impl("empty_strided", empty_strided);
+  m.impl("empty_like", empty_like);
   m.impl("_efficientzerotensor", efficient_zeros);
   m.impl("copy_", copy_);
   m.impl("_copy_from", copy_from);

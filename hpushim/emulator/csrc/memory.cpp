@@ -1,12 +1,13 @@
 // Device memory: host memory with the books of a device, and pinned host memory.
 #include "device.h"
+#include "locks.h"
 
 #include <c10/util/Exception.h>
 #if HPU_TORCH_VERSION >= 209
 #include <c10/core/CachingDeviceAllocator.h>
 #endif
 
-#include <mutex>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,22 +17,60 @@ namespace {
 std::atomic<int64_t> limit{0}, in_use{0}, peak{0}, allocations{0}, frees{0}, allocated_total{0},
     freed_total{0};
 
-void charge(size_t nbytes) {
-  const auto amount = static_cast<int64_t>(nbytes);
-  const int64_t now = in_use.fetch_add(amount, std::memory_order_relaxed) + amount;
+[[noreturn]] void out_of_memory(size_t nbytes, const std::string& why) {
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "emulated HPU out of memory: asked for ", nbytes, " bytes with ", why);
+}
+
+// Is there room for so many bytes more? Throws torch.OutOfMemoryError otherwise.
+void check_room(size_t nbytes, int64_t used) {
   const int64_t cap = limit.load(std::memory_order_relaxed);
-  if (cap > 0 && now > cap) {
-    in_use.fetch_sub(amount, std::memory_order_relaxed);
-    TORCH_CHECK_WITH(
-        OutOfMemoryError, false, "emulated HPU out of memory: asked for ", nbytes, " bytes with ",
-        now - amount, " of ", cap,
-        " bytes in use on hpu:0 (emulated); use a smaller batch, or raise the emulated device's limit");
+  if (C10_LIKELY(cap <= 0 || nbytes <= static_cast<uint64_t>(std::max<int64_t>(0, cap - used)))) return;
+  out_of_memory(nbytes, c10::str(used, " of ", cap, " bytes in use on hpu:0 (emulated); use a smaller batch, or raise "
+                                 "the emulated device's limit"));
+}
+
+// Bytes that are taken before they are allocated; given back if the allocation fails.
+class Charge {
+ public:
+  explicit Charge(size_t nbytes) : amount_(static_cast<int64_t>(nbytes)) {
+    const int64_t before = in_use.fetch_add(amount_, std::memory_order_relaxed);
+    try {
+      check_room(nbytes, before);
+    } catch (...) {
+      in_use.fetch_sub(amount_, std::memory_order_relaxed);
+      throw;
+    }
   }
-  int64_t seen = peak.load(std::memory_order_relaxed);
-  while (now > seen && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  ~Charge() {
+    if (!kept_) in_use.fetch_sub(amount_, std::memory_order_relaxed);
   }
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  allocated_total.fetch_add(amount, std::memory_order_relaxed);
+  Charge(const Charge&) = delete;
+  Charge& operator=(const Charge&) = delete;
+  void keep() {
+    kept_ = true;
+    const int64_t now = in_use.load(std::memory_order_relaxed);
+    int64_t seen = peak.load(std::memory_order_relaxed);
+    while (now > seen && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+    }
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    allocated_total.fetch_add(amount_, std::memory_order_relaxed);
+  }
+
+ private:
+  const int64_t amount_;
+  bool kept_ = false;
+};
+
+c10::Allocator* plain_host = nullptr;  // as torch has it, below what watches it
+
+// The host's own allocator, whose failure is the device's.
+c10::DataPtr allocate_on_host(c10::Allocator* host, size_t nbytes) {
+  try {
+    return host->allocate(nbytes);
+  } catch (const std::exception&) {
+    out_of_memory(nbytes, c10::str(in_use.load(), " bytes in use on hpu:0 (emulated), and the host, whose memory plays "
+                                   "the device's, has no more; use a smaller batch"));
+  }
 }
 
 // For torch.profiler's profile_memory.
@@ -39,6 +78,16 @@ void report(void* block, int64_t amount) {
   if (C10_LIKELY(!profiling.load(std::memory_order_relaxed)) || !c10::memoryProfilingEnabled()) return;
   const auto reserved = limit.load() > 0 ? limit.load() : in_use.load();
   c10::reportMemoryUsageToProfiler(block, amount, in_use.load(), reserved, here());
+}
+
+c10::DataPtr as_block(c10::DataPtr host, size_t nbytes, Charge& charge) {
+  auto* block = new Block();
+  block->nbytes = nbytes;
+  void* data = host.get();
+  block->owned = std::move(host);
+  charge.keep();
+  report(data, static_cast<int64_t>(nbytes));
+  return {data, block, &release_block, here()};
 }
 
 // torch.accelerator's memory functions ask the allocator, from torch 2.9 on.
@@ -52,7 +101,9 @@ struct DeviceAllocator final : AllocatorBase {
   c10::DataPtr allocate(size_t n) override {
     keep_backward_on_this_thread();
     if (n == 0) return {nullptr, nullptr, &release_block, here()};
-    return adopt(c10::GetCPUAllocator()->allocate(n), n);
+    touch();
+    Charge charge(n);
+    return as_block(allocate_on_host(plain_host, n), n, charge);
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* dest, const void* src, std::size_t n) const override {
@@ -92,8 +143,23 @@ c10::CachingDeviceAllocator::DeviceStats DeviceAllocator::getDeviceStats(c10::De
 }
 #endif
 
+// CPU kernels that run for an hpu operator allocate their results and scratch here: they find the device full before
+// the memory is taken, and the host full in the device's words. All else passes through.
+struct HostAllocator final : c10::Allocator {
+  explicit HostAllocator(c10::Allocator* below) : host(below) {}
+  c10::DataPtr allocate(size_t n) override {
+    if (C10_LIKELY(inside == 0 || n == 0)) return host->allocate(n);
+    check_room(n, in_use.load(std::memory_order_relaxed));
+    return allocate_on_host(host, n);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return host->raw_deleter(); }
+  bool is_simple_data_ptr(const c10::DataPtr& data) const override { return host->is_simple_data_ptr(data); }
+  void copy_data(void* dest, const void* src, std::size_t n) const override { host->copy_data(dest, src, n); }
+  c10::Allocator* const host;
+};
+
 // Pinned memory: ordinary host memory that torch can recognise by its address.
-std::mutex pinned_mutex;
+Leaf pinned_lock("the pinned memory's list");
 std::unordered_set<const void*>& pinned() {
   static auto* set = new std::unordered_set<const void*>();
   return *set;
@@ -102,7 +168,7 @@ std::unordered_set<const void*>& pinned() {
 void release_pinned(void* context) {
   auto* owned = static_cast<c10::DataPtr*>(context);
   {
-    std::lock_guard<std::mutex> lock(pinned_mutex);
+    Hold hold(pinned_lock);
     pinned().erase(owned->get());
   }
   delete owned;
@@ -110,13 +176,13 @@ void release_pinned(void* context) {
 
 struct PinnedAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t n) override {
-    auto* owned = new c10::DataPtr(c10::GetCPUAllocator()->allocate(n));
+    auto owned = std::make_unique<c10::DataPtr>(c10::GetCPUAllocator()->allocate(n));
     void* data = owned->get();
     if (data != nullptr) {
-      std::lock_guard<std::mutex> lock(pinned_mutex);
+      Hold hold(pinned_lock);
       pinned().insert(data);
     }
-    return {data, owned, &release_pinned, c10::Device(c10::DeviceType::CPU)};
+    return {data, owned.release(), &release_pinned, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* dest, const void* src, std::size_t n) const override {
@@ -125,7 +191,7 @@ struct PinnedAllocator final : c10::Allocator {
 };
 
 // Blocks that lazy clones share: torch wants the context of such memory to be its address.
-std::mutex lent_mutex;
+Leaf lent_lock("the list of lent blocks");
 std::unordered_map<void*, Block*>& lent() {
   static auto* map = new std::unordered_map<void*, Block*>();
   return *map;
@@ -134,7 +200,7 @@ std::unordered_map<void*, Block*>& lent() {
 void release_lent(void* data) {
   Block* block = nullptr;
   {
-    std::lock_guard<std::mutex> lock(lent_mutex);
+    Hold hold(lent_lock);
     auto at = lent().find(data);
     block = at->second;
     lent().erase(at);
@@ -148,7 +214,7 @@ void lend_for_lazy_clones(c10::StorageImpl* storage) {
   void* data = storage->data_ptr().get();
   if (data == nullptr || storage->data_ptr().get_deleter() != &release_block) return;
   {
-    std::lock_guard<std::mutex> lock(lent_mutex);
+    Hold hold(lent_lock);
     if (!lent().emplace(data, static_cast<Block*>(storage->data_ptr().get_context())).second) return;
   }
   c10::DataPtr held = storage->set_data_ptr(c10::DataPtr(data, data, &release_lent, here()));
@@ -168,13 +234,8 @@ void release_block(void* context) {
 
 c10::DataPtr adopt(c10::DataPtr host, size_t nbytes) {
   touch();
-  charge(nbytes);
-  report(host.get(), static_cast<int64_t>(nbytes));
-  auto* block = new Block();
-  block->nbytes = nbytes;
-  void* data = host.get();
-  block->owned = std::move(host);
-  return {data, block, &release_block, here()};
+  Charge charge(nbytes);
+  return as_block(std::move(host), nbytes, charge);
 }
 
 c10::Allocator* allocator() {
@@ -187,8 +248,13 @@ c10::Allocator* pinned_allocator() {
   return one;
 }
 
+void watch_host_allocations() {
+  plain_host = c10::GetCPUAllocator();
+  c10::SetCPUAllocator(new HostAllocator(plain_host), /*priority=*/1);
+}
+
 bool is_pinned(const void* data) {
-  std::lock_guard<std::mutex> lock(pinned_mutex);
+  Hold hold(pinned_lock);
   return pinned().count(data) != 0;
 }
 

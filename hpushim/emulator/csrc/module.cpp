@@ -1,17 +1,9 @@
 // The extension's Python face.
-#include "hccl.h"
+#include "locks.h"
 #include "recorder.h"
 #include "refusals.h"
 
-#include <chrono>
-#include <cstdlib>
-#include <exception>
-#include <thread>
-
 #include <torch/csrc/utils/pybind.h>
-#ifdef HPU_DISTRIBUTED
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#endif
 
 #include <map>
 
@@ -21,8 +13,7 @@ namespace hpu {
 void take_over_hooks();
 void register_autocast_fallthrough();
 #ifdef HPU_DISTRIBUTED
-void register_collectives();
-c10::intrusive_ptr<c10d::Backend> hccl_over(c10::intrusive_ptr<c10d::Backend> gloo);
+void bind_hccl(py::module_& m);  // hccl_module.cpp
 #endif
 void set_autocast_lists(const std::vector<std::string>& lower, const std::vector<std::string>& lower_first,
                         const std::vector<std::string>& float32, const std::vector<std::string>& widest);
@@ -88,22 +79,30 @@ void keep_teller(py::object teller) {
   set_teller(&tell);
 }
 
-py::list site_list() {
+// (what was kept, how many were left out)
+py::tuple site_list() {
+  const Sites found = sites();
   py::list out;
-  for (const auto& s : sites()) out.append(py::make_tuple(s.file, s.line, s.kind, s.what, s.count));
-  return out;
+  for (const auto& s : found.kept) out.append(py::make_tuple(s.file, s.line, s.kind, s.what, s.count));
+  return py::make_tuple(out, found.left_out);
 }
 
-py::list cause_list() {
+py::tuple cause_list() {
+  const Causes found = recompilation_causes();
   py::list out;
-  for (const auto& c : recompilation_causes())
-    out.append(py::make_tuple(c.name, c.position, c.before, c.after, c.count));
-  return out;
+  for (const auto& c : found.kept) {
+    py::list differences;
+    for (const auto& d : c.differences) differences.append(py::make_tuple(d.argument, d.dimension, d.before, d.after));
+    out.append(py::make_tuple(c.name, c.position, c.before, c.after, c.count, differences));
+  }
+  return py::make_tuple(out, found.left_out);
 }
 
 void bind_ledger(py::module_& m) {
+  const auto unlocked = py::call_guard<py::gil_scoped_release>();
   m.def("add", &add);
-  m.def("set_objections", &set_objections);
+  m.def("set_objections", &set_objections, unlocked);
+  m.def("set_patched_operators", &set_patched_operators, unlocked);
   m.def("set_teller", &keep_teller);
   m.def("set_capturing", &set_capturing);
   m.def("set_e4m3_limit", &set_e4m3_limit);
@@ -113,7 +112,7 @@ void bind_ledger(py::module_& m) {
   m.def("fallback_operators", &fallback_operators);
   m.def("totals", &totals);
   m.def("operator_calls", &operator_calls);
-  m.def("mark_step", [](bool) { mark_step(); });
+  m.def("mark_step", [](bool) { mark_step(); }, unlocked);
   m.def("sites", &site_list);
   m.def("recompilation_causes", &cause_list);
   m.def("set_library_roots", &set_library_roots);
@@ -122,68 +121,44 @@ void bind_ledger(py::module_& m) {
     sites_on.store(on);
     trace_on.store(on && every_operator);
   });
-  m.def("record_graphs", &record_graphs);
-  m.def("watch_compute", &watch_compute);
+  m.def("record_graphs", &record_graphs, unlocked);
+  m.def("watch_compute", &watch_compute, unlocked);
   m.def("reset_ledger", [] {
-    reset_books();
     reset_sites();
     named().clear();
+    WithoutGil rest;
+    reset_books();
   });
 }
 
 }  // namespace
 }  // namespace hpu
 
-namespace {
-
-std::terminate_handler terminate_before = nullptr;
-const std::thread::id main_thread = std::this_thread::get_id();
-
-bool python_is_ending() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return !Py_IsInitialized() || Py_IsFinalizing();
-#else
-  return !Py_IsInitialized() || _Py_IsFinalizing();
-#endif
-}
-
-// A thread of torch's (autograd, collectives) that asks for the interpreter while it shuts down is unwound by Python
-// before 3.14, which no frame of C++ survives: the process would abort after its work is done. It waits instead, as
-// Python 3.14 lets it, until the main thread has ended the process.
-[[noreturn]] void wait_for_the_end() {
-  if (!std::current_exception() && std::this_thread::get_id() != main_thread && python_is_ending())
-    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
-  if (terminate_before != nullptr) terminate_before();
-  std::abort();
-}
-
-}  // namespace
-
 PYBIND11_MODULE(_hpushim_device, m) {
-  terminate_before = std::set_terminate(&wait_for_the_end);
   using namespace hpu;
+  const auto unlocked = py::call_guard<py::gil_scoped_release>();
+  watch_host_allocations();
   take_over_hooks();
   keep_backward_on_this_thread();
   register_operators();
   register_autocast_fallthrough();
   m.def("set_autocast_lists", &set_autocast_lists);
 #ifdef HPU_DISTRIBUTED
-  register_collectives();
-  m.def("hccl_over", &hccl_over, py::arg("gloo"));
-  m.def("set_collectives", &set_collectives);
+  bind_hccl(m);
 #endif
   bind_ledger(m);
   watch_forks();
   m.def("set_codes", &set_codes);
   m.attr("profiles_device") = register_profiler();
   m.def("check_index", &check_index);
-  m.def("synchronize", &synchronize);
+  m.def("synchronize", &synchronize, unlocked);
   m.def("memory_stats", &memory_dict);
   m.def("reset_peak_memory", &reset_peak_memory);
   m.def("reset_accumulated_memory", &reset_accumulated_memory);
   m.def("set_memory_limit", &set_memory_limit);
   m.def("default_generator", [] { return default_generator(); });
-  m.def("share_cpu_random", &share_cpu_random);
+  m.def("share_cpu_random", &share_cpu_random, unlocked);
+  m.def("finish_backward_threads", &finish_backward_threads, unlocked);
   m.def("current_stream", &current_stream);
   m.def("set_current_stream", &set_current_stream);
 }

@@ -1,13 +1,13 @@
 // Objections under the three policies: recorded; or acted on as the device does; or raised at the first.
 #include "objections.h"
 
+#include "locks.h"
 #include "recorder.h"
 
-#include <ATen/Functions.h>
 #include <ATen/native/TypeProperties.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <mutex>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -18,27 +18,35 @@ void relabel_operators();  // operators.cpp
 
 namespace {
 
-using Rules = std::unordered_map<std::string, OperatorRule>;
-std::atomic<const Rules*> operator_rules{nullptr};  // replaced whole and never freed: kernels hold pointers into it
-std::atomic<Policy> policy{Policy::kObserve};
-std::string device_name = "gaudi2";
+// What is objected to. Replaced whole when the environment changes and never freed: kernels hold pointers into it.
+struct Objections {
+  std::string device = "gaudi2";
+  Policy policy = Policy::kObserve;
+  std::unordered_map<std::string, OperatorRule> operators;
+  std::vector<DtypeRule> dtypes;
+};
+
+std::atomic<const Objections*> in_force{new Objections()};
 std::atomic<Teller> teller{nullptr};
 std::atomic<bool> capturing{false};
+Leaf told_lock("what was told");
+
+const Objections& now_in_force() { return *in_force.load(std::memory_order_acquire); }
+const std::string& device_name() { return now_in_force().device; }
 
 void tell_once(const std::string& code, const std::string& what, const std::string& text) {
-  static std::mutex mutex;
   static auto* told = new std::unordered_set<std::string>();
   const Teller say = teller.load();
   if (say == nullptr) return;
   {
-    std::lock_guard<std::mutex> lock(mutex);
+    Hold hold(told_lock);
     if (!told->insert(code + what).second) return;
   }
   say(code, user_line(), text);
 }
 
 void raise_if_strict(const std::string& what) {
-  TORCH_CHECK_NOT_IMPLEMENTED(policy.load() != Policy::kStrict, user_line(), ": ", what, " on ", device_name,
+  TORCH_CHECK_NOT_IMPLEMENTED(policy_now() != Policy::kStrict, user_line(), ": ", what, " on ", device_name(),
                               " (emulated HPU, HPUSHIM_POLICY=strict); change the line, or set HPUSHIM_POLICY=observe");
 }
 
@@ -97,38 +105,43 @@ void fall_back(const OperatorFacts& facts, const std::string& why, bool forbidde
   end_graph();  // the CPU needs what the pending graph computes
   note("cpu_fallback", facts.name.c_str());
   facts.fallbacks.fetch_add(1, std::memory_order_relaxed);
-  TORCH_CHECK(!capturing.load() || policy.load() == Policy::kObserve, user_line(), ": ", facts.name, why,
-              " runs on the CPU on ", device_name, ", which is not possible while a graph is captured (emulated HPU); "
+  TORCH_CHECK(!capturing.load() || policy_now() == Policy::kObserve, user_line(), ": ", facts.name, why,
+              " runs on the CPU on ", device_name(), ", which is not possible while a graph is captured (emulated HPU); "
               "keep the line out of the captured part");
   raise_if_strict(facts.name + " runs on the CPU" + why);
-  TORCH_CHECK_NOT_IMPLEMENTED(!forbidden || policy.load() == Policy::kObserve, user_line(), ": ", facts.name,
-                              " has no kernel", why, " on ", device_name, " and PT_HPU_PLACE_ON_CPU forbids the CPU"
+  TORCH_CHECK_NOT_IMPLEMENTED(!forbidden || policy_now() == Policy::kObserve, user_line(), ": ", facts.name,
+                              " has no kernel", why, " on ", device_name(), " and PT_HPU_PLACE_ON_CPU forbids the CPU"
                               " (emulated HPU); change the line, or allow the operator in PT_HPU_PLACE_ON_CPU");
 }
 
 }  // namespace
 
 void set_objections(const std::string& device, int chosen, const NamedRules& operators, const DtypeRules& dtypes) {
-  auto* rules = new Rules();
+  static auto* all = new std::vector<std::unique_ptr<Objections>>();  // a few: one for each profile of the process
+  static Leaf lock("the objections");
+  auto made = std::make_unique<Objections>();
+  made->device = device;
+  made->policy = static_cast<Policy>(chosen);
   for (const auto& [name, support, mask, named, promoted] : operators)
-    rules->emplace(name, OperatorRule{static_cast<Support>(support), mask, named, promoted});
-  auto* by_dtype = new DtypeRule[static_cast<int>(at::ScalarType::NumOptions)];
+    made->operators.emplace(name, OperatorRule{static_cast<Support>(support), mask, named, promoted});
+  made->dtypes.resize(static_cast<size_t>(at::ScalarType::NumOptions));
   for (const auto& [dtype, kind, narrower, text, code] : dtypes)
-    by_dtype[dtype] = {static_cast<DtypeRule::Kind>(kind), static_cast<at::ScalarType>(narrower), text, code};
-  device_name = device;
-  policy = static_cast<Policy>(chosen);
-  operator_rules.store(rules, std::memory_order_release);
-  dtype_rules.store(dtypes.empty() ? nullptr : by_dtype, std::memory_order_release);
+    made->dtypes[dtype] = {static_cast<DtypeRule::Kind>(kind), static_cast<at::ScalarType>(narrower), text, code};
+  in_force.store(made.get(), std::memory_order_release);
+  dtype_rules.store(dtypes.empty() ? nullptr : made->dtypes.data(), std::memory_order_release);
+  {
+    Hold hold(lock);
+    all->push_back(std::move(made));
+  }
   relabel_operators();
 }
 
-Policy policy_now() { return policy.load(); }
+Policy policy_now() { return now_in_force().policy; }
 
 const OperatorRule* rule_of(const std::string& name) {
-  const Rules* rules = operator_rules.load(std::memory_order_acquire);
-  if (rules == nullptr) return nullptr;
-  const auto at = rules->find(name);
-  return at == rules->end() ? nullptr : &at->second;
+  const auto& rules = now_in_force().operators;
+  const auto at = rules.find(name);
+  return at == rules.end() ? nullptr : &at->second;
 }
 
 bool object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack) {
@@ -136,8 +149,8 @@ bool object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rul
     case Support::kFails:
       note("unsupported", facts.name.c_str());
       raise_if_strict(facts.name + " fails");
-      TORCH_CHECK_NOT_IMPLEMENTED(policy.load() == Policy::kObserve, user_line(), ": ", facts.name,
-                                  " has no kernel for hpu, neither on ", device_name,
+      TORCH_CHECK_NOT_IMPLEMENTED(policy_now() == Policy::kObserve, user_line(), ": ", facts.name,
+                                  " has no kernel for hpu, neither on ", device_name(),
                                   " nor on the CPU (emulated HPU); use another operator");
       return false;
     case Support::kFallsBack:
@@ -160,26 +173,26 @@ void object_to_dtype_slow(const DtypeRule& rule) {
   note(refused ? "refused_dtype" : "demotion", rule.text.c_str());
   // Whole numbers that do not fit are told where they are narrowed; those that fit lose nothing.
   if (refused || at::isFloatingType(rule.narrower)) raise_if_strict(rule.code + " " + rule.text);
-  TORCH_CHECK(!refused || policy.load() == Policy::kObserve, user_line(), ": ", rule.code, " ", rule.text, " on ", device_name,
+  TORCH_CHECK(!refused || policy_now() == Policy::kObserve, user_line(), ": ", rule.code, " ", rule.text, " on ", device_name(),
               " (emulated HPU); use another dtype");
-  if (refused) tell_once(rule.code, rule.text, rule.text + " on " + device_name + ": use another dtype");
+  if (refused) tell_once(rule.code, rule.text, rule.text + " on " + device_name() + ": use another dtype");
 }
 
 void narrow_slow(at::Tensor tensor, const DtypeRule& rule, bool from_host) {
-  if (policy.load() == Policy::kObserve || tensor.numel() == 0) return;
+  if (policy_now() == Policy::kObserve || tensor.numel() == 0) return;
   c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset |
                                            c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView));
   const at::Tensor kept = tensor.to(rule.narrower).to(tensor.scalar_type());
   TORCH_CHECK(!from_host || at::isFloatingType(rule.narrower) || kept.equal(tensor), user_line(),
-              ": values do not fit: ", rule.text, " on ", device_name,
+              ": values do not fit: ", rule.text, " on ", device_name(),
               " (emulated HPU); keep them within its range, or set PT_ENABLE_INT64_SUPPORT=1 where the device has it");
   tensor.copy_(kept);
 }
 
 void object(const char* kind, const std::string& code, const std::string& what, const std::string& advice) {
   note(kind, what.c_str());
-  const std::string text = what + " does not work on " + device_name + ": " + advice;
-  TORCH_CHECK_NOT_IMPLEMENTED(policy.load() == Policy::kObserve, user_line(), ": ", code, " ", text,
+  const std::string text = what + " does not work on " + device_name() + ": " + advice;
+  TORCH_CHECK_NOT_IMPLEMENTED(policy_now() == Policy::kObserve, user_line(), ": ", code, " ", text,
                               " (emulated HPU; HPUSHIM_POLICY=observe goes on)");
   tell_once(code, what, text);
 }
@@ -187,10 +200,10 @@ void object(const char* kind, const std::string& code, const std::string& what, 
 void remark(const char* kind, const std::string& code, const std::string& what, const std::string& advice) {
   note(kind, what.c_str());
   raise_if_strict(code + " " + what);
-  tell_once(code, what, what + " on " + device_name + ": " + advice);
+  tell_once(code, what, what + " on " + device_name() + ": " + advice);
 }
 
-bool observing() { return policy.load() == Policy::kObserve; }
+bool observing() { return policy_now() == Policy::kObserve; }
 
 void set_teller(Teller say) { teller.store(say); }
 

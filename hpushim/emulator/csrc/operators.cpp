@@ -1,8 +1,10 @@
 // The facts of each operator, read from its schema and tags.
 #include "operators.h"
 
-#include <mutex>
+#include "locks.h"
+
 #include <unordered_map>
+#include <unordered_set>
 
 namespace hpu {
 namespace {
@@ -43,6 +45,35 @@ std::optional<ArgumentKind> kind_of(const c10::Argument& argument) {
   return std::nullopt;
 }
 
+// An argument's part in the graph. A number that names a dimension or a way to reduce is a choice: two values of it are
+// two calls, not one call that changed.
+Meaning meaning_of(const c10::Argument& argument, std::optional<ArgumentKind> kind) {
+  if (kind)
+    return *kind == ArgumentKind::kGenerator || *kind == ArgumentKind::kDevice ? Meaning::kNothing : Meaning::kTensors;
+  const std::string& name = argument.name();
+  if (name.find("dim") != std::string::npos || name == "reduction") return Meaning::kChoice;
+  c10::TypePtr type = argument.real_type();
+  if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  if (auto list = type->cast<c10::ListType>()) type = list->getElementType();
+  switch (type->kind()) {
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType:
+    case c10::TypeKind::FloatType:
+    case c10::TypeKind::SymFloatType:
+    case c10::TypeKind::NumberType:
+      return Meaning::kValue;
+    default:
+      return Meaning::kChoice;
+  }
+}
+
+std::string without_overload(const std::string& name) { return name.substr(0, name.find('.')); }
+
+std::unordered_set<std::string>& patched_operators() {  // under facts_lock
+  static auto* names = new std::unordered_set<std::string>();
+  return *names;
+}
+
 std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
   auto facts = std::make_unique<OperatorFacts>();
   const c10::FunctionSchema& schema = op.schema();
@@ -58,6 +89,8 @@ std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
     const auto& argument = schema.arguments()[i];
     facts->names.push_back(argument.name());
     const auto kind = kind_of(argument);
+    facts->meanings.push_back(meaning_of(argument, kind));
+    facts->lists.push_back(kind == ArgumentKind::kTensors || kind == ArgumentKind::kOptionalTensors);
     if (!kind) continue;
     const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     facts->writes |= written;
@@ -73,10 +106,11 @@ std::unique_ptr<OperatorFacts> work_out(const c10::OperatorHandle& op) {
   facts->reads_back =
       op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
   facts->compute = is_compute(op.operator_name().name);
+  facts->is_dropout = facts->name == "aten::native_dropout";
   return facts;
 }
 
-std::mutex facts_mutex;
+Leaf facts_lock("the operators' facts");
 std::unordered_map<std::string, std::unique_ptr<OperatorFacts>>& all_facts() {
   static auto* map = new std::unordered_map<std::string, std::unique_ptr<OperatorFacts>>();
   return *map;
@@ -86,17 +120,29 @@ std::unordered_map<std::string, std::unique_ptr<OperatorFacts>>& all_facts() {
 
 const OperatorFacts& facts_of(const c10::OperatorHandle& op) {
   const std::string name = c10::toString(op.operator_name());
-  std::lock_guard<std::mutex> lock(facts_mutex);
+  {
+    Hold hold(facts_lock);
+    if (auto at = all_facts().find(name); at != all_facts().end()) return *at->second;
+  }
+  auto made = work_out(op);  // asks the dispatcher, which has locks of its own
+  Hold hold(facts_lock);
   auto& slot = all_facts()[name];
   if (!slot) {
-    slot = work_out(op);
+    slot = std::move(made);
     slot->rule = rule_of(name);
+    slot->patched = patched_operators().count(without_overload(name)) != 0;
   }
   return *slot;
 }
 
+void set_patched_operators(const std::vector<std::string>& names) {
+  Hold hold(facts_lock);
+  patched_operators() = {names.begin(), names.end()};
+  for (auto& [name, facts] : all_facts()) facts->patched = patched_operators().count(without_overload(name)) != 0;
+}
+
 void relabel_operators() {
-  std::lock_guard<std::mutex> lock(facts_mutex);
+  Hold hold(facts_lock);
   for (auto& [name, facts] : all_facts()) facts->rule = rule_of(name);
 }
 
@@ -120,7 +166,7 @@ bool is_compute(const std::string& name) {
 
 std::vector<std::pair<std::string, int64_t>> fallback_operators() {
   std::vector<std::pair<std::string, int64_t>> out;
-  std::lock_guard<std::mutex> lock(facts_mutex);
+  Hold hold(facts_lock);
   for (const auto& [name, facts] : all_facts())
     if (const int64_t times = facts->fallbacks.load()) out.emplace_back(name, times);
   return out;
@@ -128,14 +174,14 @@ std::vector<std::pair<std::string, int64_t>> fallback_operators() {
 
 std::vector<std::pair<std::string, int64_t>> operator_calls() {
   std::vector<std::pair<std::string, int64_t>> out;
-  std::lock_guard<std::mutex> lock(facts_mutex);
+  Hold hold(facts_lock);
   for (const auto& [name, facts] : all_facts())
     if (const int64_t calls = facts->calls.load(std::memory_order_relaxed)) out.emplace_back(name, calls);
   return out;
 }
 
 void reset_operator_calls() {
-  std::lock_guard<std::mutex> lock(facts_mutex);
+  Hold hold(facts_lock);
   for (const auto& [name, facts] : all_facts()) {
     facts->calls.store(0);
     facts->fallbacks.store(0);

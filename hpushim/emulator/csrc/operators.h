@@ -11,6 +11,14 @@ namespace hpu {
 
 enum class ArgumentKind : uint8_t { kTensor, kTensors, kOptionalTensors, kGenerator, kDevice };
 
+// What an argument says of the graph that the operator is in.
+enum class Meaning : uint8_t {
+  kNothing,  // a device, a generator
+  kTensors,
+  kChoice,  // what the operator does: a flag, a name, a dtype, along which dimension
+  kValue,   // a number: another one is another graph
+};
+
 struct Argument {
   ArgumentKind kind;
   bool written;
@@ -28,16 +36,20 @@ struct OperatorFacts {
   size_t argument_count;
   std::vector<Argument> arguments;  // those that carry a tensor, a generator or a device
   std::vector<std::string> names;   // of all arguments
+  std::vector<Meaning> meanings;    // likewise
+  std::vector<bool> lists;          // likewise: is it a list of tensors?
   size_t returns;
   bool writes;              // into one of its arguments
   bool pointwise;           // results are contiguous on hpu, as torch's fake tensors have it
   bool draws_unseen;        // random without a generator argument
+  bool is_dropout;
   bool reads_back;          // the shape or value of the result needs the data: a host sync
   bool compute;
   mutable std::atomic<int64_t> calls{0};
   mutable std::atomic<int64_t> fallbacks{0};  // calls that Gaudi would have run on the CPU
   mutable std::atomic<uint64_t> lacks{0};      // narrow dtypes, by bit, that the CPU kernel was found to lack
   mutable std::atomic<const OperatorRule*> rule{nullptr};
+  mutable std::atomic<bool> patched{false};  // its numbers are patched into one graph: not they, the results' shapes count
 };
 
 // True if the device runs the call itself, false if it would hand it to the CPU.
@@ -63,9 +75,22 @@ struct KernelOnHost final : c10::OperatorKernel {
 // An hpu tensor over `storage` with the geometry of `like`.
 at::Tensor view_of(const c10::Storage& storage, const at::Tensor& like);
 
-// Ledger: called before and after each operator at the device.
-void observe(const OperatorFacts& facts, const torch::jit::Stack& stack);
-void observe_results(const OperatorFacts& facts, const torch::jit::Stack& stack);
+// The ledger's part in one call of an operator: made before it, told of its results.
+class Watched {
+ public:
+  Watched(const OperatorFacts& facts, const torch::jit::Stack& stack);
+  void results(const torch::jit::Stack& stack);
+
+ private:
+  const OperatorFacts& facts_;
+  bool counted_ = false, graphs_ = false, eager_ = false, derived_ = false;
+  uint64_t source_ = 0, lineage_ = 0;
+};
+void came_from_host(const at::Tensor& tensor);                      // a copy of the host's
+void came_from(const at::Tensor& tensor, const at::Tensor& source);  // a copy, or made in the likeness, of another one
+
+// Operators whose numbers are patched into one graph, by name without overload.
+void set_patched_operators(const std::vector<std::string>& names);
 
 void register_operators();  // kernels.cpp
 std::vector<std::pair<std::string, int64_t>> operator_calls();

@@ -1,5 +1,6 @@
 // torch.profiler's ProfilerActivity.HPU: what ran on the emulated device, as events of a device of its own.
 #include "device.h"
+#include "locks.h"
 
 #if defined(__has_include)
 #if __has_include(<kineto/libkineto.h>) && __has_include(<fmt/format.h>)
@@ -16,7 +17,6 @@
 
 #include <c10/util/ApproximateClock.h>
 
-#include <mutex>
 #include <set>
 #endif
 
@@ -38,10 +38,16 @@ struct Event {
   int32_t thread;
 };
 
-std::mutex events_mutex;
+Leaf events_lock("the profiler's events");
 std::vector<Event>& events() {
   static auto* all = new std::vector<Event>();
   return *all;
+}
+std::vector<Event> taken() {
+  std::vector<Event> all;
+  Hold hold(events_lock);
+  all.swap(events());
+  return all;
 }
 thread_local std::vector<uint64_t> running;  // the operators that this thread is in, by torch's numbers
 
@@ -56,7 +62,7 @@ Info resource(int64_t device, int64_t id, const std::string& name) {
 class Session final : public libkineto::IActivityProfilerSession {
  public:
   void start() override {
-    std::lock_guard<std::mutex> lock(events_mutex);
+    Hold hold(events_lock);
     events().clear();
     profiling.store(true);
     status_ = libkineto::TraceStatus::RECORDING;
@@ -92,11 +98,11 @@ class Session final : public libkineto::IActivityProfilerSession {
  private:
   void process(libkineto::ActivityLogger& logger, const libkineto::getLinkedActivityCallback& linked, int64_t start,
                int64_t end) {
-    std::lock_guard<std::mutex> lock(events_mutex);
+    const auto seen = taken();
     trace_ = std::make_unique<libkineto::CpuTraceBuffer>();
     trace_->span = libkineto::TraceSpan(start, end, "hpu:0 (emulated)");
     trace_->gpuOpCount = 0;
-    for (const auto& event : events()) {
+    for (const auto& event : seen) {
       if (event.start < start || event.end > end) continue;
       // The kinds that Gaudi's profiler gives; torch's tables add these up.
       trace_->emplace_activity(trace_->span, event.copies ? ActivityType::GPU_MEMCPY : ActivityType::CONCURRENT_KERNEL,
@@ -114,7 +120,6 @@ class Session final : public libkineto::IActivityProfilerSession {
       streams_.insert(event.stream);
       made.log(logger);
     }
-    events().clear();
   }
 
   std::unique_ptr<libkineto::CpuTraceBuffer> trace_;
@@ -149,9 +154,10 @@ int64_t DeviceSpan::now() { return c10::getTime(); }
 void DeviceSpan::finish() const {
   // "aten::mm" on the host is "emulated_hpu::mm" on the device.
   const char* plain = std::strstr(name_, "::");
-  std::lock_guard<std::mutex> lock(events_mutex);
-  events().push_back({std::string("emulated_hpu::") + (plain ? plain + 2 : name_), plain == nullptr, start_, now(),
-                      running.empty() ? 0 : running.back(), current_stream(), libkineto::systemThreadId()});
+  Event event{std::string("emulated_hpu::") + (plain ? plain + 2 : name_), plain == nullptr, start_, now(),
+              running.empty() ? 0 : running.back(), current_stream(), libkineto::systemThreadId()};
+  Hold hold(events_lock);
+  events().push_back(std::move(event));
 }
 
 bool register_profiler() {

@@ -1,15 +1,12 @@
-// The ledger: counters, and the graphs that lazy mode would have compiled, by structure and by shapes.
+// The ledger: counters, and the graphs that a Gaudi would have compiled, by structure and by shapes.
 //
 // Execution is immediate and never depends on any of this. In lazy mode a graph runs from one mark (mark_step or a
-// host sync) to the next; in eager mode every operator is a graph of its own.
+// host sync) to the next, over all threads: the bridge keeps one context for the device. In eager mode every operator
+// is a graph of its own. What is said of it (a recompilation's line) is said when the books' lock is free again.
 #include "recorder.h"
 
-#include <ATen/record_function.h>
-
-#include <exception>
-#include <mutex>
-#include <unordered_map>
-#include <unordered_set>
+#include "graphs.h"
+#include "locks.h"
 
 namespace hpu {
 
@@ -20,210 +17,328 @@ const char* const counter_names[kCounters] = {
     "collectives", "synchronizes", "compute_hpu"};
 std::atomic<bool> sites_on{false};
 std::atomic<bool> graphs_on{false};
+std::atomic<bool> lazy_graphs{false};
 std::atomic<bool> trace_on{false};
 thread_local int inside = 0;
 
 namespace {
 
-using Words = std::vector<uint64_t>;
-
 constexpr size_t kMostOperators = 1 << 16;  // a graph longer than this is cut, so that memory stays flat
-constexpr size_t kMostKnown = 1 << 16;
+// For each of two generations: words of recipes (4 MiB), and places.
+constexpr size_t kMostWords = 1 << 19, kMostPlaces = 1 << 15;
 constexpr size_t kMostCauses = 200;
+constexpr uint64_t kSeed = 1469598103934665603ull;
+
+// What a block's values came from. Small numbers are these; others are hashes.
+enum Origin : uint64_t { kFresh = 0, kHost = 1, kParameter = 2, kNoBlock = 3, kOrigins = 16 };
+
+// Where a tensor in a graph comes from: an operator of it by number, or an input by number.
 constexpr uint64_t kInput = 1ull << 31;
-constexpr uint64_t kTensor = 1ull << 63;  // marks the word that opens a tensor among the shapes
+constexpr uint64_t kWires = 8;  // below: undefined, and tensors that are no block of the device
 
-uint64_t hash_words(const Words& words, uint64_t h = 1469598103934665603ull) {
-  for (uint64_t w : words) {
-    h ^= w + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-    h *= 1099511628211ull;
-  }
-  return h;
-}
-
-struct Step {
-  const OperatorFacts* facts;
-  size_t shapes_from;
-};
-
-struct Trail {
-  Words structure;  // operators, their wiring, their integer and boolean arguments
-  Words shapes;     // per tensor: dtype, dimensions, sizes, layout
-  std::vector<Step> steps;
-  void clear() {
-    structure.clear();
-    shapes.clear();
-    steps.clear();
-  }
-};
-
-struct Known {
-  std::unordered_set<uint64_t> shapes;
-  Trail last;
-};
+Leaf books_lock("the ledger's books");
 
 struct Books {
-  std::mutex mutex;
-  bool lazy = false;
   uint64_t number = 1;  // of the pending graph
   uint64_t inputs = 0;
-  Trail pending;
-  std::unordered_map<uint64_t, Known> known;
+  Trail pending;  // lazy mode
+  Remembered<Outline> recipes{kMostWords};
+  Remembered<uint64_t> places{kMostPlaces};  // the recipe that was last run there
   std::vector<Cause> causes;
+  int64_t causes_left_out = 0;
 };
 
-Books& books() {
+Books& books() {  // under its lock
   static auto* one = new Books();
   return *one;
 }
 
-Block* block_of(const at::Tensor& t) {
-  auto* impl = t.unsafeGetTensorImpl();
-  if (!impl->has_storage()) return nullptr;
-  const auto& held = impl->unsafe_storage().unsafeGetStorageImpl()->data_ptr();
-  return held.get_deleter() == &release_block ? static_cast<Block*>(held.get_context()) : nullptr;
+// A leaf of autograd's that wants a gradient, or a view of one: its sizes are a layer's, not a batch's.
+bool is_parameter(const at::Tensor& t, uint64_t lineage) {
+  if (lineage >= kOrigins) return false;
+  if (lineage == kParameter) return true;
+  const bool wanted = t.requires_grad();
+  if (wanted && t.is_leaf()) return true;
+  if (!t.is_view()) return false;
+  const at::TensorBase& base = t._base();
+  return base.requires_grad() && base.is_leaf();
 }
 
-void add_tensor(Books& b, const at::Tensor& t) {
-  Words& structure = b.pending.structure;
-  Words& shapes = b.pending.shapes;
-  if (!t.defined()) {
-    structure.push_back(0);
-    return;
+uint64_t lineage_of(const at::Tensor& t, Block* block) {
+  if (block == nullptr) return kNoBlock;
+  uint64_t lineage = block->lineage.load(std::memory_order_relaxed);
+  if (lineage != kParameter && is_parameter(t, lineage)) {
+    lineage = kParameter;
+    block->lineage.store(lineage, std::memory_order_relaxed);
   }
-  uint64_t from = is_on_hpu(t) ? 1 : 2;
-  if (Block* block = block_of(t); block != nullptr && from == 1) {
-    from = block->source.load(std::memory_order_relaxed);
-    if (from >> 32 != b.number) {
-      from = b.number << 32 | kInput | b.inputs++;
-      block->source.store(from, std::memory_order_relaxed);
-    }
-    from &= 0xffffffffull;
-  }
-  structure.push_back(from + 3);
+  return lineage;
+}
+
+// Which part of its storage a tensor shows, whatever the length of the dimensions: the column where it begins, and the
+// order of its dimensions in memory. Two halves of one row are two places, and so are a matrix and its transpose.
+uint64_t window_of(const at::Tensor& t) {
   auto* impl = t.unsafeGetTensorImpl();
+  if (C10_LIKELY(impl->storage_offset() == 0 && impl->is_contiguous())) return 0;
   const auto sizes = impl->sizes();
-  shapes.push_back(kTensor | static_cast<uint64_t>(t.scalar_type()) << 32 | sizes.size() << 1 |
-                   impl->is_contiguous());
-  for (int64_t s : sizes) shapes.push_back(static_cast<uint64_t>(s));
-}
-
-void add_value(Books& b, const c10::IValue& value) {
-  Words& structure = b.pending.structure;
-  if (value.isTensor()) {
-    add_tensor(b, value.toTensor());
-  } else if (value.isTensorList()) {
-    structure.push_back(value.toTensorVector().size());
-    for (const at::Tensor& t : value.toTensorVector()) add_tensor(b, t);
-  } else if (value.isInt()) {
-    b.pending.shapes.push_back(static_cast<uint64_t>(value.toInt()));
-  } else if (value.isBool()) {
-    structure.push_back(value.toBool() ? 5 : 4);
-  } else if (value.isIntList()) {
-    for (int64_t i : value.toIntVector()) b.pending.shapes.push_back(static_cast<uint64_t>(i));
-  } else if (value.isList()) {
-    for (const c10::IValue& item : value.toListRef()) add_value(b, item);
+  const auto strides = impl->strides();
+  int64_t widest = 1;
+  uint64_t order = kSeed;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] <= 1) continue;
+    widest = std::max(widest, strides[d]);
+    uint64_t wider = 0;
+    for (size_t e = 0; e < sizes.size(); ++e) wider += sizes[e] > 1 && strides[e] > strides[d];
+    order = mixed(order, wider);
   }
+  return mixed(order, static_cast<uint64_t>(impl->storage_offset() % widest));
 }
 
-std::string describe(const Trail& trail, size_t step) {
-  const size_t to = step + 1 < trail.steps.size() ? trail.steps[step + 1].shapes_from : trail.shapes.size();
-  std::string out;
-  for (size_t i = trail.steps[step].shapes_from; i < to; ++i) {
-    const uint64_t word = trail.shapes[i];
-    const size_t dims = (word & 0xffffffffull) >> 1;
-    if ((word & kTensor) == 0 || static_cast<int64_t>(word) < 0 && word >> 40 == 0xffffff) {
-      out += " " + std::to_string(static_cast<int64_t>(word));  // an integer argument
-      continue;
+// Adds the operator's arguments to a trail. `wire` numbers a block among the graph's.
+template <class Wire>
+struct Reader {
+  const OperatorFacts& facts;
+  Trail& trail;
+  const bool eager;
+  const Wire& wire;
+  uint64_t lineage;  // of the results
+  bool reads = false, reads_made = false;  // any tensor; one that is not fresh
+
+  void tensor(size_t argument, size_t element, const at::Tensor& t) {
+    if (!t.defined()) {
+      trail.structure.push_back(0);
+      return;
     }
-    const auto dtype = static_cast<at::ScalarType>((word & ~kTensor) >> 32);
-    out += std::string(" ") + c10::toString(dtype) + "[";
-    for (size_t d = 0; d < dims && i + 1 < to; ++d)
-      out += (d ? "," : "") + std::to_string(static_cast<int64_t>(trail.shapes[++i]));
-    out += "]";
-  }
-  return out.empty() ? out : out.substr(1);
-}
-
-void find_cause(Books& b, const Trail& before) {
-  const Trail& now = b.pending;
-  const size_t n = std::min(now.steps.size(), before.steps.size());
-  for (size_t i = 0; i < n; ++i) {
-    const std::string was = describe(before, i);
-    const std::string is = describe(now, i);
-    if (was == is) continue;
-    for (auto& c : b.causes) {
-      if (c.name == now.steps[i].facts->name && c.before == was && c.after == is) {
-        ++c.count;
-        return;
+    Block* block = is_on_hpu(t) ? block_of(t) : nullptr;
+    const uint64_t from = lineage_of(t, block);
+    trail.add_tensor(argument, element, t, block != nullptr ? wire(block) + kWires : is_on_hpu(t) ? 1 : 2);
+    lineage = mixed(lineage, from);
+    if (eager) {
+      trail.origins.push_back(from);
+      trail.origins.push_back(window_of(t));
+    }
+    if (from == kParameter) {
+      for (int64_t s : t.sizes()) {
+        trail.origins.push_back(static_cast<uint64_t>(s));
+        lineage = mixed(lineage, static_cast<uint64_t>(s));
       }
     }
-    if (b.causes.size() < kMostCauses)
-      b.causes.push_back({now.steps[i].facts->name, i, was, is, 1});
-    return;
+    reads |= block != nullptr;
+    reads_made |= from != kFresh && from != kNoBlock;
+  }
+
+  void value(size_t argument, const c10::IValue& value) {
+    if (value.isTensor()) {
+      tensor(argument, 0, value.toTensor());
+    } else if (value.isTensorList()) {
+      const auto& list = value.toListRef();
+      trail.structure.push_back(list.size());
+      for (size_t i = 0; i < list.size(); ++i) tensor(argument, i, list[i].toTensor());
+    } else if (value.isList() && facts.meanings[argument] == Meaning::kTensors) {
+      const auto& list = value.toListRef();
+      trail.structure.push_back(list.size());
+      for (size_t i = 0; i < list.size(); ++i)
+        if (list[i].isTensor())
+          tensor(argument, i, list[i].toTensor());
+        else
+          trail.structure.push_back(0);
+    } else if (facts.meanings[argument] == Meaning::kChoice ||
+               (facts.meanings[argument] == Meaning::kValue && !facts.patched.load(std::memory_order_relaxed))) {
+      trail.add_value(argument, facts.meanings[argument], value);
+    }
+  }
+
+  void all(const torch::jit::Stack& stack) {
+    trail.steps.push_back({&facts, trail.shapes.size()});
+    trail.structure.push_back(facts.id);
+    const size_t first = stack.size() - facts.argument_count;
+    for (size_t i = 0; i < facts.argument_count; ++i) value(i, stack[first + i]);
+    if (lineage < kOrigins) lineage += kOrigins;
+  }
+};
+
+template <class Do>
+void for_results(const OperatorFacts& facts, const torch::jit::Stack& stack, Do action) {
+  for (size_t i = stack.size() - facts.returns; i < stack.size(); ++i) {
+    if (stack[i].isTensor())
+      action(stack[i].toTensor());
+    else if (stack[i].isTensorList())
+      for (const c10::IValue& item : stack[i].toListRef()) action(item.toTensor());
   }
 }
 
-// The pending graph is complete: is it new, and if its structure was there before, what changed?
-void close(Books& b) {
-  if (b.pending.steps.empty()) return;
-  count(kGraphRuns);
-  const uint64_t structure = hash_words(b.pending.structure);
-  const uint64_t shapes = hash_words(b.pending.shapes);
-  auto found = b.known.find(structure);
-  const bool seen = found != b.known.end();
-  if (!seen && b.known.size() < kMostKnown) found = b.known.emplace(structure, Known()).first;
-  if (found != b.known.end() && found->second.shapes.insert(shapes).second) {
-    count(kGraphs);
-    if (seen) {
-      count(kRecompilations);
-      find_cause(b, found->second.last);
-      note("recompilation", b.pending.steps.front().facts->name.c_str());
+// What there is to say when the lock is free again.
+struct Said {
+  bool recompiled = false;
+  std::string what;
+};
+
+void keep_cause(Books& b, Cause cause) {
+  for (auto& c : b.causes) {
+    if (c.name == cause.name && c.position == cause.position && c.before == cause.before && c.after == cause.after) {
+      ++c.count;
+      return;
     }
-    found->second.last = b.pending;
   }
+  if (b.causes.size() < kMostCauses)
+    b.causes.push_back(std::move(cause));
+  else
+    ++b.causes_left_out;
+}
+
+// A graph is complete: is it new, and if its place was there before, what changed? Under the lock.
+Said close(Books& b, const Trail& trail) {
+  Said said;
+  if (trail.steps.empty()) return said;
+  count(kGraphRuns);
+  const uint64_t structure = hash_of(trail.structure, kSeed);
+  const uint64_t recipe = hash_of(trail.shapes, structure);
+  const uint64_t place = hash_of(trail.origins, mixed(structure, 1));
+  uint64_t* before = b.places.find(place);
+  if (b.recipes.find(recipe) == nullptr) {
+    count(kGraphs);
+    if (before != nullptr) {
+      count(kRecompilations);
+      said.recompiled = true;
+      said.what = trail.steps.front().facts->name;
+      if (const Outline* known = b.recipes.find(*before)) {
+        if (auto cause = difference(*known, trail)) {
+          said.what = cause->name;
+          if (!cause->differences.empty()) {
+            const Difference& first = cause->differences.front();
+            said.what += ", " + first.argument +
+                         (first.dimension ? ", dimension " + std::to_string(*first.dimension) : std::string());
+          }
+          keep_cause(b, *std::move(cause));
+        }
+      }
+    }
+    const size_t words = trail.shapes.size() + 2 * trail.steps.size() + 16;
+    if (words < kMostWords / 2)
+      b.recipes.insert(recipe, Outline(trail), words);
+    else
+      b.recipes.insert(recipe, Outline(), 16);  // too long to keep: its differences are not told
+  }
+  if (before == nullptr)
+    b.places.insert(place, recipe);
+  else
+    *before = recipe;
+  return said;
+}
+
+Said close_pending(Books& b) {
+  const Said said = close(b, b.pending);
   b.pending.clear();
   b.inputs = 0;
   ++b.number;
+  return said;
+}
+
+void say(const Said& said) {
+  if (said.recompiled) note("recompilation", said.what.c_str());
 }
 
 bool counts_as_operator(const OperatorFacts& facts) { return inside == 0 && !facts.name.empty(); }
 
+// One operator is one graph: built on this thread alone.
+Trail& own_trail() {
+  thread_local Trail trail;
+  return trail;
+}
+
 }  // namespace
 
-void observe(const OperatorFacts& facts, const torch::jit::Stack& stack) {
+Watched::Watched(const OperatorFacts& facts, const torch::jit::Stack& stack) : facts_(facts) {
   if (!counts_as_operator(facts)) return;
+  counted_ = true;
   facts.calls.fetch_add(1, std::memory_order_relaxed);
   count(kOperators);
   if (facts.compute) count(kComputeHpu);
   if (trace_on.load(std::memory_order_relaxed)) note("operator", facts.name.c_str());
   if (!graphs_on.load(std::memory_order_relaxed)) return;
+  graphs_ = true;
+  eager_ = !lazy_graphs.load(std::memory_order_relaxed);
+  if (eager_) {
+    Trail& trail = own_trail();
+    trail.clear();
+    c10::SmallVector<Block*, 8> seen;
+    auto wire = [&](Block* block) -> uint64_t {
+      for (size_t i = 0; i < seen.size(); ++i)
+        if (seen[i] == block) return i;
+      seen.push_back(block);
+      return seen.size() - 1;
+    };
+    Reader<decltype(wire)> reader{facts, trail, true, wire, facts.id};
+    reader.all(stack);
+    lineage_ = reader.lineage;
+    derived_ = facts.writes ? reader.reads_made : reader.reads;
+    return;
+  }
+  Hold hold(books_lock);
   Books& b = books();
-  std::lock_guard<std::mutex> lock(b.mutex);
-  b.pending.steps.push_back({&facts, b.pending.shapes.size()});
-  b.pending.structure.push_back(facts.id);
-  for (size_t i = stack.size() - facts.argument_count; i < stack.size(); ++i) add_value(b, stack[i]);
+  auto wire = [&](Block* block) -> uint64_t {
+    uint64_t from = block->source.load(std::memory_order_relaxed);
+    if (from >> 32 != b.number) {
+      from = b.number << 32 | kInput | b.inputs++;
+      block->source.store(from, std::memory_order_relaxed);
+    }
+    return from & 0xffffffffull;
+  };
+  Reader<decltype(wire)> reader{facts, b.pending, false, wire, facts.id};
+  reader.all(stack);
+  lineage_ = reader.lineage;
+  derived_ = facts.writes ? reader.reads_made : reader.reads;
+  source_ = b.number << 32 | (b.pending.steps.size() & (kInput - 1));
 }
 
-void observe_results(const OperatorFacts& facts, const torch::jit::Stack& stack) {
-  if (!counts_as_operator(facts)) return;
-  if (graphs_on.load(std::memory_order_relaxed)) {
-    Books& b = books();
-    std::lock_guard<std::mutex> lock(b.mutex);
-    uint64_t source = b.number << 32 | (b.pending.steps.size() & (kInput - 1));
-    auto mark = [&](const at::Tensor& t) {
-      if (!t.defined()) return;
-      if (Block* block = block_of(t)) block->source.store(source, std::memory_order_relaxed);
+void Watched::results(const torch::jit::Stack& stack) {
+  if (!counted_) return;
+  if (graphs_) {
+    uint64_t which = 0;
+    for_results(facts_, stack, [&](const at::Tensor& t) {
+      ++which;
+      Block* block = t.defined() && is_on_hpu(t) ? block_of(t) : nullptr;
+      if (block == nullptr) return;
+      if (!eager_) block->source.store(source_, std::memory_order_relaxed);
+      // What is made of nothing stays fresh; what is changed in place stays what it was.
+      if (derived_ && block->lineage.load(std::memory_order_relaxed) == kFresh)
+        block->lineage.store(mixed(lineage_, which), std::memory_order_relaxed);
+    });
+    auto add_outputs = [&](Trail& trail) {
+      if (facts_.patched.load(std::memory_order_relaxed))
+        for_results(facts_, stack, [&](const at::Tensor& t) { trail.add_output(t); });
     };
-    for (size_t i = stack.size() - facts.returns; i < stack.size(); ++i) {
-      if (stack[i].isTensor())
-        mark(stack[i].toTensor());
-      else if (stack[i].isTensorList())
-        for (const at::Tensor& t : stack[i].toTensorVector()) mark(t);
+    Said said;
+    if (eager_) {
+      add_outputs(own_trail());
+      Hold hold(books_lock);
+      said = close(books(), own_trail());
+    } else {
+      Hold hold(books_lock);
+      Books& b = books();
+      const bool last = source_ == (b.number << 32 | (b.pending.steps.size() & (kInput - 1)));
+      if (last) add_outputs(b.pending);  // other threads add to the same graph
+      if (b.pending.steps.size() >= kMostOperators) said = close_pending(b);
     }
-    if (!b.lazy || b.pending.steps.size() >= kMostOperators) close(b);
+    say(said);
   }
-  if (facts.reads_back) host_sync(facts.name.c_str());
+  if (facts_.reads_back) host_sync(facts_.name.c_str());
+}
+
+void came_from_host(const at::Tensor& t) {
+  if (Block* block = block_of(t); block != nullptr && block->lineage.load(std::memory_order_relaxed) == kFresh)
+    block->lineage.store(kHost, std::memory_order_relaxed);
+}
+
+void came_from(const at::Tensor& t, const at::Tensor& source) {
+  Block* block = block_of(t);
+  Block* from = block_of(source);
+  if (block == nullptr || from == nullptr || block->lineage.load(std::memory_order_relaxed) != kFresh) return;
+  uint64_t lineage = lineage_of(source, from);
+  if (lineage == kParameter) {  // a copy of one layer's is not another's
+    lineage = mixed(kSeed, kParameter);
+    for (int64_t s : source.sizes()) lineage = mixed(lineage, static_cast<uint64_t>(s));
+  }
+  block->lineage.store(lineage, std::memory_order_relaxed);
 }
 
 void mark_step() {
@@ -234,9 +349,12 @@ void mark_step() {
 
 void end_graph() {
   if (!graphs_on.load(std::memory_order_relaxed)) return;
-  Books& b = books();
-  std::lock_guard<std::mutex> lock(b.mutex);
-  close(b);
+  Said said;
+  {
+    Hold hold(books_lock);
+    said = close_pending(books());
+  }
+  say(said);
 }
 
 void host_sync(const char* what) {
@@ -245,91 +363,28 @@ void host_sync(const char* what) {
   end_graph();
 }
 
-std::vector<Cause> recompilation_causes() {
-  Books& b = books();
-  std::lock_guard<std::mutex> lock(b.mutex);
-  return b.causes;
+Causes recompilation_causes() {
+  Hold hold(books_lock);
+  return {books().causes, books().causes_left_out};
 }
 
 void reset_books() {
   for (auto& c : counters) c.store(0);
   reset_operator_calls();
+  Hold hold(books_lock);
   Books& b = books();
-  std::lock_guard<std::mutex> lock(b.mutex);
   b.pending.clear();
-  b.known.clear();
+  b.recipes.clear();
+  b.places.clear();
   b.causes.clear();
+  b.causes_left_out = 0;
   b.inputs = 0;
   ++b.number;
 }
 
 void record_graphs(bool on, bool lazy) {
-  Books& b = books();
-  std::lock_guard<std::mutex> lock(b.mutex);
-  b.lazy = lazy;
+  lazy_graphs.store(lazy);
   graphs_on.store(on);
-}
-
-// ---- compute operators that did not run on hpu ----------------------------------------------------
-
-namespace {
-
-std::atomic<int64_t> compute_calls{0};
-std::atomic<bool> watching{false};
-
-bool is_compute_name(const char* name) {
-  thread_local std::unordered_map<const char*, bool> seen;
-  const auto found = seen.find(name);
-  if (found != seen.end()) return found->second;
-  const bool answer = is_compute(name);
-  seen.emplace(name, answer);
-  return answer;
-}
-
-// Autocast casts the arguments and calls the same operator again: one call of the user's, not two.
-struct Call final : at::ObserverContext {
-  const char* outer;
-  bool counted = false;
-  int unwinding = std::uncaught_exceptions();
-  int64_t on_hpu = counters[kComputeHpu].load();
-  explicit Call(const char* name) : outer(name) {}
-};
-thread_local const char* running = nullptr;
-
-std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
-  if (inside != 0 || !is_compute_name(call.name())) return nullptr;
-  // Tracing with fake tensors computes nothing.
-  const auto keys = c10::impl::tls_local_dispatch_key_set().included_;
-  auto context = std::make_unique<Call>(running);
-  if (running != call.name() && !keys.has(c10::DispatchKey::Meta) && !keys.has(c10::DispatchKey::Python)) {
-    compute_calls.fetch_add(1, std::memory_order_relaxed);
-    context->counted = true;
-  }
-  running = call.name();
-  return context;
-}
-
-// A call that ended in an exception before any kernel ran computed nothing: a checkpoint's
-// recomputation is stopped so, from the hook that saves the last tensor that it needs.
-void on_return(const at::RecordFunction&, at::ObserverContext* context) {
-  if (context == nullptr) return;
-  const auto* call = static_cast<Call*>(context);
-  running = call->outer;
-  const bool thrown = std::uncaught_exceptions() > call->unwinding;
-  if (call->counted && thrown && counters[kComputeHpu].load() == call->on_hpu)
-    compute_calls.fetch_sub(1, std::memory_order_relaxed);
-}
-
-}  // namespace
-
-void watch_compute() {
-  if (watching.exchange(true)) return;
-  at::addGlobalCallback(at::RecordFunctionCallback(&on_call, &on_return).scopes({at::RecordScope::FUNCTION}));
-}
-
-int64_t compute_elsewhere() {
-  if (!watching.load()) return -1;
-  return std::max<int64_t>(0, compute_calls.load() - counters[kComputeHpu].load());
 }
 
 }  // namespace hpu

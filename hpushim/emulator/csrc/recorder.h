@@ -1,20 +1,17 @@
 // The ledger's C++ side.
 #pragma once
 
-#include "operators.h"
+#include "graphs.h"
 
 namespace hpu {
 
-struct Cause {
-  std::string name;  // the first operator whose tensors differ from the graph compiled before
-  size_t position;
-  std::string before, after;
-  int64_t count;
-};
-
 void mark_step();
 void end_graph();
-std::vector<Cause> recompilation_causes();
+struct Causes {
+  std::vector<Cause> kept;
+  int64_t left_out;
+};
+Causes recompilation_causes();
 void reset_books();
 void record_graphs(bool on, bool lazy);
 void watch_compute();          // count compute operators wherever they run
@@ -28,7 +25,11 @@ struct Site {
   std::string kind, what;
   int64_t count;
 };
-std::vector<Site> sites();
+struct Sites {
+  std::vector<Site> kept;
+  int64_t left_out;  // events at further lines
+};
+Sites sites();
 void reset_sites();
 void set_library_roots(std::vector<std::string> roots);
 

@@ -2,6 +2,7 @@
 #include "refusals.h"
 
 #include "device.h"
+#include "locks.h"
 #include "objections.h"
 
 #include <pthread.h>
@@ -14,15 +15,14 @@ namespace {
 
 using c10::DispatchKey;
 
-std::map<std::string, std::string>& codes() {  // set once, when the device is dressed
-  static auto* map = new std::map<std::string, std::string>();
-  return *map;
-}
+using Codes = std::map<std::string, std::string>;
+std::atomic<const Codes*> codes{new Codes()};  // set once, when the device is dressed
 
 // "emulated HPU, HPU118"
 std::string signed_by(const char* subject) {
-  const auto at = codes().find(subject);
-  return at == codes().end() ? "emulated HPU" : "emulated HPU, " + at->second;
+  const Codes& known = *codes.load(std::memory_order_acquire);
+  const auto at = known.find(subject);
+  return at == known.end() ? "emulated HPU" : "emulated HPU, " + at->second;
 }
 
 [[noreturn]] void refuse(const char* subject, const std::string& what, const char* instead) {
@@ -50,7 +50,7 @@ void child_after_fork() {
 
 }  // namespace
 
-void set_codes(std::map<std::string, std::string> found) { codes() = std::move(found); }
+void set_codes(std::map<std::string, std::string> found) { codes.store(new Codes(std::move(found)), std::memory_order_release); }
 
 void refuse_layout(c10::Layout layout, const char* where) {
   std::ostringstream text;
@@ -79,7 +79,10 @@ void register_refusals(torch::Library& aten) {
   keep("_", DispatchKey::QuantizedHPU).fallback(CppFunction::makeFromBoxedFunction<&refuse_quantised_operator>());
 }
 
-void watch_forks() { pthread_atfork(nullptr, nullptr, &child_after_fork); }
+void watch_forks() {
+  watch_locks_at_forks();
+  pthread_atfork(nullptr, nullptr, &child_after_fork);
+}
 
 void object_to_fork() {
   if (inside > 0) return;

@@ -1,8 +1,10 @@
 // Where in the user's code an event came from.
 #include <Python.h>
 
+#include "locks.h"
 #include "recorder.h"
 
+#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -10,15 +12,25 @@
 namespace hpu {
 namespace {
 
-// All guarded by the GIL.
-std::vector<std::string> library_roots;
-std::map<std::tuple<std::string, int, std::string, std::string>, int64_t> found;
-std::set<std::tuple<std::string, int, std::string, std::string>> met;  // counted once for each line
+using Line = std::tuple<std::string, int, std::string, std::string>;  // file, line, kind, what
 constexpr size_t kMostSites = 10000;
+
+// Guarded by the GIL; never destroyed, since threads may still note something while the process ends.
+struct Noted {
+  std::vector<std::string> library_roots;
+  std::map<Line, int64_t> found;
+  std::set<Line> met;  // counted once for each line
+  int64_t left_out = 0;
+};
+
+Noted& noted() {
+  static auto* one = new Noted();
+  return *one;
+}
 
 bool in_library(const char* file) {
   if (file[0] == '<') return true;
-  for (const auto& root : library_roots)
+  for (const auto& root : noted().library_roots)
     if (std::strncmp(file, root.c_str(), root.size()) == 0) return true;
   return false;
 }
@@ -55,48 +67,47 @@ Place user_place() {
 }  // namespace
 
 void note_slow(const char* kind, const char* what) {
-  if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const Gil gil;
+  if (!gil) return;
   Place place = user_place();
-  auto key = std::make_tuple(std::move(place.file), place.line, std::string(kind), std::string(what));
-  const auto at = found.find(key);
-  if (at != found.end())
+  Line line(std::move(place.file), place.line, kind, what);
+  auto& found = noted().found;
+  if (const auto at = found.find(line); at != found.end())
     ++at->second;
   else if (found.size() < kMostSites)
-    found.emplace(std::move(key), 1);
-  PyGILState_Release(gil);
+    found.emplace(std::move(line), 1);
+  else
+    ++noted().left_out;
 }
 
 bool first_at_line(const char* kind, const char* what) {
-  if (!Py_IsInitialized()) return true;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const Gil gil;
+  if (!gil) return true;
   Place place = user_place();
-  auto key = std::make_tuple(std::move(place.file), place.line, std::string(kind), std::string(what));
-  const bool fresh = met.size() < kMostSites && met.insert(std::move(key)).second;
-  PyGILState_Release(gil);
-  return fresh;
+  return noted().met.size() < kMostSites &&
+         noted().met.emplace(std::move(place.file), place.line, kind, what).second;
 }
 
 std::string user_line() {
-  if (!Py_IsInitialized()) return "?";
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const Gil gil;
+  if (!gil) return "?";
   const Place place = user_place();
-  PyGILState_Release(gil);
   return place.file + ":" + std::to_string(place.line);
 }
 
-std::vector<Site> sites() {
-  std::vector<Site> out;
-  for (const auto& [key, times] : found)
-    out.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), std::get<3>(key), times});
+Sites sites() {
+  Sites out{{}, noted().left_out};
+  for (const auto& [line, times] : noted().found)
+    out.kept.push_back({std::get<0>(line), std::get<1>(line), std::get<2>(line), std::get<3>(line), times});
   return out;
 }
 
 void reset_sites() {
-  found.clear();
-  met.clear();
+  noted().found.clear();
+  noted().met.clear();
+  noted().left_out = 0;
 }
 
-void set_library_roots(std::vector<std::string> roots) { library_roots = std::move(roots); }
+void set_library_roots(std::vector<std::string> roots) { noted().library_roots = std::move(roots); }
 
 }  // namespace hpu

@@ -12,37 +12,32 @@ from hpushim.shim.patch import APPROXIMATE, EXACT, patch
 Original = Callable[..., Any]
 
 _STATE = "_hpushim_cuda_state"
+_AUTOCAST = ("device_type", "dtype", "enabled", "cache_enabled")
 
 
 @patch(
     "torch.amp.autocast_mode:autocast.__init__",
     row="torch.autocast",
-    how="method",
     level=APPROXIMATE,
 )
 def autocast_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
     """``autocast("cuda", dtype=float16)`` is ``autocast("hpu", dtype=bfloat16)``."""
-    if args:
-        first, *rest = args
-    else:
-        first, rest = kwargs.pop("device_type", "cuda"), []
-    if not _means_hpu(first):
-        original(self, first, *rest, **kwargs)
+    named = dict(zip(_AUTOCAST, args, strict=False))
+    if len(args) > len(_AUTOCAST) or not named.keys().isdisjoint(kwargs):
+        original(self, *args, **kwargs)  # torch says what is wrong with such a call
         return
-    dtype = rest[0] if rest else kwargs.get("dtype")
-    enabled = rest[1] if len(rest) > 1 else kwargs.get("enabled", True)
+    named.update(kwargs)
+    if not _means_hpu(named.get("device_type")):
+        original(self, *args, **kwargs)
+        return
     # A region that is off computes nothing in 16 bits, so there is nothing to say of them.
-    dtype = _bf16(dtype) if enabled else None
+    dtype = _bf16(named.get("dtype")) if named.get("enabled", True) else None
     if not _is_low(dtype):
         # CUDA computes such a region in that dtype; HPU's autocast knows the 16-bit ones only, so it is off.
         dtype = None
-        kwargs["enabled"] = False
-        rest[1:2] = []
-    if rest:
-        rest[0] = dtype
-    else:
-        kwargs["dtype"] = dtype
-    original(self, devices.DEVICE, *rest, **kwargs)
+        named["enabled"] = False
+    named.update(device_type=devices.DEVICE, dtype=dtype)
+    original(self, **named)
 
 
 def _is_low(dtype: Any) -> bool:
@@ -143,7 +138,6 @@ def amp_not_available(original: Original) -> bool:
 @patch(
     "torch.amp.grad_scaler:GradScaler.__init__",
     row="torch.amp.GradScaler",
-    how="method",
     level=APPROXIMATE,
 )
 def scaler_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
@@ -174,10 +168,35 @@ def scaler_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> Non
     )
 
 
+@patch("torch.amp.grad_scaler:GradScaler.step", public="torch.amp", level=EXACT)
+def scaler_step(original: Original, self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    """A step whose gradients are not all finite is skipped, as a scaler does on CUDA; nothing is scaled."""
+    if getattr(self, _STATE, None) is None or _finite(optimizer):
+        return original(self, optimizer, *args, **kwargs)
+    log.note("HPU205", "GradScaler skips a step whose gradients are not finite, as on CUDA")
+    return None
+
+
+def _finite(optimizer: Any) -> bool:
+    """Whether all gradients of an optimizer are finite; waits for the device, as CUDA's scaler does."""
+    import torch
+
+    gradients = [
+        one.grad.detach()
+        for group in optimizer.param_groups
+        for one in group["params"]
+        if one.grad is not None and one.grad.numel()
+    ]
+    # The largest element of each: the one reduction with a kernel on Gaudi that cannot overflow.
+    largest = [torch.linalg.vector_norm(one, float("inf")) for one in gradients]
+    if not largest:
+        return True
+    return bool(torch.isfinite(torch.stack([one.float() for one in largest])).all())
+
+
 @patch(
     "torch.amp.grad_scaler:GradScaler.state_dict",
     public="torch.amp",
-    how="method",
     level=APPROXIMATE,
 )
 def scaler_state(original: Original, self: Any) -> dict[str, Any]:
@@ -189,7 +208,6 @@ def scaler_state(original: Original, self: Any) -> dict[str, Any]:
 @patch(
     "torch.amp.grad_scaler:GradScaler.load_state_dict",
     row="torch.amp.GradScaler.state_dict",
-    how="method",
     level=APPROXIMATE,
 )
 def load_scaler_state(original: Original, self: Any, state_dict: dict[str, Any]) -> None:

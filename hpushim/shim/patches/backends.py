@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hpushim.shim import log
 from hpushim.shim.patch import APPROXIMATE, patch
 
 
@@ -29,3 +30,20 @@ _plans = _PlanCache()
 def plan_cache(original: Callable[..., Any], self: Any, device: Any) -> Any:
     """``cufft_plan_cache[0].max_size = n``, ``cufft_plan_cache.clear()``: accepted, without effect."""
     return _plans
+
+
+@patch(
+    "torch.backends.cuda:preferred_linalg_library",
+    "torch.backends.cuda:preferred_blas_library",
+    row="torch.backends.cuda.preferred_linalg_library",
+    level=APPROXIMATE,
+)
+def preferred_library(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A library that CUDA builds have is accepted without effect; a name that no build knows is torch's error."""
+    try:
+        return original(*args, **kwargs)
+    except RuntimeError as error:
+        if "has not been compiled" not in str(error):
+            raise
+    log.note("HPU419", "a choice among CUDA's libraries has no effect on HPU")
+    return original()

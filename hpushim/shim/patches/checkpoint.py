@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from hpushim.shim import devices
-from hpushim.shim.in_place import Undo
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import EXACT, patch
 
 # Before torch's own entries, which start at 10.
@@ -32,6 +33,32 @@ def cuda_locations() -> Undo:
         return True
 
     return undo
+
+
+@patch("torch.serialization:_get_restore_location", row="torch.load(map_location=)", level=EXACT)
+def restore_location(original: Callable[..., Any], map_location: Any) -> Any:
+    """A dict or a function meets the tag ``cuda:N`` where a checkpoint of this machine says ``hpu:N``: CUDA's code knows no other."""
+    if isinstance(map_location, dict):
+        return original(_Locations(map_location))
+    if callable(map_location):
+        return original(lambda storage, location: map_location(storage, _cuda(location)))
+    return original(map_location)
+
+
+class _Locations(dict[Any, Any]):
+    """A user's ``map_location``; a tag of HPU that it does not name is looked up as CUDA's."""
+
+    def get(self, location: Any, default: Any = None) -> Any:
+        """The place for a tag; ``default`` where the dict names it in neither spelling."""
+        if location in self:
+            return self[location]
+        return super().get(_cuda(location), default)
+
+
+def _cuda(location: Any) -> Any:
+    """CUDA's spelling of a tag of HPU; any other as it is."""
+    kind, colon, index = str(location).partition(":")
+    return f"cuda{colon}{index}" if kind == devices.DEVICE else location
 
 
 def _tag(storage: Any) -> str | None:

@@ -15,10 +15,17 @@ BACKEND = "hpu_backend"
 
 @patch("torch:compile", level=APPROXIMATE)
 def compile(original: Original, *args: Any, **kwargs: Any) -> Any:
-    """No backend or ``inductor`` becomes ``hpu_backend``; any other stays. Inductor's mode and options are dropped."""
-    if kwargs.get("backend", "inductor") != "inductor" or kwargs.get("disable"):
+    """No backend, ``inductor`` or ``cudagraphs`` becomes ``hpu_backend``; any other stays. Inductor's mode and options are dropped."""
+    wanted = kwargs.get("backend", "inductor")
+    if wanted not in ("inductor", "cudagraphs") or kwargs.get("disable"):
         return original(*args, **kwargs)
     kwargs["backend"] = BACKEND
+    if wanted == "cudagraphs":
+        log.warn(
+            "HPU511",
+            f"torch.compile(backend='cudagraphs') uses {BACKEND}: Gaudi has no CUDA graphs",
+        )
+        return original(*args, **kwargs)
     dropped = [
         name for name in ("mode", "options") if kwargs.pop(name, None) not in (None, "default")
     ]
@@ -28,15 +35,12 @@ def compile(original: Original, *args: Any, **kwargs: Any) -> Any:
     return original(*args, **kwargs)
 
 
-@patch("torch.optim.adam:Adam.__init__", row="torch.optim.Adam(fused=)", how="method", level=WARN)
-@patch(
-    "torch.optim.adamw:AdamW.__init__", row="torch.optim.AdamW(fused=)", how="method", level=WARN
-)
-@patch("torch.optim.sgd:SGD.__init__", row="torch.optim.SGD(fused=)", how="method", level=WARN)
+@patch("torch.optim.adam:Adam.__init__", row="torch.optim.Adam(fused=)", level=WARN)
+@patch("torch.optim.adamw:AdamW.__init__", row="torch.optim.AdamW(fused=)", level=WARN)
+@patch("torch.optim.sgd:SGD.__init__", row="torch.optim.SGD(fused=)", level=WARN)
 @patch(
     "torch.optim.adagrad:Adagrad.__init__",
     row="torch.optim.Adagrad(fused=)",
-    how="method",
     level=WARN,
 )
 def optimizer_init(original: Original, self: Any, params: Any, *args: Any, **kwargs: Any) -> None:

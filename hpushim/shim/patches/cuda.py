@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import availability, devices, log
+from hpushim.shim import devices, log, policy
 from hpushim.shim.patch import APPROXIMATE, EXACT, WARN, patch
 
 Original = Callable[..., Any]
@@ -14,8 +14,8 @@ Original = Callable[..., Any]
 
 @patch("torch.cuda:is_available", level=APPROXIMATE)
 def is_available(original: Original) -> bool:
-    """True for the user's code, see :mod:`hpushim.shim.availability`."""
-    return availability.answers_yes()
+    """True for the user's code, see :mod:`hpushim.shim.policy`."""
+    return policy.answers_yes()
 
 
 @patch("torch.cuda:device_count", level=APPROXIMATE)
@@ -23,7 +23,7 @@ def device_count(original: Original) -> int:
     """The cards of this machine; a process still addresses one of them only."""
     import torch
 
-    return int(torch.hpu.device_count()) if availability.answers_yes() else 0
+    return int(torch.hpu.device_count()) if policy.answers_yes() else 0
 
 
 @patch("torch.cuda:current_device", level=APPROXIMATE)
@@ -135,7 +135,7 @@ def can_device_access_peer(original: Original, *args: Any, **kwargs: Any) -> boo
 @patch("torch.cuda:_is_compiled", level=EXACT, optional=True)
 def _is_compiled(original: Original) -> bool:
     """What is_available answers: both are asked for the same reason."""
-    return availability.answers_yes()
+    return policy.answers_yes()
 
 
 @patch("torch._utils:_get_available_device_type", level=EXACT)

@@ -14,7 +14,6 @@ Original = Callable[..., Any]
 @patch(
     "torch.utils.data.dataloader:DataLoader.__init__",
     row="torch.utils.data.DataLoader(pin_memory_device=)",
-    how="method",
     level=EXACT,
 )
 def dataloader_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
@@ -24,7 +23,7 @@ def dataloader_init(original: Original, self: Any, *args: Any, **kwargs: Any) ->
     original(self, *args, **kwargs)
 
 
-@patch("torch:Tensor.pin_memory", "torch:Tensor.is_pinned", how="method", level=EXACT)
+@patch("torch:Tensor.pin_memory", "torch:Tensor.is_pinned", level=EXACT)
 def pinned(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
     """``x.pin_memory("cuda")``, ``x.is_pinned("cuda")``: for HPU."""
     if args:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices, dispatcher, log
-from hpushim.shim.in_place import Undo
+from hpushim.shim import devices, log
+from hpushim.shim.mechanisms import c_function, dispatcher
+from hpushim.shim.mechanisms.in_place import HookUnavailable, Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 _KEPT = 256
@@ -84,7 +86,7 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
     return factory
 
 
-# These ask the device guard for the current index before any operator runs, so the net cannot catch them.
+# These ask the device guard for the current index before any operator runs, so the dispatcher cannot catch them.
 patch(
     "torch:tensor",
     "torch:as_tensor",
@@ -123,65 +125,43 @@ def sparse(original: Callable[..., Any]) -> Callable[..., Any]:
     return factory
 
 
-# The net catches these as well, from whatever name they are held by; by name it costs a tenth, and ``device=rank`` works.
-patch(
-    "torch:arange",
-    "torch:empty",
-    "torch:eye",
-    "torch:full",
-    "torch:linspace",
-    "torch:ones",
-    "torch:rand",
-    "torch:randint",
-    "torch:randn",
-    "torch:randperm",
-    "torch:zeros",
-    "torch:empty_like",
-    "torch:full_like",
-    "torch:ones_like",
-    "torch:rand_like",
-    "torch:randn_like",
-    "torch:zeros_like",
-    row="torch.dispatch.CUDA",
-    level=EXACT,
-    factory=True,
-)(_from_data)
+@patch("torch", how="hook", row="torch.dispatch.CUDA", level=EXACT)
+def factories() -> Undo:
+    """Every other function of torch's that takes a device: the dispatcher catches them as well, at ten times the cost,
+    and without an index such as ``device=rank``.
+    """
+    import torch
+    from torch.utils._device import _device_constructors
+
+    listed = [*_device_constructors(), *(f for n, f in vars(torch).items() if n.endswith("_like"))]
+    undos = []
+    for function in listed:
+        if isinstance(function, types.BuiltinFunctionType) and not c_function.is_exchanged(
+            function
+        ):
+            try:
+                undos.append(c_function.exchange(function, _from_data))
+            except HookUnavailable:
+                break
+
+    def undo() -> bool:
+        results = [one() for one in undos]
+        return all(results)
+
+    return undo
 
 
 @patch(
     "torch:Tensor.new_empty",
+    "torch:Tensor.new_empty_strided",
     "torch:Tensor.new_full",
     "torch:Tensor.new_ones",
     "torch:Tensor.new_tensor",
     "torch:Tensor.new_zeros",
     row="torch.dispatch.CUDA",
-    how="method",
     level=EXACT,
     factory=True,
 )
 def new_like_self(original: Callable[..., Any]) -> Callable[..., Any]:
     """``x.new_zeros(…, device=rank)``."""
     return _from_data(original)
-
-
-@patch("torch.jit._builtins:_find_builtin", row="torch.jit.script", level=EXACT)
-def find_builtin(original: Callable[..., Any], function: Any) -> Any:
-    """TorchScript knows built-in functions by identity; a replaced one is looked up as its original."""
-    return original(getattr(function, "__hpushim_original__", function))
-
-
-@patch("torch.utils._device:_device_constructors", row="torch.set_default_device", level=EXACT)
-def device_constructors(original: Callable[..., Any]) -> set[Any]:
-    """The default device is filled in for functions known by identity: the originals, which run in the end."""
-    return {getattr(function, "__hpushim_original__", function) for function in original()}
-
-
-@patch("torch.fx.node:_find_module_of_method", row="torch.fx.symbolic_trace", level=EXACT)
-def find_module_of_method(original: Callable[..., Any], method: Any) -> Any:
-    """torch.fx writes a traced function by the module that holds it: for a replaced one, where its name stands."""
-    import torch
-
-    held = getattr(torch, getattr(method, "__name__", ""), None)
-    if getattr(held, "__hpushim_original__", None) is method:
-        return "torch"
-    return original(method)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import availability, devices, log, vendor
-from hpushim.shim.patch import APPROXIMATE, EXACT, MISSING, WARN, patch
+from hpushim import callers
+from hpushim.shim import devices, log, policy, vendor
+from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, MISSING, WARN, patch
 from hpushim.shim.patches import environment
 
 Original = Callable[..., Any]
 
 _C10D = "torch.distributed.distributed_c10d"
 _asked_for_nccl = False
+_COMPRESSING = ("fp16_compress_hook", "bf16_compress_hook", "fp16_compress")
+# Of new_group; torch itself gives the last one to every group, as a name for messages.
+_NOT_IN_HCCL = ("use_local_synchronization", "device_id", "group_desc")
 
 
 def backend_text(backend: str) -> str:
@@ -61,6 +65,10 @@ def init_process_group(original: Original, *args: Any, **kwargs: Any) -> Any:
         # HCCL binds a process to its card by module id; an eager binding by index has no counterpart.
         devices.choose_card_of_rank()
         kwargs["device_id"] = None
+        log.note(
+            "HPU301",
+            "init_process_group(device_id=) is left out: HCCL takes the card of the local rank",
+        )
     _drop_nccl_options(kwargs)
     return original(*args, **kwargs)
 
@@ -77,10 +85,34 @@ def new_group(original: Original, *args: Any, **kwargs: Any) -> Any:
     if isinstance(kwargs.get("backend"), str):
         kwargs["backend"] = translated(kwargs["backend"])
     args = tuple(translated(a) if isinstance(a, str) and a.lower() == "nccl" else a for a in args)
-    if kwargs.get("device_id") is not None:
-        kwargs["device_id"] = None
+    # torch times and logs these functions through a decorator, whose frame is no caller's.
+    caller = callers.outside(
+        "hpushim", "functools", "contextlib", _C10D, "torch.distributed.c10d_logger"
+    )
+    if caller.partition(".")[0] != "torch":
+        _drop_group_arguments(args, kwargs)
+    kwargs.pop("device_id", None)
     _drop_nccl_options(kwargs)
     return original(*args, **kwargs)
+
+
+def _drop_group_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Leaves out what the Gaudi software does not take; refused where the other ranks would wait for this call."""
+    import torch.distributed as dist
+
+    ranks = args[0] if args else kwargs.get("ranks")
+    part = ranks is not None and len(ranks) < dist.get_world_size()
+    if kwargs.get("use_local_synchronization") and part:
+        log.refuse(
+            "HPU301",
+            "new_group(use_local_synchronization=True) of some ranks: on HPU every rank has to call new_group",
+            "leave the argument out and call new_group with the same ranks in every process",
+        )
+    for name in _NOT_IN_HCCL:
+        if kwargs.pop(name, None):
+            log.note(
+                "HPU301", f"new_group({name}=) is left out: the Gaudi software does not take it"
+            )
 
 
 def _drop_nccl_options(kwargs: dict[str, Any]) -> None:
@@ -134,7 +166,7 @@ def new_subgroups(original: Original, group_size: Any = None, *args: Any, **kwar
 def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
     """``"nccl"`` to code that asked for NCCL, so that its comparisons hold; the group is HCCL."""
     backend = original(*args, **kwargs)
-    if backend == "hccl" and _asked_for_nccl and availability.answers_yes(_C10D):
+    if backend == "hccl" and _asked_for_nccl and policy.answers_yes(_C10D):
         return type(backend)("nccl") if type(backend) is not str else "nccl"
     return backend
 
@@ -142,7 +174,7 @@ def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
 @patch(f"{_C10D}:is_nccl_available", public="torch.distributed", level=APPROXIMATE)
 def is_nccl_available(original: Original) -> bool:
     """True for code that may ask for NCCL: it gets HCCL."""
-    return availability.answers_yes(_C10D)
+    return policy.answers_yes(_C10D)
 
 
 @patch(f"{_C10D}:is_backend_available", public="torch.distributed", level=APPROXIMATE)
@@ -164,7 +196,6 @@ def barrier(original: Original, *args: Any, **kwargs: Any) -> Any:
 @patch(
     "torch.nn.parallel.distributed:DistributedDataParallel.__init__",
     row="torch.nn.parallel.DistributedDataParallel",
-    how="method",
     level=EXACT,
 )
 def ddp_init(
@@ -184,9 +215,29 @@ def ddp_init(
 
 
 @patch(
+    "torch.nn.parallel.distributed:DistributedDataParallel.register_comm_hook",
+    "torch.nn.parallel.distributed:DistributedDataParallel._register_builtin_comm_hook",
+    row="torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook",
+    level=ERROR,
+)
+def comm_hook(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Hooks that compress gradients to 16 bits for NCCL are refused; any other runs."""
+    for hook in (*args, *kwargs.values()):
+        name = getattr(hook, "__name__", "") or getattr(hook, "name", "")
+        if name.lower() in _COMPRESSING and any(
+            devices.is_hpu(p.device) for p in self.parameters()
+        ):
+            log.refuse(
+                "HPU313",
+                f"the communication hook {name} is not supported over HCCL",
+                "train under bf16 autocast, or reduce without a hook",
+            )
+    return original(self, *args, **kwargs)
+
+
+@patch(
     "torch.nn.parallel.data_parallel:DataParallel.__init__",
     row="torch.nn.DataParallel",
-    how="method",
     level=WARN,
 )
 def data_parallel_init(
@@ -208,7 +259,7 @@ def data_parallel_init(
     original(self, module, [0], 0, *args, **kwargs)
 
 
-@patch("torch.nn.parallel.data_parallel:DataParallel.forward", how="method", level=EXACT)
+@patch("torch.nn.parallel.data_parallel:DataParallel.forward", level=EXACT)
 def data_parallel_forward(original: Original, self: Any, *inputs: Any, **kwargs: Any) -> Any:
     """Moves the inputs to the one device, as scattering to one device does, and calls the module."""
     if not any(devices.is_hpu(parameter.device) for parameter in self.module.parameters()):
@@ -237,7 +288,6 @@ def device_mesh(original: Original, *args: Any, **kwargs: Any) -> Any:
 @patch(
     "torch.distributed.fsdp.fully_sharded_data_parallel:FullyShardedDataParallel.__init__",
     row="torch.distributed.fsdp.FullyShardedDataParallel",
-    how="method",
     level=EXACT,
 )
 def fsdp_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:

@@ -11,7 +11,7 @@ from hpushim.shim.patch import WARN, patch
 Original = Callable[..., Any]
 
 
-@patch("torch:Tensor.half", "torch.nn:Module.half", how="method", level=WARN)
+@patch("torch:Tensor.half", "torch.nn:Module.half", level=WARN)
 def half(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Stays float16, which needs the loss scaling that the shim takes away; bfloat16 does not."""
     if _on_hpu(self):
@@ -19,7 +19,7 @@ def half(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
     return original(self, *args, **kwargs)
 
 
-@patch("torch:Tensor.double", "torch.nn:Module.double", how="method", level=WARN)
+@patch("torch:Tensor.double", "torch.nn:Module.double", level=WARN)
 def double(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
     """float64 has no kernels on Gaudi: it is computed on the CPU, or in float32."""
     if _on_hpu(self):

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hpushim.shim import devices, log
-from hpushim.shim.in_place import Undo
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import ERROR, WARN, patch
 
 Original = Callable[..., Any]
 
 _WORDS = ("CUDA", "CUDNN", "CUBLAS", "TF32")
 _TOLD = "HPUSHIM_TOLD"
-# Taken up above, or by availability.
+# Taken up above, or by policy.
 _HANDLED = {"CUDA_VISIBLE_DEVICES"}
 # torchrun gives it to every worker, whatever the backend: not a wish of the user's.
 _BY_TORCHRUN = {"TORCH_NCCL_ASYNC_ERROR_HANDLING"}

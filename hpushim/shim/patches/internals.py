@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpushim import callers
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import availability, in_place, log
-from hpushim.shim.in_place import Undo
+from hpushim.shim import devices, log, policy
+from hpushim.shim.mechanisms import in_place
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, patch
 
 _NATIVE = "torch._C"
@@ -36,15 +38,15 @@ def native_names() -> Undo:
 
 
 def _asked_by_user() -> bool:
-    package = availability.asker(__name__).partition(".")[0]
-    return package != "torch" and availability.is_users(package)
+    package = callers.of_patched(__name__).partition(".")[0]
+    return package != "torch" and policy.is_users(package)
 
 
 def _missing(name: str) -> Any:
     text = f"module {_NATIVE!r} has no attribute {name!r}"
     if not name.startswith("_cuda") or not _asked_by_user():
         raise AttributeError(text)
-    file, line = log.user_site()
+    file, line = callers.user_site()
     raise NotInThisTorch(
         f"HPU417 {file}:{line}: {text}: it belongs to CUDA builds of torch; use torch.cuda's or torch.hpu's public functions"
     )
@@ -59,6 +61,27 @@ def _not_made(name: str) -> Any:
         )
 
     return __new__
+
+
+@patch(
+    "torch:Tensor.__cuda_array_interface__",
+    how="getter",
+    row="torch.Tensor.__cuda_array_interface__",
+    level=ERROR,
+)
+def cuda_array(original: Any, self: Any) -> Any:
+    """Where other libraries take a tensor's memory for CUDA's: not there, so that ``hasattr`` says False."""
+    if not devices.is_hpu(self.device):
+        return original(self)
+    raise NotInThisTorch(
+        str(
+            log.refusal(
+                "HPU119",
+                "__cuda_array_interface__ of a tensor on HPU",
+                "hand x.cpu().numpy() to other libraries",
+            )
+        )
+    )
 
 
 @patch("torch", how="hook", row="torch.version.cuda", level=APPROXIMATE)

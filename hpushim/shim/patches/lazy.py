@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpushim.shim import in_place, vendor
-from hpushim.shim.in_place import Undo
+from hpushim.shim import vendor
+from hpushim.shim.mechanisms import in_place
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, patch
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
+from hpushim import callers
 from hpushim.shim import log
 from hpushim.shim.patch import WARN, patch
 
@@ -49,10 +49,4 @@ def _say(what: str) -> None:
 
 def _by_user() -> bool:
     """Whether the registration was asked for outside torch: by the first module that is not its machinery."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__") or ""
-        if not name.startswith(_MACHINERY):
-            return bool(name.partition(".")[0] != "torch")
-        frame = frame.f_back
-    return False
+    return callers.outside(*_MACHINERY).partition(".")[0] != "torch"

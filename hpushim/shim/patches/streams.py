@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable
 from typing import Any
 
+from hpushim import callers
 from hpushim.errors import UnsupportedOnHpu
-from hpushim.shim import constructors, devices, in_place, log
-from hpushim.shim.in_place import Undo
+from hpushim.shim import devices, log
+from hpushim.shim.mechanisms import constructor, in_place
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 Original = Callable[..., Any]
@@ -88,7 +89,19 @@ def kin() -> Undo:
             # Where CUDA's own class would be, torch's stand-in raises; subclasses of the user's pass through it.
             undos.append(in_place.set_attribute(base, "__init__", lambda self, *a, **k: None))
     undos.append(in_place.set_attribute(torch.hpu.Stream, "cuda_stream", property(_no_pointer)))
+    undos.append(in_place.set_attribute(torch.hpu.Stream, "_as_parameter_", property(_no_pointer)))
+    undos.append(in_place.set_attribute(torch.hpu.Event, "cuda_event", property(_no_pointer)))
     undos.append(in_place.set_attribute(torch.hpu.Event, "ipc_handle", _no_handle))
+    # A Gaudi's streams have no priorities: all have CUDA's default one.
+    undos.append(
+        in_place.set_attribute(torch.cuda.Stream, "priority_range", staticmethod(lambda: (0, 0)))
+    )
+    if not hasattr(torch.hpu.Stream, "priority_range"):
+        undos.append(
+            in_place.set_attribute(torch.hpu.Stream, "priority_range", staticmethod(lambda: (0, 0)))
+        )
+    if not hasattr(torch.hpu.Stream, "priority"):
+        undos.append(in_place.set_attribute(torch.hpu.Stream, "priority", 0))
 
     def undo() -> bool:
         results = [one() for one in undos]
@@ -99,26 +112,15 @@ def kin() -> Undo:
 
 def _seen_as(cuda: type, hpu: type) -> Undo:
     """Sets what ``isinstance`` asks an object of another type: HPU's own class is CUDA's, a subclass is itself."""
-    # ``setattr`` would try to change the class's own class; so the class's dictionary is written.
-    dictionary = constructors._type_dictionary(hpu)
+    # ``setattr`` would try to change the class's own class.
     mine = property(lambda self: cuda if type(self) is hpu else type(self))
-    dictionary["__class__"] = mine
-    ctypes.pythonapi.PyType_Modified(ctypes.py_object(hpu))
-
-    def undo() -> bool:
-        if dictionary.get("__class__") is not mine:
-            return False
-        del dictionary["__class__"]
-        ctypes.pythonapi.PyType_Modified(ctypes.py_object(hpu))
-        return True
-
-    return undo
+    return constructor.set_in_type(hpu, "__class__", mine)
 
 
 def _no_pointer(self: Any) -> Any:
-    file, line = log.user_site()
+    file, line = callers.user_site()
     raise NotOnHpu(
-        f"HPU119 {file}:{line}: an HPU stream has no CUDA pointer; hand tensors to other code, not streams"
+        f"HPU119 {file}:{line}: an HPU stream or event has no CUDA pointer; hand tensors to other code, not streams"
     )
 
 
@@ -186,7 +188,7 @@ def new_device_stream(original: Original, cls: type, *args: Any, **kwargs: Any) 
     return original(cls, *args, **kwargs)
 
 
-@patch("torch:Tensor.record_stream", how="method", level=APPROXIMATE)
+@patch("torch:Tensor.record_stream", level=APPROXIMATE)
 def record_stream(original: Original, self: Any, stream: Any) -> None:
     """Where HPU has no such operator, nothing: its allocator keeps memory until the queued work is done."""
     try:

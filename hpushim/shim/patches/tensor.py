@@ -11,7 +11,7 @@ from hpushim.shim.patch import APPROXIMATE, EXACT, patch
 _mapped = devices.mapped
 
 
-@patch("torch:Tensor.to", "torch.nn:Module.to", how="method", level=EXACT, factory=True)
+@patch("torch:Tensor.to", "torch.nn:Module.to", level=EXACT, factory=True)
 def to(original: Callable[..., Any]) -> Callable[..., Any]:
     """``x.to("cuda")``, ``x.to(0)``, ``x.to(device=…)``."""
     import torch
@@ -50,15 +50,18 @@ def _of_many(
     return original(self, *args, **kwargs)
 
 
-@patch("torch:Tensor.cuda", how="method", level=EXACT, factory=True)
+@patch("torch:Tensor.cuda", level=EXACT, factory=True)
 def cuda(original: Callable[..., Any]) -> Callable[..., Any]:
     """``x.cuda()``, ``x.cuda(rank, non_blocking=True)``: moves to the HPU."""
     import torch
+    from torch.overrides import handle_torch_function, has_torch_function_unary
 
-    move = torch._C.TensorBase.to
+    move = torch.Tensor.to
     here = devices.target()
 
     def cuda(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if has_torch_function_unary(self):
+            return handle_torch_function(torch.Tensor.cuda, (self,), self, *args, **kwargs)
         if not args and not kwargs:
             return move(self, here)
         if len(args) > 1:
@@ -71,7 +74,7 @@ def cuda(original: Callable[..., Any]) -> Callable[..., Any]:
     return cuda
 
 
-@patch("torch.nn:Module.cuda", how="method", level=EXACT)
+@patch("torch.nn:Module.cuda", level=EXACT)
 def module_cuda(original: Callable[..., Any], self: Any, device: Any = None) -> Any:
     """``model.cuda(rank)``: moves every parameter and buffer."""
     return original(self)
@@ -80,16 +83,20 @@ def module_cuda(original: Callable[..., Any], self: Any, device: Any = None) -> 
 @patch("torch:Tensor.is_cuda", how="getter", level=APPROXIMATE, factory=True)
 def is_cuda(original: Callable[..., Any]) -> Callable[..., Any]:
     """True on HPU: code that asks wants to know whether the tensor is on the accelerator."""
+    from torch.overrides import has_torch_function_unary
+
     # The one that a process has, compared as a whole: its type is slow to read.
     here = devices.target()
 
     def is_cuda(self: Any) -> bool:
+        if has_torch_function_unary(self):
+            return original(self)  # type: ignore[no-any-return]
         return self.device == here or original(self)  # type: ignore[no-any-return]
 
     return is_cuda
 
 
-@patch("torch.nn:Module.to_empty", how="method", level=EXACT)
+@patch("torch.nn:Module.to_empty", level=EXACT)
 def to_empty(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``module.to_empty(device="cuda")``."""
     if args:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices, in_place, log
+from hpushim.shim import devices, log
+from hpushim.shim.mechanisms import constructor
+from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, patch
 
 Original = Callable[..., Any]
@@ -26,92 +28,70 @@ _PREFIX = "torch.cuda."
 _took_default = False
 
 
-class _TypedTensor(type):
-    """Class of the stand-ins: an instance is any tensor on HPU of the stand-in's dtype."""
-
-    dtype: Any
-    is_cuda = True
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        import torch
-
-        return (
-            isinstance(instance, torch.Tensor)
-            and devices.is_hpu(instance.device)
-            and instance.dtype is cls.dtype
-        )
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+def _constructor(name: str) -> Callable[..., Any]:
+    def make(original: Original, cls: type, *args: Any, **kwargs: Any) -> Any:
+        """``torch.cuda.FloatTensor(…)``: sizes, a sequence, an array, nothing."""
         import torch
 
         kwargs.pop("device", None)
-        # torch's own constructor of that type knows every form: sizes, sequences, arrays, nothing.
-        return getattr(torch, cls.__name__)(*args, **kwargs).to(devices.INDEXED)
+        # torch's own constructor of that type knows every form.
+        return getattr(torch, name)(*args, **kwargs).to(devices.INDEXED)
 
-    def __repr__(cls) -> str:
-        return f"<class '{_PREFIX}{cls.__name__}'>"
-
-
-def _stand_in(name: str) -> Callable[[Any], Any]:
-    def replacement(current: Any) -> Any:
-        import torch
-
-        # Who imported the class by name holds it by value.
-        in_place.replaced[id(current)] = (current, f"{_PREFIX}{name}")
-        return _TypedTensor(
-            name, (), {"dtype": getattr(torch, _NAMES[name]), "__module__": "torch.cuda"}
-        )
-
-    return replacement
+    return make
 
 
 for _name in _NAMES:
-    _replacement = _stand_in(_name)
-    _replacement.__module__ = __name__
-    patch(f"torch.cuda:{_name}", how="value", level=EXACT)(_replacement)
+    patch(f"torch.cuda:{_name}", how="constructor", level=EXACT)(_constructor(_name))
 
 
-class _SparseTensor(type):
-    """Class of the stand-ins for CUDA's sparse types: nothing is an instance, and none can be made."""
-
-    is_cuda = is_sparse = True
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return False
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        log.refuse("HPU124", "Gaudi has no sparse tensors", "use a dense tensor, or device='cpu'")
-
-    def __repr__(cls) -> str:
-        return f"<class '{_PREFIX}sparse.{cls.__name__}'>"
+@patch(
+    *[f"torch.cuda.sparse:{name}" for name in _NAMES if name != "BoolTensor"],  # torch has no such
+    how="constructor",
+    row="torch.cuda.sparse",
+    level=ERROR,
+)
+def sparse_tensor(original: Original, cls: type, *args: Any, **kwargs: Any) -> Any:
+    """Refused: ``torch.cuda.sparse.FloatTensor(…)``."""
+    log.refuse("HPU124", "Gaudi has no sparse tensors", "use a dense tensor, or device='cpu'")
 
 
-def _sparse(name: str) -> Callable[[Any], Any]:
-    def replacement(current: Any) -> Any:
-        in_place.replaced[id(current)] = (current, f"{_PREFIX}sparse.{name}")
-        return _SparseTensor(name, (), {"__module__": f"{_PREFIX}sparse"})
+@patch("torch.cuda", how="hook", row="torch.cuda.FloatTensor", level=EXACT)
+def instances() -> Undo:
+    """``isinstance(x, torch.cuda.FloatTensor)``: any dense tensor on HPU of that dtype."""
+    import torch
 
-    return replacement
+    kind: Any = type(torch.cuda.FloatTensor)
+    original = kind.__instancecheck__
 
-
-for _name in _NAMES:
-    if _name != "BoolTensor":  # torch has no sparse one
-        _replacement = _sparse(_name)
-        _replacement.__module__ = __name__
-        patch(f"torch.cuda.sparse:{_name}", how="value", row="torch.cuda.sparse", level=ERROR)(
-            _replacement
+    def __instancecheck__(cls: Any, instance: Any) -> bool:
+        if not cls.is_cuda or not isinstance(instance, torch.Tensor):
+            return bool(original(cls, instance))
+        return (
+            devices.is_hpu(instance.device)
+            and instance.dtype is cls.dtype
+            and instance.layout is cls.layout
         )
+
+    return constructor.set_in_type(kind, "__instancecheck__", __instancecheck__)
+
+
+@patch(
+    "torch.storage:_LegacyStorageMeta.__instancecheck__", row="torch.cuda.FloatStorage", level=EXACT
+)
+def storage_instances(original: Original, cls: Any, instance: Any) -> bool:
+    """``isinstance(storage, torch.cuda.FloatStorage)``: a storage on HPU of that dtype."""
+    import torch
+
+    if cls.__module__ == "torch.cuda" and type(instance) is torch.TypedStorage:
+        return devices.is_hpu(instance.device) and instance.dtype is cls.dtype
+    return bool(original(cls, instance))
 
 
 def _dtype_of(kind: Any) -> Any:
     """The dtype of a CUDA tensor type given as a class or as text; None for anything else."""
-    if isinstance(kind, _TypedTensor):
-        return kind.dtype
-    name = (
-        kind
-        if isinstance(kind, str)
-        else f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
-    )
+    name = kind
+    if not isinstance(kind, str):
+        name = f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
     if not name.startswith(_PREFIX) or name[len(_PREFIX) :] not in _NAMES:
         return None
     import torch
@@ -119,7 +99,7 @@ def _dtype_of(kind: Any) -> Any:
     return getattr(torch, _NAMES[name[len(_PREFIX) :]])
 
 
-@patch("torch:Tensor.type", how="method", level=APPROXIMATE)
+@patch("torch:Tensor.type", level=APPROXIMATE)
 def tensor_type(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
     """``x.type(torch.cuda.FloatTensor)`` moves and casts; ``x.type()`` answers with CUDA's name."""
     wanted = args[0] if args else kwargs.get("dtype")
@@ -128,6 +108,11 @@ def tensor_type(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any
     dtype = _dtype_of(wanted)
     if dtype is None:
         return original(self, *args, **kwargs)
+    import torch
+    from torch.overrides import handle_torch_function, has_torch_function_unary
+
+    if has_torch_function_unary(self):
+        return handle_torch_function(torch.Tensor.type, (self,), self, *args, **kwargs)
     non_blocking = bool(args[1] if len(args) > 1 else kwargs.get("non_blocking", False))
     return self.to(devices.INDEXED, dtype, non_blocking=non_blocking)
 
@@ -144,7 +129,7 @@ def storage_is_cuda(original: Original, self: Any) -> bool:
     return devices.is_hpu(self.device) or bool(original(self))
 
 
-@patch("torch.nn:Module.type", how="method", level=EXACT)
+@patch("torch.nn:Module.type", level=EXACT)
 def module_type(original: Original, self: Any, dst_type: Any) -> Any:
     """``model.type(torch.cuda.FloatTensor)`` moves and casts every parameter."""
     dtype = _dtype_of(dst_type)

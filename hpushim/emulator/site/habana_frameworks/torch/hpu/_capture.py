@@ -7,15 +7,24 @@ and the output tensors are the same objects each time, as on the device.
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
 import torch
-from hpushim.emulator import device
+from hpushim.emulator import calls, device
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _READS_VALUE = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal")
+
+
+def _lazy_collectives() -> bool:
+    return os.environ.get("PT_HPU_ENABLE_LAZY_COLLECTIVES", "").lower() in ("1", "true")
+
+
+def _fallbacks() -> int:
+    return int(device.load().totals()["cpu_fallbacks"])
 
 
 class Call:
@@ -85,7 +94,12 @@ class Tape(TorchDispatchMode):
         kwargs = kwargs or {}
         if self._before is not None:
             self._remember(_written(func, args, kwargs))
+        if func.namespace == "c10d" and not _lazy_collectives():
+            calls.object_to("ordinary collectives while a graph is captured")
+        before = _fallbacks()
         result = func(*args, **kwargs)
+        if _fallbacks() != before:
+            calls.object_to("CPU fallback while a graph is captured")
         name = func._schema.name
         if name in _READS_VALUE and not self._warned:
             self._warned = True

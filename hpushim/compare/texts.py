@@ -1,0 +1,57 @@
+"""The texts that name a CUDA device in Python source: ``"cuda"``, ``"cuda:0"``, ``f"cuda:{rank}"`` and their like."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+CUDA = "cuda"
+HPU = "hpu"
+
+_WHOLE = re.compile(r"cuda(?::\d+)?")
+_FORMAT = re.compile(r"cuda:\{[^{}]*\}")
+_PERCENT = re.compile(r"cuda:%[dis]")
+
+
+def constant(node: ast.AST | None) -> str:
+    """The text of a string literal; empty for anything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return ""
+
+
+def is_cuda(node: ast.AST | None) -> bool:
+    """Whether an expression spells a CUDA device and nothing else."""
+    if isinstance(node, ast.Constant):
+        return _WHOLE.fullmatch(constant(node)) is not None
+    if isinstance(node, ast.JoinedStr):
+        first = constant(node.values[0]) if node.values else ""
+        return (first == "cuda:" and len(node.values) == 2) or _whole_of_one(node, first)
+    if isinstance(node, ast.BinOp):
+        left = constant(node.left)
+        if isinstance(node.op, ast.Mod):
+            return _PERCENT.fullmatch(left) is not None
+        return isinstance(node.op, ast.Add) and left == "cuda:"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        base = constant(node.func.value)
+        return node.func.attr == "format" and _FORMAT.fullmatch(base) is not None
+    return False
+
+
+def _whole_of_one(node: ast.JoinedStr, first: str) -> bool:
+    return len(node.values) == 1 and _WHOLE.fullmatch(first) is not None
+
+
+def is_beginning(node: ast.AST | None) -> bool:
+    """Whether a literal is a CUDA device or the beginning of one, as in ``startswith("cuda:")``."""
+    return constant(node) == "cuda:" or is_cuda(node)
+
+
+def is_pattern(node: ast.AST | None) -> bool:
+    """Whether a literal is a regular expression, or a file name pattern, that CUDA devices match."""
+    return CUDA in constant(node)
+
+
+def is_hpu(node: ast.AST | None) -> bool:
+    """Whether an expression is the text of an HPU."""
+    return constant(node).split(":")[0] == HPU

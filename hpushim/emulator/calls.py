@@ -1,0 +1,174 @@
+"""Objections to calls that no operator shows: TorchScript over hpu tensors, wrappers and hooks that Gaudi does not have.
+
+What the matrix calls unsupported is told under ``observe`` and refused under the other policies.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from hpushim import callers
+from hpushim.emulator import device, profiles
+
+_told: set[tuple[str, str]] = set()
+
+Asks = Callable[..., bool]
+
+
+def install() -> None:
+    """Has torch's own entry points ask before they run; once a process."""
+    import torch
+
+    for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod):
+        _guard(kind, "__call__", "torch.jit.script", _script_on_hpu)
+    _guard(torch.nn.DataParallel, "__init__", "torch.nn.DataParallel", _module_on_hpu)
+    for owner, name in ((torch.Tensor, "share_memory_"), (torch.nn.Module, "share_memory")):
+        _guard(owner, name, "torch.nn.Module.share_memory", _any_on_hpu)
+    if torch.distributed.is_available():
+        _guard_distributed()
+
+
+def _guard_distributed() -> None:
+    from torch.distributed import distributed_c10d
+    from torch.nn.parallel import DistributedDataParallel
+
+    hooks = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks."
+    for hook in ("fp16_compress_hook", "bf16_compress_hook"):
+
+        def registers(wrapped: Any, *args: Any, _hook: str = hook, **kwargs: Any) -> bool:
+            given = (*args, *kwargs.values())
+            named = any(getattr(one, "__name__", "") == _hook for one in given)
+            return named and _module_on_hpu(None, wrapped)
+
+        _guard(DistributedDataParallel, "register_comm_hook", hooks + hook, registers)
+
+    # Those that init_process_group and new_group call: a script may hold these two by name since before the device started.
+    start, group = "torch.distributed.init_process_group", "torch.distributed.new_group"
+    _guard(distributed_c10d, "_new_process_group_helper", f"{start}(device_id=)", _binds_card)
+    _guard(
+        distributed_c10d,
+        "_new_group_with_tag",
+        f"{group}(use_local_synchronization=)",
+        _special_group,
+    )
+
+
+def _guard(owner: Any, name: str, row: str, asks: Asks) -> None:
+    """Has ``owner.name`` object, in the words of a row, where ``asks`` says yes of its arguments.
+
+    A method is set on its class; a function, which has to be one that only torch calls, in the modules that hold it.
+    """
+    original = getattr(owner, name)
+    marks = vars(original).setdefault("__hpushim_asks__", set()) if hasattr(original, "__dict__") else set()  # fmt: skip
+    if row in marks:
+        return
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        if asks(*args, **kwargs):
+            object_to(row)
+        return original(*args, **kwargs)
+
+    functools.update_wrapper(guarded, original)
+    vars(guarded)["__hpushim_asks__"] = {*marks, row}
+    if isinstance(owner, type):
+        setattr(owner, name, guarded)
+        return
+    for module in _holders(original):
+        setattr(module, name, guarded)
+
+
+def _holders(original: Any) -> list[Any]:
+    """The modules of torch that hold a function under its name."""
+    return [
+        module
+        for key, module in list(sys.modules.items())
+        if key.partition(".")[0] == "torch"
+        and vars(module).get(original.__name__) is original
+    ]  # fmt: skip
+
+
+def object_to(name: str) -> None:
+    """Say in the words of a row that Gaudi does not do this: told under ``observe``, else NotImplementedError."""
+    from hpushim.emulator import objections
+    from hpushim.matrix import load
+
+    profile = profiles.current()
+    row = load().row(name)
+    if row is None:
+        return
+    file, line = callers.user_site()
+    site = f"{file}:{line}"
+    device.load().note("unsupported", name)
+    text = f"{name} does not work on {profile.gaudi}: {row.note}"
+    if profile.policy != "observe":
+        raise NotImplementedError(
+            f"{site}: {row.rule} {text} (emulated HPU; HPUSHIM_POLICY=observe goes on)"
+        )
+    if (name, site) not in _told:
+        _told.add((name, site))
+        objections.tell(row.rule, site, text)
+
+
+# -- what is asked ------------------------------------------------------------------------------
+
+
+def _any_on_hpu(*args: Any, **kwargs: Any) -> bool:
+    return any(_is_on_hpu(one) for one in (*args, *kwargs.values()))
+
+
+def _is_on_hpu(value: Any) -> bool:
+    import torch
+
+    if isinstance(value, torch.nn.Module):
+        return any(one.device.type == "hpu" for one in value.parameters())
+    return isinstance(value, torch.Tensor) and value.device.type == "hpu"
+
+
+def _module_on_hpu(_: Any, module: Any, *args: Any, **kwargs: Any) -> bool:
+    return _is_on_hpu(module)
+
+
+def _script_on_hpu(script: Any, *args: Any, **kwargs: Any) -> bool:
+    from torch.utils._pytree import tree_leaves
+
+    tensors = [one for one in tree_leaves((args, kwargs)) if hasattr(one, "device")]
+    if not tensors and hasattr(script, "owner"):
+        tensors = [value for _, value in script.owner.named_parameters()][:1]
+    return any(_is_on_hpu(one) for one in tensors)
+
+
+def _binds_card(*args: Any, **kwargs: Any) -> bool:
+    """``init_process_group(device_id=)``: later groups inherit theirs."""
+    import torch.distributed as dist
+
+    given = kwargs.get("device_id") is not None and not dist.is_initialized()
+    return given and _users() and _over_hccl(*args, **kwargs)
+
+
+def _special_group(*args: Any, **kwargs: Any) -> bool:
+    names = ("use_local_synchronization", "group_desc", "device_id")
+    return any(kwargs.get(name) for name in names) and _users() and _over_hccl(*args, **kwargs)
+
+
+def _users() -> bool:
+    """Whether a user's code made the call: what torch passes to itself, no user asked for."""
+    plumbing = (
+        "hpushim",
+        "contextlib",
+        "functools",
+        "torch.distributed.distributed_c10d",
+        "torch.distributed.c10d_logger",
+    )
+    return callers.outside(*plumbing).partition(".")[0] != "torch"
+
+
+def _over_hccl(*args: Any, **kwargs: Any) -> bool:
+    import torch.distributed as dist
+
+    backend = next((str(a) for a in (*args, kwargs.get("backend")) if isinstance(a, str)), "")
+    if "hccl" in backend or not dist.is_initialized():
+        return "hccl" in backend
+    return str(dist.get_backend()) == "hccl"

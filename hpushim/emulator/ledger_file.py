@@ -1,0 +1,215 @@
+"""The file that a run's books go to: taken before the run begins, written whole when a process of it ends.
+
+The first process of a run takes ``PATH``; further ranks write ``PATH.rank1`` …, helpers ``PATH.pid123``. Nothing but a
+regular file is ever replaced, and no books of a run that has not ended, or of another process of this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpushim.errors import EmulatorError
+
+_OWNER = (
+    "HPUSHIM_LEDGER_OWNER"  # the first process of a run, and its file; its children write beside it
+)
+_NOT_YET = '{"schema_version": 1, "emulated": true, "complete": false}\n'
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+_REMEDY = "name a file that may be made or replaced (HPUSHIM_LEDGER, hpushim run --ledger)"
+
+
+class _MustNot(OSError):
+    """Something that a ledger must not replace."""
+
+
+_taken: list[int] = []  # descriptors, kept open and so locked until the process ends
+
+
+def take(path: Path) -> Path | None:
+    """Take the file for this run; returns where the books go. Called before anything of the run has happened.
+
+    In a child of the run nothing is taken. Where a run that has not ended holds the file, this one's books go beside it,
+    which is said. None: it cannot be written, which is said too, and the run goes on without books. Raises EmulatorError
+    for what must not be replaced: what is no regular file, or no ledger.
+    """
+    path = path.absolute()
+    if _owner_of(path):
+        return path
+    rank = os.environ.get(
+        "RANK", ""
+    )  # a launcher that is no part of the run starts several first processes
+    part = f".rank{rank}" if rank.isdigit() and int(rank) else ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _open_folder(path.parent) as folder:
+            taken = _take(path, part, folder)
+            if not part:
+                _forget_parts(taken, folder)
+    except _MustNot as error:
+        raise EmulatorError(
+            f"the ledger is not written to {path}{part}: {error}; {_REMEDY}"
+        ) from error
+    except OSError as error:
+        _say(
+            f"the ledger (emulated) could not be written to {path}{part}: {error.strerror or error}; the run goes on without it; "
+            f"{_REMEDY}"
+        )
+        return None
+    os.environ[_OWNER] = f"{os.getpid()} {taken}"
+    os.environ["HPUSHIM_LEDGER"] = str(taken)  # for this run's further processes
+    return taken
+
+
+def place(path: Path, rank: int | None, active: bool) -> Path | None:
+    """Where the books of this process go; None for a helper or a launcher that has nothing to tell."""
+    own = path.with_name(f"{path.name}.pid{os.getpid()}")
+    if rank:
+        target = path.with_name(f"{path.name}.rank{rank}")
+    elif rank is None and _owner_of(path) != str(os.getpid()):
+        target = own
+    else:
+        target = path
+    if target == own or _is_complete(target):  # another process of this run was first
+        return own if active else None
+    return target
+
+
+def write(path: Path, text: str) -> None:
+    """Put ``text`` into the file, whole or not at all. Raises OSError, also where no regular file is to be replaced."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = f"{path.name}.{os.getpid()}.tmp"
+    with _open_folder(path.parent) as folder:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)
+        made = os.open(
+            draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder
+        )
+        try:
+            with os.fdopen(made, "w", encoding="utf-8") as file:
+                file.write(text)
+            _require_regular(path.name, folder)
+            os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(draft, dir_fd=folder)
+            raise
+
+
+def _owner_of(path: Path) -> str:
+    """The number of the process that has taken this file for its run; empty: none."""
+    process, _, taken = os.environ.get(_OWNER, "").partition(" ")
+    return process if taken == str(path) else ""
+
+
+def _take(path: Path, part: str, folder: int) -> Path:
+    held = _locked(path.name + part, folder)
+    if held is None:
+        beside = path.with_name(f"{path.name}.run{os.getpid()}")
+        _say(f"a run that has not ended writes its ledger to {path}; this one's goes to {beside}")
+        held = _locked(beside.name + part, folder)
+        if held is None:
+            raise OSError(errno.EAGAIN, f"{beside} is held by another run too")
+        path = beside
+    _taken.append(held)
+    head = os.pread(held, 4096, 0).lstrip()
+    if head and not head.startswith(b"{"):
+        raise _MustNot("there is a file that is no ledger")
+    quiet = os.environ.get("HPUSHIM_LOG", "").strip().lower() == "quiet"
+    if head and head != _NOT_YET.strip().encode() and not part and not quiet:
+        _say(f"the ledger of an earlier run in {path} is replaced")
+    os.ftruncate(held, 0)
+    os.pwrite(held, _NOT_YET.encode(), 0)
+    return path
+
+
+def _locked(name: str, folder: int) -> int | None:
+    """A descriptor of the file, made if it is missing, that this process alone has; None: another one has it."""
+    _require_regular(name, folder)  # looked at first: to open some devices is to act on them
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o666, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _MustNot("there is no regular file")
+        if not _lock(descriptor):
+            os.close(descriptor)
+            return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+    return True  # also on a file system without such locks
+
+
+def _require_regular(name: str, folder: int) -> None:
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        kind = next((words for test, words in _KINDS if test(mode)), "no regular file")
+        raise _MustNot(f"there is {kind}, which is never replaced")
+
+
+def _forget_parts(path: Path, folder: int) -> None:
+    """Remove what an earlier run's further processes have left beside the file."""
+    part = re.compile(re.escape(path.name) + r"\.(rank\d+(\.pid\d+)?|pid\d+|\d+\.tmp)")
+    for name in os.listdir(folder):
+        if not part.fullmatch(name):
+            continue
+        with contextlib.suppress(OSError):
+            held = _locked(name, folder)
+            if held is not None:  # a rank of this run may have it already
+                os.unlink(name, dir_fd=folder)
+                os.close(held)
+
+
+def _is_complete(path: Path) -> bool:
+    """Has a process of this run written its books there?"""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):  # a pipe would have this process wait
+            return False
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            books = json.loads(file.read())
+    except (OSError, ValueError):
+        return False
+    return isinstance(books, dict) and books.get("complete") is True
+
+
+@contextlib.contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"hpushim: {text}\n")
+    sys.stderr.flush()

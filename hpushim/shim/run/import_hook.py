@@ -1,0 +1,227 @@
+"""The import hook: the user's own modules are rewritten as they are loaded (``hpushim run`` and its children), or, after a
+plain ``import hpushim``, those that compare devices are named. So are those that cannot be rewritten.
+
+Rewritten code is never written to ``__pycache__``; every other module loads as ever. The few libraries that the matrix's
+policy names are rewritten as well.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.machinery
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from hpushim.shim import log, policy
+from hpushim.shim.run import own
+
+if TYPE_CHECKING:
+    from hpushim.shim.run.rewrite import Rewrite
+
+REWRITE_VARIABLE = "HPUSHIM_REWRITE"
+"""Set to 1 by ``hpushim run``: child processes rewrite as well."""
+
+SHOW_VARIABLE = "HPUSHIM_SHOW_REWRITES"
+
+# Never the user's, wherever a checkout of theirs lies; reading one of ours needs it loaded.
+_NEVER = frozenset(("hpushim", "_hpushim", "habana_frameworks", "torch", "torchgen", "functorch"))
+
+_told: set[str] = set()
+
+
+def install(*, rewriting: bool = True) -> None:
+    """Has modules that are imported from now on rewritten, or only named. Installing twice is installing once."""
+    found = next((one for one in sys.meta_path if isinstance(one, _Finder)), None)
+    if found is None:
+        found = _Finder()
+        sys.meta_path.insert(0, found)
+        # For what finders before ours have found.
+        atexit.unregister(name_loaded)
+        atexit.register(name_loaded)
+    found.rewriting = found.rewriting or rewriting
+    if rewriting:
+        os.environ[REWRITE_VARIABLE] = "1"
+
+
+def uninstall(*, naming_only: bool = False) -> None:
+    """Takes the hook down; with ``naming_only`` where it rewrites nothing."""
+    sys.meta_path[:] = [
+        one
+        for one in sys.meta_path
+        if not isinstance(one, _Finder) or (naming_only and one.rewriting)
+    ]
+
+
+def is_inherited() -> bool:
+    """Whether the ``hpushim run`` that this process comes from asked for rewriting."""
+    return os.environ.get(REWRITE_VARIABLE) == "1"
+
+
+def loader(name: str, file: str) -> importlib.machinery.SourceFileLoader:
+    """The loader of a module whose source is rewritten."""
+    return _Loader(name, file)
+
+
+def compiled(path: str, data: bytes) -> CodeType:
+    """The code of one of the user's files, rewritten where it compares devices.
+
+    Raises SyntaxError as Python would.
+    """
+    import ast
+
+    from hpushim.shim.run import rewrite
+
+    tree = ast.parse(data, path)
+    try:
+        tree, done = rewrite.apply(tree)
+    except RecursionError:
+        log.warn("HPU107", "is nested too deep to look for comparisons with 'cuda'", at=(path, 1))
+        tree, done = ast.parse(data, path), []
+    if os.environ.get(SHOW_VARIABLE) == "1":
+        for one in done:
+            log.line(f"HPU107 {path}:{one.line}: {one.before}  →  {one.after}")
+    code: CodeType = compile(tree, path, "exec", dont_inherit=True)
+    return code
+
+
+def comparisons(file: str) -> list[Rewrite]:
+    """The comparisons of a device with CUDA in a file. Raises OSError."""
+    data = Path(file).read_bytes()
+    if b"cuda" not in data:
+        return []
+    from hpushim.shim.run import rewrite
+
+    return [one for one in rewrite.find(data) if one.sure]
+
+
+def name_loaded() -> None:
+    """Names the user's own modules that are loaded, compare devices and were not rewritten, the main script among them."""
+    rewriting = any(isinstance(one, _Finder) and one.rewriting for one in sys.meta_path)
+    for module in list(sys.modules.values()):
+        file = _source_of(module)
+        loader = getattr(module, "__loader__", None)
+        if file is not None and not isinstance(loader, _Loader):
+            _name(file, _by_another(loader) if rewriting else "")
+
+
+def _by_another(loader: object) -> str:
+    kind = type(loader).__qualname__
+    return f"it was loaded by {kind} and not by Python's own loader, so it cannot be rewritten: ask `is_cuda`, or migrate the file"
+
+
+def _source_of(module: Any) -> str | None:
+    """The source file of one of the user's modules; None for any other."""
+    if not isinstance(module, ModuleType):
+        return None
+    name = getattr(getattr(module, "__spec__", None), "name", module.__name__)
+    file = vars(module).get("__file__")
+    if not isinstance(file, str) or not file.endswith(".py") or _is_never(name):
+        return None
+    return file if own.is_own_file(Path(file)) else None
+
+
+def _is_never(name: str) -> bool:
+    top = name.partition(".")[0]
+    return top in _NEVER or top in sys.stdlib_module_names
+
+
+def _name(file: str, why: str) -> None:
+    """Says once where a file compares; ``why`` it was not rewritten, if that is not plain."""
+    if file in _told:
+        return
+    _told.add(file)
+    try:
+        found = comparisons(file)
+    except OSError:
+        return
+    if not found:
+        return
+    lines = ", ".join(str(one.line) for one in found[1:8]) + (" …" if len(found) > 8 else "")
+    log.warn(
+        "HPU107",
+        f"compares a device with 'cuda', which is 'hpu' here{f' (also line {lines})' if lines else ''}; "
+        + (why or "`hpushim run` rewrites such comparisons, `hpushim migrate` does so for good"),
+        at=(file, found[0].line),
+    )
+
+
+class _Finder:
+    """Stands first and lets the others find: what they find of the user's own files is read by our loader."""
+
+    def __init__(self) -> None:
+        self.rewriting = False
+        self._busy = threading.local()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if _is_never(name) or getattr(self._busy, "name", None) == name:
+            return None
+        outer, self._busy.name = getattr(self._busy, "name", None), name
+        try:
+            spec = next(self._found(name, path, target), None)
+        finally:
+            self._busy.name = outer
+        # To decide about one module others are imported: these load as ever.
+        if spec is None or not spec.has_location or getattr(self._busy, "deciding", False):
+            return spec
+        self._busy.deciding = True
+        try:
+            if self._is_ours(name, spec.origin):
+                self._take(spec)
+        finally:
+            self._busy.deciding = False
+        return spec
+
+    def _take(self, spec: Any) -> None:
+        if self.rewriting and type(spec.loader) is importlib.machinery.SourceFileLoader:
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        else:
+            self._name(spec)
+
+    def _found(self, name: str, path: Any, target: Any) -> Iterator[Any]:
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if finder is not self and find is not None else None
+            if spec is not None:
+                yield spec
+
+    def _is_ours(self, name: str, file: str) -> bool:
+        if own.is_own_file(Path(file)):
+            return policy.is_users(name.partition(".")[0], silently=True)
+        return self.rewriting and policy.compares_devices(name.partition(".")[0])
+
+    def _name(self, spec: Any) -> None:
+        if not self.rewriting:
+            _name(spec.origin, "")
+        elif spec.origin.endswith(".py") and Path(spec.origin).is_file():
+            _name(spec.origin, _by_another(spec.loader))
+        elif _holds_cuda(spec):
+            log.warn(
+                "HPU107",
+                "is loaded without its source file: comparisons with 'cuda' in it, if any, are not rewritten",
+                at=(spec.origin, 0),
+            )
+
+
+def _holds_cuda(spec: Any) -> bool:
+    """Whether a module without a source file speaks of cuda at all."""
+    read: Any = getattr(spec.loader, "get_data", None)
+    try:
+        return spec.origin.endswith((".pyc", ".py")) and b"cuda" in read(spec.origin)
+    except (OSError, TypeError):
+        return False
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads a source file of the user's, past the bytecode cache when it mentions cuda."""
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        data = self.get_data(path)
+        if b"cuda" not in data:
+            return super().get_code(fullname)
+        return compiled(path, data)

@@ -1,0 +1,247 @@
+"""``hpushim run``: runs an unmodified script or module with the shim on, as ``python`` itself would.
+
+The environment is set for this process and its children, so that launchers, spawned workers and DataLoader workers
+get the shim through torch's entry point. Without a Gaudi the HPU is emulated.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, NoReturn
+
+from hpushim import settings
+from hpushim.errors import HpushimError
+from hpushim.shim import detect, log
+from hpushim.shim.run import children, import_hook
+
+MAIN_VARIABLE = "HPUSHIM_MAIN"
+"""The script of a run, for spawned children that load it again."""
+
+_LAZY = {"lazy": "1", "eager": "0", "compile": "0"}
+
+
+def run(
+    target: str,
+    args: Sequence[str] = (),
+    *,
+    module: bool = False,
+    gaudi: str | None = None,
+    mode: str | None = None,
+    ledger: str | None = None,
+    devices: int | None = None,
+    show_rewrites: bool = False,
+    native: bool = False,
+) -> NoReturn:
+    """Runs ``target``, a file or with ``module`` a module's name, as ``__main__``; ends as the script ends.
+
+    With ``native`` the program is taken for HPU code: nothing is patched or rewritten, and only where there is no
+    Gaudi the HPU is emulated. ``mode`` is ``eager``, ``compile`` or ``lazy``; ``ledger`` the file for the books of the run. Raises SystemExit with the
+    script's status (1 after an uncaught exception, whose traceback is printed by ``sys.excepthook``), and
+    HpushimError when the target or the environment cannot be used.
+    """
+    prepare(gaudi=gaudi, mode=mode, ledger=ledger, devices=devices, show_rewrites=show_rewrites)
+    if native:
+        _without_shim()
+    if not module:
+        target = str(script_of(target) or target)
+    try:
+        main, code = _module(target) if module else _script(target)
+    except SyntaxError as error:
+        sys.excepthook(type(error), error.with_traceback(None), None)
+        raise SystemExit(1) from None
+    sys.argv = [str(main.__file__) if module else target, *args]
+    _start_shim()
+    sys.modules["__main__"] = main
+    _execute(code, main)
+
+
+def prepare(
+    *,
+    gaudi: str | None = None,
+    mode: str | None = None,
+    ledger: str | None = None,
+    devices: int | None = None,
+    show_rewrites: bool = False,
+) -> None:
+    """Sets the environment of a run for this process and its children. Raises HpushimError for bad values."""
+    environment = os.environ
+    if gaudi is not None:
+        environment["HPUSHIM_GAUDI"] = gaudi
+    if devices is not None:
+        environment["HPUSHIM_DEVICES"] = str(devices)
+    if ledger is not None:
+        environment["HPUSHIM_LEDGER"] = str(Path(ledger).absolute())
+    if show_rewrites:
+        environment[import_hook.SHOW_VARIABLE] = "1"
+    if mode is not None:
+        if mode not in _LAZY:
+            raise HpushimError(
+                f"mode {mode!r}: expected eager, compile or lazy; choose one of these"
+            )
+        environment["PT_HPU_LAZY_MODE"] = _LAZY[mode]
+    # Layers of the stack disagree on the default, so it is always said.
+    environment.setdefault("PT_HPU_LAZY_MODE", "0")
+    settings.check()
+    environment["HPUSHIM"] = _where()
+    if environment["HPUSHIM"] == "emulate":
+        environment.update(detect.emulated_environment())
+    environment.update(children.environment())
+
+
+def _where() -> str:
+    """What HPUSHIM is for this run: as the user set it, else a Gaudi if its software is here, else the emulator."""
+    wanted = detect.mode()
+    if wanted != "auto":
+        return wanted
+    if detect.gaudi_software():
+        return "hpu"
+    return "auto" if _cuda_build() else "emulate"
+
+
+def _cuda_build() -> bool:
+    """Whether the installed torch is a CUDA build, read from its version file without importing it."""
+    try:
+        spec = importlib.util.find_spec("torch")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise HpushimError(
+            "torch is not installed; `hpushim run` expected it beside hpushim: pip install 'hpushim[torch]'"
+        )
+    version = Path(spec.origin).with_name("version.py")
+    text = version.read_text(encoding="utf-8") if version.is_file() else ""
+    return re.search(r"^cuda\b[^=\n]*=\s*['\"]", text, re.MULTILINE) is not None
+
+
+def _without_shim() -> None:
+    """Turns the shim off for this process and its children; the emulated HPU, if it is one, stays."""
+    emulated = os.environ["HPUSHIM"] == "emulate"
+    os.environ["HPUSHIM"] = "off"
+    if emulated:
+        detect.emulate()
+
+
+def _start_shim() -> None:
+    """Imports torch here and not in the script, so that what is wrong with the machine is told plainly."""
+    from hpushim.shim.session import session
+
+    if detect.mode() == "off":
+        return
+    with session.held():
+        importlib.import_module("torch")
+    if not session.activate() and detect.mode() == "auto":
+        detect.require_cuda()
+        log.start("a working CUDA device is here: nothing is patched, the script runs as it is")
+
+
+def script_of(target: str) -> Path | None:
+    """The file that a name on the command line means: itself, or an installed Python command such as torchrun."""
+    path = Path(target)
+    if path.exists() or os.sep in target:
+        return path if path.exists() else None
+    beside = Path(sys.executable).parent / target
+    found = str(beside) if beside.is_file() else shutil.which(target)
+    if found is None:
+        return None
+    with Path(found).open("rb") as file:
+        first = file.readline()
+    return Path(found) if first.startswith(b"#!") and b"python" in first else None
+
+
+def _script(target: str) -> tuple[ModuleType, CodeType]:
+    path = script_of(target) or Path(target)
+    if path.is_dir():
+        path = path / "__main__.py"
+    if not path.is_file():
+        raise HpushimError(f"{target}: no such script; expected a Python file: check the path")
+    real = path.resolve()
+    root = str(real.parent)
+    sys.path.insert(0, root)
+    _rewrite()
+    _have_children_load_it(real)
+    main = ModuleType("__main__")
+    main.__file__ = str(path)
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    main.__loader__ = import_hook.loader("__main__", str(path))
+    # As python has it for a script: by it, programs tell how to start themselves once more.
+    main.__spec__ = None
+    main.__package__ = None
+    return main, code_of(str(path))
+
+
+def _have_children_load_it(script: Path) -> None:
+    """Children that multiprocessing starts anew load the script again; they do so by us, rewritten as here."""
+    from multiprocessing import spawn
+
+    os.environ[MAIN_VARIABLE] = str(script)
+    original = spawn.get_preparation_data
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = original(name)
+        if data.pop("init_main_from_path", None) is not None:
+            data["init_main_from_name"] = "hpushim.shim.run.spawned"
+        return data
+
+    spawn.get_preparation_data = get_preparation_data
+
+
+def code_of(file: str) -> CodeType:
+    """The script's code, rewritten. Raises SyntaxError as Python would."""
+    data = Path(file).read_bytes()
+    if detect.mode() == "off":
+        code: CodeType = compile(data, file, "exec", dont_inherit=True)
+        return code
+    return import_hook.compiled(file, data)
+
+
+def _module(name: str) -> tuple[ModuleType, CodeType]:
+    here = Path.cwd()
+    sys.path.insert(0, str(here))
+    _rewrite()
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except ModuleNotFoundError as error:
+        raise HpushimError(
+            f"module {error.name} not found; expected one that can be imported"
+        ) from None
+    get_code = getattr(spec.loader, "get_code", None) if spec is not None else None
+    code = get_code(spec.name) if spec is not None and get_code is not None else None
+    if spec is None or code is None:
+        raise HpushimError(f"module {name} cannot be run; expected one with source: check the name")
+    main = ModuleType("__main__")
+    main.__spec__ = spec
+    main.__loader__ = spec.loader
+    main.__package__ = spec.parent
+    main.__file__ = spec.origin
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    return main, code
+
+
+def _rewrite() -> None:
+    if detect.mode() != "off":
+        import_hook.install()
+
+
+def _execute(code: CodeType, main: ModuleType) -> NoReturn:
+    try:
+        exec(code, main.__dict__)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        trace = error.__traceback__
+        # The user's traceback begins in the user's file.
+        error.__traceback__ = trace = trace.tb_next if trace is not None else None
+        sys.excepthook(type(error), error, trace)
+        raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
+    raise SystemExit(0)

@@ -1,0 +1,45 @@
+"""Which files are the user's own: everything that no installer put where libraries are.
+
+It does not matter where they lie or which finder found them: beside the script, in ``src/``, in an editable install, on
+``PYTHONPATH``, in a namespace package.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+
+_LIBRARIES = frozenset(("site-packages", "dist-packages", "node_modules"))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_own_folder(folder: Path) -> bool:
+    """Whether a folder is somebody's own: not the standard library's, not one that libraries are installed to, not in an
+    environment.
+    """
+    if folder.name in _LIBRARIES or folder in _installed() or (folder / "pyvenv.cfg").is_file():
+        return False
+    return folder.parent == folder or is_own_folder(folder.parent)
+
+
+def is_own_file(file: Path) -> bool:
+    """Whether a file is somebody's own."""
+    return is_own_folder(file.resolve().parent)
+
+
+def is_own_script(script: Path) -> bool:
+    """Whether a script is somebody's own: not an installed command, nor part of an installed library."""
+    interpreter = Path(sys.executable)
+    commands = {interpreter.parent.resolve(), interpreter.resolve().parent}
+    return script.resolve().parent not in commands and is_own_file(script)
+
+
+@functools.cache
+def _installed() -> frozenset[Path]:
+    import site
+    import sysconfig
+
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [*getattr(site, "getsitepackages", list)(), site.getusersitepackages()]
+    return frozenset(Path(folder).resolve() for folder in folders if folder)

@@ -1,0 +1,31 @@
+"""Threads with the ledger on do not wait for each other without end; crowd.py runs them a thousand times."""
+
+from __future__ import annotations
+
+import crowd
+import pytest
+from environments import plain_environment
+
+STANDSTILL = """
+import ctypes, faulthandler, threading
+faulthandler.enable()
+def wait_for_the_lock():
+    while True: pass
+for _ in range(8):
+    threading.Thread(target=wait_for_the_lock, daemon=True).start()
+ctypes.PyDLL(None).sleep(300)  # with Python's lock
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["lazy", "eager"])
+def test_threads_with_the_ledger_on_go_on(mode):
+    assert crowd.repeat(3, mode, plain_environment()) == ""
+
+
+def test_a_process_that_stands_still_is_found(monkeypatch):
+    monkeypatch.setattr(crowd, "STANDSTILL_S", 12.0)
+    monkeypatch.setattr(crowd, "NO_WORK_S", 0.4)
+    fault = crowd.repeat(1, "lazy", plain_environment(), STANDSTILL)
+    assert fault.startswith("hung after 0 repetitions")
+    assert "Fatal Python error: Aborted" in fault

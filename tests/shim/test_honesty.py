@@ -1,0 +1,114 @@
+"""What the matrix calls unsupported is never done in silence, and what it calls a noop is accepted: asked of shim and emulator
+under each policy, row by row (``honesty.toml``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli
+
+from hpushim import matrix
+
+torch = pytest.importorskip("torch", reason="the probes run on torch")
+if torch.backends.cuda.is_built():
+    pytest.skip("a CUDA build of torch cannot host an hpu device", allow_module_level=True)
+
+HERE = Path(__file__).parent
+TABLE = tomli.loads((HERE / "honesty.toml").read_text(encoding="utf-8"))
+ROWS = [row for row in matrix.load().rows if row.status in ("unsupported", "noop")]
+PROBES = {row["name"]: row for row in TABLE["row"]}
+RUNS = [(mode, policy) for mode in ("shim", "native") for policy in ("observe", "faithful", "strict")]  # fmt: skip
+# CUDA's own functions: without the shim torch answers for them, and says that it has no CUDA.
+OF_CUDA = ("torch.cuda", "torch.backends.cu", "torch._C._cuda", "torch.version.cuda", "cudaProf")
+
+
+@cache
+def outcomes(mode: str, policy: str) -> dict[str, Any]:
+    """What became of each probe."""
+    return {**_outcomes(mode, policy, "0"), **_outcomes(mode, policy, "1")}
+
+
+def _outcomes(mode: str, policy: str, lazy: str) -> dict[str, Any]:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
+    done = subprocess.run(
+        [sys.executable, str(HERE / "honesty_runner.py"), mode],
+        env={
+            **inherited,
+            "HPUSHIM_POLICY": policy,
+            "PYTHONPATH": str(HERE.parents[1]),
+            "PT_HPU_LAZY_MODE": lazy,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
+    if done.returncode != 0:
+        return {"failed": done.stderr[-3000:]}
+    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def why_elsewhere(row: Any) -> str:
+    """Why a row has no probe; empty when it should have one."""
+    for entry in TABLE["elsewhere"]:
+        if (
+            row.area in entry.get("areas", ())
+            or row.kind in entry.get("kinds", ())
+            or row.name in entry.get("names", ())
+        ):
+            return str(entry["why"])
+    return ""
+
+
+def test_every_row_is_asked_or_accounted_for() -> None:
+    missing = [row.name for row in ROWS if row.name not in PROBES and not why_elsewhere(row)]
+    assert missing == []
+    twice = [row.name for row in ROWS if row.name in PROBES and why_elsewhere(row)]
+    assert twice == []
+    assert set(PROBES) <= {row.name for row in ROWS}
+    assert len(PROBES) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "policy"), RUNS)
+@pytest.mark.parametrize("row", [r for r in ROWS if r.name in PROBES], ids=lambda r: r.name)
+def test_row(row: Any, mode: str, policy: str) -> None:
+    probe = PROBES[row.name]
+    told = outcomes(mode, policy)
+    assert "failed" not in told, told["failed"]
+    outcome, text = told[row.name]
+    if mode == "native" and row.name.startswith(OF_CUDA):
+        return
+    assert outcome != "waits"
+    if row.status == "noop":
+        if mode == "native" and "natively" in probe:
+            return
+        assert outcome in (("told",) if row.warn and mode == "shim" else ("told", "silent")), text
+        return
+    silent = probe.get("silent") or (mode == "native" and probe.get("natively"))
+    if silent:
+        assert outcome in ("silent", "told", "refused"), text
+    elif "says" in probe:
+        assert probe["says"] in text
+    elif mode == "native" and policy != "observe":
+        assert outcome in ("refused", "error", "torch's own"), (outcome, text)
+    else:
+        assert outcome in ("refused", "told") or (mode == "native" and outcome != "silent"), (outcome, text)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["shim", "native"])
+def test_a_reason_for_silence_is_one(mode: str) -> None:
+    """A probe that is said to be silent, and is not, needs no reason any more."""
+    told = outcomes(mode, "observe")
+    key = "silent" if mode == "shim" else "natively"
+    spoke = [n for n, p in PROBES.items() if key in p and told[n][0] in ("told", "refused")]
+    assert spoke == []
