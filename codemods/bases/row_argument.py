@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
-from hpushim.model import Safety, Severity
+from hpushim.model import Safety, Severity, Span
 
 from ..analysis.verdict import said
 from ..analysis.versions import judge
-from ..edits.arguments import drop, rename
+from ..edits.arguments import rename
 from ..edits.spelling import retext
 
 if TYPE_CHECKING:
@@ -53,23 +53,80 @@ class RowRule(Rule):
     A subclass wants what :func:`wants_of` gives for its codes.
     """
 
+    def __init__(self) -> None:
+        #: Where an argument was told: two calls may be given one dictionary.
+        self._spans: set[Span] = set()
+
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """What the rows say of the arguments of a call."""
         call = module.parent(node)
         if not isinstance(call, ast.Call) or call.func is not node:
             return
-        for row, keyword in given(module, call):
+        for row, argument in given(module, call):
             verdict = judge(module, row)
-            if row.rule in self.codes() and verdict.status != "native":
+            span = argument.span(module)
+            if row.rule in self.codes() and verdict.status != "native" and span not in self._spans:
+                self._spans.add(span)
                 yield self.finding(
                     module,
-                    module.span(keyword),  # told whatever covers the call: it is about the argument
-                    f"`{module.source(keyword).splitlines()[0]}`: {said(verdict.note)}",
-                    fix=fix(module, call, keyword, row, verdict.status),
+                    span,  # told whatever covers the call: it is about the argument
+                    f"`{module.source(span).splitlines()[0]}`: {said(verdict.note)}",
+                    fix=fix(module, call, argument, row, verdict.status),
                     row=row.name,
                     code=row.rule,
                     severity=SEVERITY[verdict.status],
                 )
+
+
+class Given(NamedTuple):
+    """An argument by name: in the call itself, or in a dictionary that is given with ``**``."""
+
+    name: str
+    value: ast.expr
+    #: ``name=value`` in a call; None for an item of a dictionary display.
+    keyword: ast.keyword | None
+    key: ast.expr | None = None
+
+    def span(self, module: Module) -> Span:
+        """Where name and value stand."""
+        if self.keyword is not None:
+            return module.span(self.keyword)
+        assert self.key is not None
+        return Span(module.span(self.key).start, module.span(self.value).end)
+
+
+def arguments_of(module: Module, call: ast.Call) -> Iterator[Given]:
+    """What a call is given by name, also through ``**options`` where the file shows what that is."""
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            yield Given(keyword.arg, keyword.value, keyword)
+            continue
+        for value in module.values(keyword.value):
+            if isinstance(value, ast.Dict):
+                for key, item in zip(value.keys, value.values, strict=True):
+                    name = module.constant(key) if key is not None else None
+                    if isinstance(name, str):
+                        yield Given(name, item, None, key)
+            elif isinstance(value, ast.Call) and module.qualified(value.func) == "builtins.dict":
+                yield from arguments_of(module, value)
+        if isinstance(keyword.value, ast.Name):
+            yield from _added(module, keyword.value)
+
+
+def _added(module: Module, name: ast.Name) -> Iterator[Given]:
+    """``options["gpus"] = 2``, for a dictionary of this name in the same function."""
+    around = module.function(name)
+    for other in module.index.names(name.id):
+        item = module.parent(other)
+        if not isinstance(item, ast.Subscript) or module.function(other) is not around:
+            continue
+        statement, key = module.parent(item), module.constant(item.slice)
+        if (
+            isinstance(statement, ast.Assign)
+            and statement.targets == [item]
+            and isinstance(key, str)
+        ):
+            yield Given(key, statement.value, None, item)
 
 
 _CALL = re.compile(r"^(?P<call>[\w.]+)\(\w+=")
@@ -93,7 +150,7 @@ def _called(rows: Iterable[Row]) -> frozenset[str]:
     return frozenset(call["call"] for call in calls if call)
 
 
-def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, ast.keyword]]:
+def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, Given]]:
     """Each row on an argument that ``call`` gives by name, with a value that the row is about."""
     name = module.qualified(call.func)
     if name is None:
@@ -104,41 +161,40 @@ def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, ast.keyword]]:
             found = _ROW.search(written)
             if found is None or written.split("(")[0] != name or row.name in seen:
                 continue
-            for keyword in call.keywords:
-                if keyword.arg == found["name"] and _is_about(module, found["value"], keyword):
+            for argument in arguments_of(module, call):
+                if argument.name == found["name"] and _is_about(module, found["value"], argument):
                     seen.add(row.name)
-                    yield row, keyword
+                    yield row, argument
 
 
-def _is_about(module: Module, wanted: str, keyword: ast.keyword) -> bool:
+def _is_about(module: Module, wanted: str, argument: Given) -> bool:
     if wanted:
-        return module.source(keyword.value).replace('"', "'") == wanted
-    values = _CUDA_VALUES.get(keyword.arg or "")
-    return values is None or module.constant(keyword.value) in values
+        return module.source(argument.value).replace('"', "'") == wanted
+    values = _CUDA_VALUES.get(argument.name)
+    return values is None or module.constant(argument.value) in values
 
 
-def fix(
-    module: Module, call: ast.Call, keyword: ast.keyword, row: Row, status: str
-) -> Rewrite | None:
+def fix(module: Module, call: ast.Call, argument: Given, row: Row, status: str) -> Rewrite | None:
     """The fix that the row's columns describe; None when they describe none.
 
     What is not supported anywhere can be left out; another value for it would not be taken either. A fix is
     safe where the code cannot run without it.
     """
     for change in row.args:
-        if change.name != keyword.arg:
+        if change.name != argument.name:
             continue
         if status == row.status == "unsupported" and change.change != "drop":
             continue
         changes: tuple[Change, ...] = ()
-        if change.change == "drop":
-            changes = drop(call, keyword.arg)
-        elif change.change == "replace" and isinstance(keyword.value, ast.Constant):
+        keyword = argument.keyword
+        if change.change == "drop" and keyword is not None:
+            changes = (Remove(keyword),)
+        elif change.change == "replace" and isinstance(argument.value, ast.Constant):
             text = change.value.strip("\"'")
-            plain = isinstance(keyword.value.value, str) and text != change.value
-            new = retext(module, keyword.value, text) if plain else None
-            changes = (new or Replace(keyword.value, change.value),)
-        elif change.change == "rename":
+            plain = isinstance(argument.value.value, str) and text != change.value
+            new = retext(module, argument.value, text) if plain else None
+            changes = (new or Replace(argument.value, change.value),)
+        elif change.change == "rename" and keyword is not None:
             changes = (rename(keyword, change.value),)
         if changes:
             safety: Safety = "safe" if status == "unsupported" else "unsafe"

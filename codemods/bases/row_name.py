@@ -16,12 +16,13 @@ from .row_argument import ADVICE, SEVERITY, RowRule, may_speak
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from hpushim.engine.python.changes import Rewrite
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
 
 #: The packages whose names are told; those of Gaudi's own are right where they are.
 _PACKAGES = frozenset(
-    ["accelerate", "apex", "bitsandbytes", "deepspeed", "lightning", "pytorch_lightning", "torch", "transformers"]
+    ["accelerate", "amp_C", "apex", "apex_C", "bitsandbytes", "deepspeed", "lightning", "pytorch_lightning", "torch", "transformers"]
 )  # fmt: skip
 #: A word of torch of this many letters is no everyday word.
 _LONG = 8
@@ -31,6 +32,7 @@ class RowNameRule(RowRule):
     """Base of the rules whose findings are rows of the matrix, on names as well as on arguments."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._uses: list[tuple[ast.expr, Row]] = []
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
@@ -55,14 +57,19 @@ class RowNameRule(RowRule):
                 module,
                 node,
                 f"`{module.source(node).splitlines()[0]}`: {said(verdict.note)}",
+                fix=self.rewrite(module, node, row),
                 row=row.name,
                 code=row.rule,
                 severity=severity,
             )
 
+    def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
+        """What a subclass can put in the place of a use."""
+        return None
+
     def _row(self, module: Module, name: str) -> Row | None:
         """The row of the name or of what it is an attribute of, when one of these codes is its rule."""
-        while "." in name:
+        while name:
             row = module.matrix.row(name)
             if row is not None:
                 return row if row.rule in self.codes() and row.kind == "python" else None

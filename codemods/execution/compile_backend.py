@@ -45,9 +45,17 @@ class CompileBackend(Rule):
         if any(keyword.arg is None for keyword in call.keywords):
             return
         backend = argument(call, "backend")
-        if backend is not None and module.constant(backend) not in _CUDA_BACKENDS:
-            return
         answer = ask(module, _COMPILE)
+        if backend is not None and module.constant(backend) not in _CUDA_BACKENDS:
+            if module.target.mode != "lazy" and _is_chosen(module, backend):
+                yield self.finding(
+                    module,
+                    backend,
+                    f"the backend is what `{module.source(backend)}` says; on Gaudi it is `{COMPILER}`",
+                    row=answer.row,
+                    severity="warning",
+                )
+            return
         if module.target.mode == "lazy":
             yield self.finding(
                 module,
@@ -94,6 +102,15 @@ def _with_backend(module: Module, call: ast.Call, backend: ast.expr | None) -> C
         return retext(module, backend, COMPILER)
     text = f"backend={quoted(module, COMPILER)}"
     return add(call, text, behind=call.args[-1]) if call.args else add(call, text, first=True)
+
+
+def _is_chosen(module: Module, backend: ast.expr) -> bool:
+    """Is the backend an option or a parameter, so that the file does not show which one it is?"""
+    if isinstance(backend, ast.Attribute):
+        return module.qualified(backend) is None
+    if not isinstance(backend, ast.Name):
+        return False
+    return any(b.kind == "param" and b.value is None for b in module.bindings(backend))
 
 
 def _is_none(node: ast.expr) -> bool:

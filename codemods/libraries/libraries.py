@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -12,6 +13,7 @@ from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
+from ..analysis.names import word
 from ..analysis.verdict import ask, inside, said
 from ..analysis.versions import judge
 from ..bases.row_argument import ADVICE, SEVERITY, RowRule, may_speak, wants_of
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 _FLASH = "flash_attention_2"
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 _MAP = "device_map"
+#: Arguments that ask bitsandbytes to quantise.
+_QUANTISED = ("load_in_8bit", "load_in_4bit")
+
+_RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
 _ALSO = {
     "HPU213": "fp8-library",
@@ -62,9 +68,9 @@ def _wants(codes: Collection[str]) -> Wants:
     return msgspec.structs.replace(
         called,
         imports=tuple(packages),
-        keywords=(_MAP, *_ATTENTION),
+        keywords=(_MAP, *_ATTENTION, *_QUANTISED),
         words=(_FLASH,),
-        hints=frozenset((*called.hints, *hints, *_ATTENTION)),
+        hints=frozenset((*called.hints, *hints, *_ATTENTION, *_QUANTISED)),
     )
 
 
@@ -78,6 +84,7 @@ class Library(RowRule):
     also: ClassVar[dict[str, str]] = _ALSO
 
     def __init__(self) -> None:
+        super().__init__()
         self._told: set[str] = set()
 
     def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
@@ -107,6 +114,8 @@ class Library(RowRule):
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         if node.arg == _MAP:
             yield from self._device_map(module, node)
+        elif node.arg in _QUANTISED:
+            yield from self._quantised(module, node)
         elif module.constant(node.value) == _FLASH:
             yield self.finding(
                 module,
@@ -117,9 +126,31 @@ class Library(RowRule):
                 code="HPU703",
             )
 
+    def _quantised(self, module: Module, node: ast.keyword) -> Yield:
+        """``from_pretrained(…, load_in_8bit=True)``, ``BitsAndBytesConfig(load_in_4bit=True)``."""
+        if module.constant(node.value) in (False, None) and isinstance(node.value, ast.Constant):
+            return
+        answer = ask(module, "bitsandbytes")
+        yield self.finding(
+            module,
+            module.span(node),  # told beside what covers the call: it is about the argument
+            f"`{module.source(node).splitlines()[0]}` asks for bitsandbytes: {inside(answer.note)}",
+            row=answer.row,
+        )
+
     def _device_map(self, module: Module, node: ast.keyword) -> Yield:
         """``from_pretrained(…, device_map="auto")``."""
-        if any(_spreads(module, value) for value in module.values(node.value)):
+        values = module.values(node.value)
+        if any(_numbers(module, value) for value in values):
+            answer = ask(module, "device_map with the number of a card")
+            yield self.finding(
+                module,
+                module.span(node),
+                f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+                row=answer.row,
+                code="HPU702",
+            )
+        elif any(_spreads(module, value) for value in values):
             answer = ask(module, "transformers.AutoModel.from_pretrained(device_map=)")
             yield self.finding(
                 module,
@@ -128,6 +159,19 @@ class Library(RowRule):
                 row=answer.row,
                 code="HPU702",
             )
+
+
+def _numbers(module: Module, value: ast.expr) -> bool:
+    """Does a device map give the number of a card: ``0``, ``{"": 0}``, ``{"": local_rank}``?"""
+    if isinstance(value, ast.Dict):
+        return len(value.values) == 1 and any(_numbers(module, each) for each in value.values)
+    number = module.constant(value)
+    if isinstance(number, int) and not isinstance(number, bool):
+        return True
+    if isinstance(value, ast.Call):
+        name = module.qualified(value.func) or ""
+        return name.endswith(".current_device") or word(value.func) == "int"
+    return bool(_RANK.search(word(value)))
 
 
 def _spreads(module: Module, value: ast.expr) -> bool:

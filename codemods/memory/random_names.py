@@ -12,7 +12,7 @@ from ..analysis.devices import Devices, Role, Site
 from ..analysis.names import called
 from ..analysis.verdict import ask, said
 from ..bases.torch_name import NameRule
-from ..edits.arguments import add
+from ..edits.arguments import add, argument
 from ..edits.spelling import dual, quoted
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class RandomName(NameRule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if name == _FORK:
             yield from self._forked(module, node)
+        elif name == _GENERATOR:
+            yield from self._made_on_variable(module, node)
         else:
             yield from super().on_name(module, node, name)
 
@@ -71,6 +73,23 @@ class RandomName(NameRule):
             covers=site.covers,
         )
 
+    def _made_on_variable(self, module: Module, node: ast.expr) -> Yield:
+        """``torch.Generator(device)`` with a device that the program chooses."""
+        call = called(module, node)
+        device = argument(call, "device", 0) if call is not None else None
+        if device is None or _is_known(module, device):
+            return
+        row = module.matrix.row(_GENERATOR)
+        yield self.finding(
+            module,
+            device,
+            f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on Gaudi, is not established; "
+            f"one on the CPU always works{': ' + said(row.note) if row else ''}",
+            row=row.name if row else None,
+            code="HPU409",
+            severity="warning",
+        )
+
     def _forked(self, module: Module, node: ast.expr) -> Yield:
         """``fork_rng(devices=[…])`` saves the states of CUDA cards."""
         call = called(module, node)
@@ -90,6 +109,26 @@ class RandomName(NameRule):
             row=ask(module, _FORK).row,
             code="HPU408",
         )
+
+
+def _is_known(module: Module, device: ast.expr) -> bool:
+    """Does the file say which device it is: a text, which is told by itself, or the CPU's?"""
+    if isinstance(device, ast.Attribute) and device.attr == "device":
+        return False  # where a tensor is
+    values = module.values(device)
+    return all(
+        (isinstance(value, (ast.Constant, ast.JoinedStr)) and value is device)
+        or (
+            module.constant(_first(value)) in ("cpu", None)
+            and isinstance(_first(value), ast.Constant)
+        )
+        for value in values
+    )
+
+
+def _first(value: ast.expr) -> ast.expr:
+    """What ``torch.device("cpu")`` names."""
+    return value.args[0] if isinstance(value, ast.Call) and value.args else value
 
 
 def _states(module: Module, call: ast.Call, devices: ast.keyword) -> tuple[Change, ...]:

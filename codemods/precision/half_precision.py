@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
@@ -10,7 +11,10 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.halves import HALF, asks, autocast_halves
-from ..analysis.kinds import proven
+from ..analysis.kinds import defines_method, proven
+from ..analysis.names import foreign
+from ..analysis.placement import is_on_device
+from ..analysis.tensors import is_in_module, is_other
 from ..analysis.verdict import ask
 from ..edits.arguments import attribute, rename
 from ..edits.imports import torch
@@ -18,6 +22,10 @@ from ..edits.spelling import retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+
+
+#: A configuration for bfloat16 in the file: ``args.bf16``, ``torch.bfloat16``, ``"bf16"``.
+_BF16 = re.compile(rb"\b(bf16|bfloat16|use_bf16)\b")
 
 
 class AutocastHalf(Rule):
@@ -40,16 +48,20 @@ class AutocastHalf(Rule):
         func = node.func
         if not isinstance(func, ast.Attribute) or node.args or node.keywords:
             return
-        if module.qualified(func) is None and proven(module, func.value):
-            last_line = module.source(func).splitlines()[-1].strip()
-            yield self.finding(
-                module,
-                func,
-                f"`{last_line}()` makes float16; bfloat16 is the half precision of Gaudi",
-                fix=Rewrite("use bfloat16", "unsafe", (attribute(func, "bfloat16"),)),
-                row=ask(module, "torch.Tensor.half").row,
-                code="HPU208",
-            )
+        if module.qualified(func) is not None or not _may_be_torch(module, func):
+            return
+        sure = proven(module, func.value)
+        last_line = module.source(func).splitlines()[-1].strip()
+        wanted = "" if sure else ", if this is a tensor or a model"
+        beside = "; the file asks for bfloat16 elsewhere, and the two do not mix" if _BF16.search(module.data) else ""  # fmt: skip
+        yield self.finding(
+            module,
+            func,
+            f"`{last_line}()` makes float16{wanted}; bfloat16 is the half precision of Gaudi{beside}",
+            fix=Rewrite("use bfloat16", "unsafe", (attribute(func, "bfloat16"),)) if sure else None,
+            row=ask(module, "torch.Tensor.half").row,
+            code="HPU208",
+        )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         call = module.parent(node)
@@ -109,6 +121,15 @@ class AutocastHalf(Rule):
             row=answer.row,
             severity="error" if stops else None,
         )
+
+
+def _may_be_torch(module: Module, func: ast.Attribute) -> bool:
+    """Is ``x.half()`` torch's, as far as is seen: no method of the project, of another library, of something on the host?"""
+    if proven(module, func.value):
+        return True
+    if foreign(module, func) or defines_method(module, func.attr) or is_other(module, func.value):
+        return False
+    return module.view(is_on_device) or is_in_module(module, func)
 
 
 def _as_bfloat16(module: Module, node: ast.expr) -> tuple[Change, ...]:

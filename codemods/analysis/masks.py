@@ -1,0 +1,138 @@
+"""Subscripts whose index is a mask: ``x[x < 0]``, ``x[mask]``, ``x[~keep, :]``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from .names import word
+from .tensors import is_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hpushim.engine.python.module import Module
+
+_BRACKETS = re.compile(rb"[\w)\]]\[([^\[\]\n\"']*[A-Za-z_][^\[\]\n\"']*)\]")
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_COMPARES = re.compile(rb"[<>~]|[=!]=")
+_MASK = re.compile(rb"(.*_)?masks?")
+#: What makes a mask: methods, and functions of torch.
+_MAKERS = frozenset(
+    [
+        *("eq", "ne", "gt", "lt", "ge", "le", "bool", "isnan", "isinf", "isfinite", "isin"),
+        *("logical_and", "logical_or", "logical_not", "logical_xor"),
+    ]
+)
+#: A line that gives a name a value, and what stands in that of a mask.
+_ASSIGNS = re.compile(rb"^[ \t]*(?:\w+\.)*(\w+)[ \t]*[&|]?=([^=\n].*)", re.MULTILINE)
+_TRUTH = re.compile(
+    rb"[<>~]|[=!]=|torch\.bool|\.bool\(|is(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\("
+)
+
+
+#: Words for indices that count.
+_COUNTERS = frozenset(b"i j k n t b idx index key name step epoch None".split())
+
+
+class Masked(NamedTuple):
+    """A subscript with a mask among its indices."""
+
+    node: ast.Subscript
+    mask: ast.expr
+
+
+def masked(module: Module) -> list[Masked]:
+    """Every subscript of the file that takes or sets what a mask selects, in source order."""
+    found: dict[ast.Subscript, Masked] = {}
+    for name in _candidates(module):
+        for subscript in _around(module, name):
+            mask = _mask_of(module, subscript)
+            if mask is not None and subscript not in found:
+                found[subscript] = Masked(subscript, mask)
+    return sorted(found.values(), key=lambda item: module.span(item.node))
+
+
+def _candidates(module: Module) -> Iterator[ast.expr]:
+    """Names and attributes that stand in an index which may be a mask."""
+    words: set[bytes] = set()
+    alone: set[bytes] = set()
+    for inside in _BRACKETS.finditer(module.data):
+        written = _WORD.findall(inside[1])
+        if _COMPARES.search(inside[1]):
+            words.add(written[0])
+        else:
+            alone.update(written)
+    alone -= words | _COUNTERS
+    if alone:
+        words.update(each for each in alone if _MASK.fullmatch(each))
+        words.update(
+            line[1]
+            for line in _ASSIGNS.finditer(module.data)
+            if line[1] in alone and _TRUTH.search(line[2])
+        )
+    for each in sorted(written.decode() for written in words):
+        yield from module.index.names(each)
+        yield from module.index.attributes(each)
+
+
+def _around(module: Module, node: ast.AST) -> Iterator[ast.Subscript]:
+    """The subscripts in whose index a node stands."""
+    above = module.parent(node)
+    while above is not None and not isinstance(above, ast.stmt):
+        if isinstance(above, ast.Subscript) and above.slice is node:
+            yield above
+        node, above = above, module.parent(above)
+
+
+def _mask_of(module: Module, node: ast.Subscript) -> ast.expr | None:
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    mask = next((part for part in parts if is_mask(module, part)), None)
+    if mask is None or isinstance(node.ctx, ast.Del) or not is_tensor(module, node.value):
+        return None
+    return mask
+
+
+def is_mask(module: Module, node: ast.expr, depth: int = 6) -> bool:
+    """Is ``node`` a tensor of truth values?"""
+    if depth == 0:
+        return False
+    if isinstance(node, ast.Compare):
+        sides = (node.left, *node.comparators)
+        plain = not any(isinstance(module.constant(side), str) for side in sides)
+        compares = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+        return plain and isinstance(node.ops[0], compares) and is_tensor(module, node.left)
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Invert) and is_mask(module, node.operand, depth - 1)
+    if isinstance(node, ast.BinOp):
+        joins = isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor))
+        return joins and any(is_mask(module, side, depth - 1) for side in (node.left, node.right))
+    if isinstance(node, ast.Call):
+        return _makes_mask(module, node)
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Slice) and is_mask(module, node.value, depth - 1)
+    if isinstance(node, ast.Attribute):
+        stored = module.index.stored(node.attr)
+        if stored:
+            return all(is_mask(module, value, depth - 1) for value in stored)
+        return bool(_MASK.fullmatch(node.attr.encode())) and is_tensor(module, node)
+    if isinstance(node, ast.Name):
+        values = [value for value in module.values(node) if value is not node]
+        if values:
+            return all(is_mask(module, value, depth - 1) for value in values)
+        return bool(_MASK.fullmatch(node.id.encode())) and is_tensor(module, node)
+    return False
+
+
+def _makes_mask(module: Module, call: ast.Call) -> bool:
+    made = word(call.func)
+    if made in _MAKERS:
+        name = module.qualified(call.func)
+        if name is not None:
+            return name.startswith("torch.")
+        return isinstance(call.func, ast.Attribute) and is_tensor(module, call.func.value)
+    kind = next((k.value for k in call.keywords if k.arg == "dtype"), None)
+    if kind is None and made in ("to", "type") and call.args:
+        kind = call.args[-1]
+    return kind is not None and module.qualified(kind) == "torch.bool"

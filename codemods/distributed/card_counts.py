@@ -1,0 +1,107 @@
+"""The number of cards as a factor: ``batch_size // torch.cuda.device_count()``, ``lr * args.n_gpu``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import word
+from ..analysis.verdict import ask, inside
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count", "torch.accelerator.device_count")
+#: Names for the cards of one process, whatever gives them their value.
+_NAMED = re.compile(
+    rb"\b(?:(?:n|num|number_of|ngpu)_?(?:gpu|cuda|device|card)s?(?:_per_node)?|(?:gpu|cuda|device)_?(?:count|num))\b",
+    re.I,
+)
+_SCALED = re.compile(r"batch|(^|_)bsz?($|_)|(^|_)lr($|_)|learning_rate|accum|worker|samples|steps", re.I)  # fmt: skip
+_OPERATORS = (ast.Mult, ast.Div, ast.FloorDiv)
+
+
+class CardCount(Rule):
+    """A batch, a learning rate or a number of workers times or over the number of cards."""
+
+    code = "HPU323"
+    name = "card-count-as-factor"
+    wants = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), beside=("cuda", "hpu", "nccl"), advice=True)  # fmt: skip
+
+    def on_module(self, module: Module) -> Yield:
+        answer = ask(module, "a batch scaled by the number of cards")
+        told: set[ast.stmt] = set()
+        for count in sorted(_counts(module), key=module.span):
+            scaled = _scaled(module, count)
+            statement = module.statement(count)
+            if scaled is None or statement in told:
+                continue
+            told.add(statement)
+            yield self.finding(
+                module,
+                module.span(scaled),  # the count itself may be renamed as well
+                f"`{module.source(scaled).splitlines()[0]}` scales by the cards of the machine: "
+                f"{inside(answer.note)}",
+                row=answer.row,
+            )
+
+
+def _counts(module: Module) -> Iterator[ast.expr]:
+    """The calls that count cards, and the names that hold such a count."""
+    words: set[str] = set()
+    for call in module.index.calls("device_count"):
+        if module.qualified(call.func) in _COUNTS:
+            yield call
+            words.update(_targets(module, call))
+    words.update(found[0].decode() for found in _NAMED.finditer(module.data))
+    words.discard("device_count")
+    for each in sorted(words):
+        yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))
+        yield from (n for n in module.index.attributes(each) if isinstance(n.ctx, ast.Load))
+
+
+def _targets(module: Module, call: ast.Call) -> Iterator[str]:
+    """The names that a statement gives the count to: ``n = torch.cuda.device_count()``, also under a condition."""
+    statement = module.statement(call)
+    if isinstance(statement, ast.Assign) and not _within_factor(module, call):
+        yield from (word(target) for target in statement.targets if word(target))
+
+
+def _within_factor(module: Module, node: ast.AST) -> bool:
+    return any(isinstance(above, ast.BinOp) for above in module.ancestors(node))
+
+
+def _scaled(module: Module, count: ast.expr) -> ast.expr | None:
+    """What is multiplied or divided by the count: ``batch_size * max(1, n_gpu)``."""
+    inner: ast.AST = count
+    for above in module.ancestors(count):
+        if isinstance(above, ast.BinOp) and isinstance(above.op, _OPERATORS):
+            other = above.right if inner is above.left else above.left
+            words = [word(part) for part in ast.walk(other)] + _kept_in(module, above)
+            return above if any(_SCALED.search(each) for each in words) else None
+        if isinstance(above, ast.AugAssign):
+            by_factor = isinstance(above.op, _OPERATORS) and inner is above.value
+            return above.target if by_factor and _SCALED.search(word(above.target)) else None
+        if isinstance(above, ast.stmt) or not isinstance(above, (ast.Call, ast.IfExp, ast.BinOp, ast.BoolOp)):  # fmt: skip
+            return None
+        if isinstance(above, ast.Call) and word(above.func) not in ("max", "float", "int"):
+            return None
+        inner = above
+    return None
+
+
+def _kept_in(module: Module, node: ast.AST) -> list[str]:
+    """The names under which the product is kept: ``batch_size=…``, ``lr = …``."""
+    for above in module.ancestors(node):
+        if isinstance(above, ast.keyword):
+            return [above.arg or ""]
+        if isinstance(above, ast.Assign):
+            return [word(target) for target in above.targets]
+        if isinstance(above, ast.stmt):
+            return []
+    return []

@@ -1,0 +1,171 @@
+"""Results whose size depends on data: what a mask selects, the indices where it holds, ``topk`` of a computed number."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.kinds import proven
+from ..analysis.masks import Masked, masked
+from ..analysis.names import called, word
+from ..analysis.tensors import is_tensor
+from ..analysis.verdict import ask, inside
+from ..edits.arguments import argument
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from hpushim.engine.python.module import Module
+
+_READ = "indexing with a boolean mask"
+_WRITE = "writing through a boolean mask"
+_COUNT = "topk of a changing number"
+#: Methods whose result is as long as the data make it, with the row that says so.
+_METHODS = {
+    "nonzero": "torch.nonzero",
+    "masked_select": "torch.nonzero",
+    "argwhere": "torch.nonzero",
+    "unique": "torch.unique",
+    "unique_consecutive": "torch.unique",
+}
+_NUMBERS = (int, float)
+
+
+class DataShape(Rule):
+    """``x[mask]``, ``x[x < 0] = 0``, ``torch.where(mask)``, ``x.nonzero()``, ``x.topk(int(n * 0.7))``."""
+
+    code = "HPU515"
+    name = "size-from-data"
+    wants = Wants(
+        names=("torch.where",),
+        calls=("topk", *_METHODS),
+        texts=("mask]", "]"),
+        beside=("cuda", "hpu", "device", "nn.Module"),
+        hints=frozenset(["torch.where", "topk", "unique", "unique_consecutive", "nonzero", "]"]),
+    )
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """``torch.where`` with a condition alone."""
+        call = called(module, node)
+        if call is None or len(call.args) != 1 or call.keywords:
+            return
+        if is_tensor(module, call):
+            yield self._told(
+                module, call, f"`{_shown(module, call)}` gives indices", "torch.nonzero"
+            )
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        if not isinstance(node.func, ast.Attribute):
+            return
+        if node.func.attr == "topk":
+            yield from self._topk(module, node, node.func)
+        elif module.qualified(node.func) is None and is_tensor(module, node.func.value):
+            row = _METHODS[node.func.attr]
+            yield self._told(module, node, f"`{_shown(module, node)}`", row)
+
+    def on_module(self, module: Module) -> Yield:
+        told: set[tuple[ast.stmt, str]] = set()
+        writes_first = sorted(module.view(masked), key=lambda f: isinstance(f.node.ctx, ast.Load))
+        for found in writes_first:
+            place = (module.statement(found.node), module.source(found.mask))
+            if place in told:
+                continue  # one mask on both sides of one statement
+            told.add(place)
+            if isinstance(found.node.ctx, ast.Store):
+                yield self._written(module, found)
+            else:
+                what = f"`{_shown(module, found.node)}` takes what a mask selects"
+                yield self._told(module, found.node, what, _READ)
+
+    def _written(self, module: Module, found: Masked) -> Found:
+        return self._told(
+            module,
+            found.node,
+            f"`{_shown(module, found.node)}` is written where a mask selects",
+            _WRITE,
+            _filled(module, found),
+        )
+
+    def _topk(self, module: Module, node: ast.Call, func: ast.Attribute) -> Yield:
+        of_torch = module.qualified(func) == "torch.topk"
+        if not of_torch and (
+            module.qualified(func) is not None or not is_tensor(module, func.value)
+        ):
+            return
+        count = argument(node, "k", 1 if of_torch else 0)
+        if count is not None and _is_computed(module, count):
+            yield self._told(module, count, f"`topk` of `{_shown(module, count)}`", _COUNT)
+
+    def _told(
+        self, module: Module, node: ast.expr, what: str, row: str, fix: Rewrite | None = None
+    ) -> Found:
+        answer = ask(module, row)
+        return self.finding(module, node, f"{what}: {inside(answer.note)}", row=answer.row, fix=fix)
+
+
+def _shown(module: Module, node: ast.AST) -> str:
+    lines = module.source(node).splitlines()
+    return lines[0] if len(lines) == 1 else f"{lines[0]} …"
+
+
+def _is_computed(module: Module, node: ast.expr) -> bool:
+    """Is a number worked out from data or sizes: ``int(n * 0.7)``, ``num_pos.item()``, ``min(k, x.size(0))``?"""
+    for value in module.values(node):
+        if isinstance(value, ast.Call):
+            name = word(value.func)
+            return name in ("int", "round", "item", "ceil", "floor") or (
+                name in ("min", "max") and len(value.args) > 1
+            )
+        if isinstance(value, ast.BinOp):
+            return not isinstance(module.constant(value), int)
+    return False
+
+
+def _filled(module: Module, found: Masked) -> Rewrite | None:
+    """``x[x < 0] = 0`` is ``x.masked_fill_(x < 0, 0)``: the mask has the shape of what it is made of."""
+    target, mask = found.node, found.mask
+    statement = module.parent(target)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    value = module.constant(statement.value)
+    if not isinstance(value, _NUMBERS) or mask is not target.slice:
+        return None
+    if not proven(module, target.value) or not _is_of(module, mask, target.value):
+        return None
+
+    def fill(there: cst.Assign) -> cst.Expr:
+        import libcst as cst
+
+        place = there.targets[0].target
+        assert isinstance(place, cst.Subscript)
+        index = place.slice[0].slice
+        assert isinstance(index, cst.Index)
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        return cst.Expr(
+            cst.Call(
+                cst.Attribute(place.value, cst.Name("masked_fill_")),
+                [cst.Arg(index.value, comma=comma), cst.Arg(there.value)],
+            )
+        )
+
+    return Rewrite("fill in place", "safe", (Replace(statement, fill),))
+
+
+def _is_of(module: Module, mask: ast.expr, tensor: ast.expr) -> bool:
+    """Is the mask made of this tensor and numbers alone, so that it has its shape?"""
+    wanted = ast.dump(tensor).replace("Store()", "Load()")
+    if isinstance(mask, ast.Compare):
+        left, right = mask.left, mask.comparators[0]
+        number = isinstance(module.constant(right), _NUMBERS)
+        return len(mask.ops) == 1 and number and ast.dump(left) == wanted
+    if isinstance(mask, ast.UnaryOp):
+        return _is_of(module, mask.operand, tensor)
+    if isinstance(mask, ast.Call) and len(mask.args) == 1 and not mask.keywords:
+        name = module.qualified(mask.func)
+        plain = name in ("torch.isnan", "torch.isinf", "torch.isfinite")
+        return plain and ast.dump(mask.args[0]) == wanted
+    return False

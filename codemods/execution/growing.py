@@ -1,0 +1,120 @@
+"""Tensors that grow in a loop: a sequence with one more token, a cache with one more key."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.kinds import defines_method
+from ..analysis.tensors import is_tensor
+from ..analysis.verdict import ask, inside
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_JOINS = ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack")
+_ROW = "a tensor that grows in a loop"
+_GENERATE = "transformers.GenerationMixin.generate"
+_CACHE = "cache_implementation"
+_LOOPS = (ast.For, ast.While, ast.AsyncFor)
+
+
+class GrowingTensor(Rule):
+    """``idx = torch.cat([idx, token], dim=1)`` in a loop, ``model.generate(…)`` of transformers."""
+
+    code = "HPU524"
+    name = "growing-tensor"
+    wants = Wants(names=_JOINS, calls=("generate",), beside=("cuda", "hpu", "device"), advice=True)
+    also: ClassVar[dict[str, str]] = {"HPU527": "generation-loop"}
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = module.parent(node)
+        if not isinstance(call, ast.Call) or call.func is not node or not call.args:
+            return
+        target = _grows(module, call)
+        if target is None or not is_tensor(module, target):
+            return
+        answer = ask(module, _ROW)
+        yield self.finding(
+            module,
+            call,
+            f"`{module.source(target)}` grows with each pass: {inside(answer.note)}",
+            row=answer.row,
+        )
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """``generate`` of a model of transformers, whose cache grows."""
+        if not isinstance(node.func, ast.Attribute) or module.qualified(node.func) is not None:
+            return
+        if not _loads_transformers(module) or any(k.arg == _CACHE for k in node.keywords):
+            return
+        if _CACHE.encode() in module.data or defines_method(module, "generate"):
+            return
+        answer = ask(module, _GENERATE)
+        yield self.finding(
+            module,
+            node.func,
+            f"`{module.source(node.func).splitlines()[-1].strip()}`: {inside(answer.note)}",
+            row=answer.row,
+            code="HPU527",
+        )
+
+
+def _grows(module: Module, call: ast.Call) -> ast.expr | None:
+    """What the call makes longer in each pass of a loop: the target, which is also one of its parts."""
+    assert call.args
+    parts = call.args[0].elts if isinstance(call.args[0], (ast.List, ast.Tuple)) else []
+    above: ast.AST | None = call
+    while above is not None and not isinstance(above, ast.stmt):
+        above = module.parent(above)
+    if not isinstance(above, (ast.Assign, ast.AnnAssign)) or above.value is not call:
+        return None
+    target = above.targets[0] if isinstance(above, ast.Assign) else above.target
+    if not isinstance(target, (ast.Name, ast.Attribute)):
+        return None
+    if not any(_same(part, target) for part in parts) or not _is_in_loop(module, call, target):
+        return None
+    return target
+
+
+def _same(part: ast.expr, target: ast.expr) -> bool:
+    return ast.dump(part) == ast.dump(target).replace("Store()", "Load()")
+
+
+def _is_in_loop(module: Module, node: ast.AST, target: ast.expr) -> bool:
+    """Is it done again and again: in a loop, or for an attribute, from call to call?"""
+    for above in module.ancestors(node):
+        if isinstance(above, _LOOPS):
+            return not _begins_in(module, above, target)
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return isinstance(target, ast.Attribute)
+        if isinstance(above, ast.Lambda):
+            return False
+    return False
+
+
+def _begins_in(module: Module, loop: ast.AST, target: ast.expr) -> bool:
+    """Does each pass also give the name something else: ``x = embed(token)``, ``h = block(h)``, ``idx = idx[:, -n:]``?"""
+    if not isinstance(target, ast.Name):
+        return False
+    for name in module.index.names(target.id):
+        statement = module.parent(name)
+        if not isinstance(name.ctx, ast.Store) or not isinstance(statement, ast.Assign):
+            continue
+        value = statement.value
+        joins = isinstance(value, ast.Call) and module.qualified(value.func) in _JOINS
+        if not joins and any(above is loop for above in module.ancestors(statement)):
+            return True
+    return False
+
+
+def _loads_transformers(module: Module) -> bool:
+    return any(
+        (statement.module or "").startswith(("transformers", "optimum", "peft"))
+        if isinstance(statement, ast.ImportFrom)
+        else any(alias.name.partition(".")[0] == "transformers" for alias in statement.names)
+        for statement in module.imports
+    )

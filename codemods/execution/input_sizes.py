@@ -1,0 +1,179 @@
+"""Inputs whose shape changes from batch to batch: a short last batch, padding to the longest, images of random size."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import called, word
+from ..analysis.placement import is_on_device
+from ..analysis.verdict import ask, inside
+from ..edits.arguments import add, argument
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_LOADER = "torch.utils.data.DataLoader"
+_LAST = "torch.utils.data.DataLoader(drop_last=)"
+_LONGEST = "padding to the longest of a batch"
+_SIZE = "images or sequences of changing size"
+_RESIZE = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
+_PAD = ("torch.nn.utils.rnn.pad_sequence",)
+_COLLATORS = (
+    "transformers.DataCollatorWithPadding",
+    "transformers.DataCollatorForSeq2Seq",
+    "transformers.DataCollatorForTokenClassification",
+)
+_RANDOM = re.compile(
+    r"(random|numpy\.random|torch)\.(randint|randrange|choice|uniform|random|rand)"
+)
+_TRAIN = re.compile(r"train|trn|(^|_)tr(_|$)", re.I)
+_TEST = re.compile(r"test|val|eval|infer|predict", re.I)
+
+
+class InputSize(Rule):
+    """``DataLoader(…)`` without ``drop_last``, ``tokenizer(…, padding=True)``, ``interpolate(x, size=random…)``."""
+
+    code = "HPU525"
+    name = "changing-input-size"
+    wants = Wants(
+        names=(_LOADER, *_RESIZE, *_PAD, *_COLLATORS),
+        keywords=("padding", "collate_fn"),
+        beside=("cuda", "hpu", "device", "accelerat"),
+        hints=frozenset((*_RESIZE, *_PAD, *_COLLATORS, "padding", "collate_fn")),
+    )
+    also: ClassVar[dict[str, str]] = {"HPU526": "short-last-batch"}
+
+    def __init__(self) -> None:
+        self._told: set[ast.Call] = set()
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = called(module, node)
+        if call is None or module.qualified(node) != name:
+            return
+        if name == _LOADER:
+            yield from self._loader(module, call)
+        elif name in _RESIZE:
+            yield from self._resized(module, call)
+        elif not any(k.arg in ("pad_to_multiple_of", "max_length") for k in call.keywords):
+            padding = argument(call, "padding")
+            if padding is None or module.constant(padding) in (True, "longest"):
+                yield from self._longest(module, call.func)
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        """``padding=True`` of a tokenizer, whose result goes to the device in the same file; ``collate_fn=``."""
+        if node.arg == "collate_fn":
+            yield from self._collated(module, node.value)
+            return
+        call = module.parent(node)
+        if not isinstance(call, ast.Call) or "token" not in word(call.func).lower():
+            return
+        if module.constant(node.value) not in (True, "longest"):
+            return
+        others = {keyword.arg for keyword in call.keywords}
+        if "pad_to_multiple_of" not in others and module.view(is_on_device):
+            yield from self._longest(module, node)
+
+    def _collated(self, module: Module, function: ast.expr) -> Yield:
+        """A function that makes a batch as long as its longest sample: ``n = max(len(x) for x in batch)``."""
+        for definition in module.index.definitions(word(function)):
+            for call in module.index.calls("max"):
+                lengths = any(
+                    isinstance(part, ast.Call) and word(part.func) in ("len", "size")
+                    for part in ast.walk(call)
+                )
+                if lengths and definition in module.ancestors(call) and call not in self._told:
+                    self._told.add(call)
+                    yield from self._longest(module, call)
+
+    def _longest(self, module: Module, node: ast.AST) -> Yield:
+        answer = ask(module, _LONGEST)
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node).splitlines()[0]}` pads to the longest: {inside(answer.note)}",
+            row=answer.row,
+        )
+
+    def _resized(self, module: Module, call: ast.Call) -> Yield:
+        sizes = [argument(call, "size", 1), argument(call, "scale_factor", 2)]
+        random = next((s for s in sizes if s is not None and _is_random(module, s)), None)
+        if random is not None:
+            answer = ask(module, _SIZE)
+            yield self.finding(
+                module,
+                call,
+                f"`{module.source(random).splitlines()[0]}` is another size in each step: {inside(answer.note)}",
+                row=answer.row,
+            )
+
+    def _loader(self, module: Module, call: ast.Call) -> Yield:
+        if not module.view(is_on_device) and b"accelerat" not in module.data:
+            return
+        said = argument(call, "drop_last", 8)
+        if not _trains(module, call) or (said is not None and module.constant(said) is not False):
+            return
+        if said is None and _hidden(call) and b"drop_last" in module.data:
+            return  # the options may say it
+        answer = ask(module, _LAST)
+        change = add(call, "drop_last=True") if said is None else Replace(said, "True")
+        fix = Rewrite("drop the last batch", "unsafe", (change,))
+        yield self.finding(
+            module,
+            call.func,
+            f"`{module.source(call.func)}` without `drop_last=True`: {inside(answer.note)}",
+            fix=None if said is None and _hidden(call) else fix,
+            row=answer.row,
+            code="HPU526",
+            severity="info",
+        )
+
+
+def _hidden(call: ast.Call) -> bool:
+    """Are some arguments given with a star?"""
+    return any(k.arg is None for k in call.keywords) or any(
+        isinstance(arg, ast.Starred) for arg in call.args
+    )
+
+
+def _trains(module: Module, call: ast.Call) -> bool:
+    """Does a loader give the batches that a model trains on, several at a time?"""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if "batch_sampler" in given or len(call.args) > 8:
+        return False
+    size = argument(call, "batch_size", 1)
+    if size is None and None not in given:
+        return False  # one at a time
+    if size is not None and module.constant(size) in (1, None) and isinstance(size, ast.Constant):
+        return False
+    statement = module.statement(call)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    named = [word(target) for target in targets]
+    function = module.function(call)
+    if function is not None and not any(_TRAIN.search(n) or _TEST.search(n) for n in named):
+        named.append(function.name)
+    if any(_TEST.search(name) for name in named):
+        return False
+    if any(_TRAIN.search(name) for name in named):
+        return True
+    shuffle = argument(call, "shuffle", 2)
+    return shuffle is not None and module.constant(shuffle) is True
+
+
+def _is_random(module: Module, node: ast.expr, depth: int = 5) -> bool:
+    """Does a number come from a random one?"""
+    if depth == 0:
+        return False
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and _RANDOM.fullmatch(module.qualified(part.func) or ""):
+            return True
+        if isinstance(part, ast.Name):
+            values = [value for value in module.values(part) if value is not part]
+            if any(_is_random(module, value, depth - 1) for value in values):
+                return True
+    return False

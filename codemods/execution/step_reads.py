@@ -1,0 +1,211 @@
+"""Values read from the card in every step: ``loss.item()``, ``print(loss)``, ``if loss > 3:``, ``if mask.any():``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import foreign, word
+from ..analysis.placement import is_on_device
+from ..analysis.tensors import is_other, is_tensor
+from ..analysis.training import in_every_step, in_forward, over_parameters
+from ..analysis.verdict import ask, inside
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_READ = "torch.Tensor.item"
+_BRANCH = "Python branches on tensor values"
+_METHODS = ("item", "tolist", "cpu", "numpy")
+#: What a condition asks of the values of a tensor.
+_ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum", "max", "min", "mean", "norm", "item")  # fmt: skip
+_SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scalars?|set_postfix(_str)?|set_description|float|int|format|track|record|log_metrics?")  # fmt: skip
+#: Of these, those that keep a tensor as it is.
+_KEEPS = frozenset(["append", "update", "log_dict"])
+_TESTS = (ast.If, ast.While, ast.Assert)
+#: A line with such a question in a condition.
+_ASKED = re.compile(
+    rf"^[ \t]*(?:if|elif|while|assert)\b.*\b(?:{'|'.join(_ASKS)})\(".encode(), re.MULTILINE
+)
+
+
+class StepRead(Rule):
+    """A read of the card in a step of training, told once for each statement."""
+
+    code = "HPU513"
+    name = "read-in-training-loop"
+    severity = "info"
+    wants = Wants(
+        calls=_METHODS,
+        words=("backward", "manual_backward"),
+        beside=("cuda", "hpu", "device", ".to("),
+        advice=True,
+    )
+
+    def __init__(self) -> None:
+        self._reads: dict[ast.stmt, tuple[ast.expr, str]] = {}
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func):
+            self._reads.setdefault(module.statement(node), (node, _READ))
+        return ()
+
+    def on_module(self, module: Module) -> Yield:
+        for name in _losses(module):
+            read = _read_of(module, name) if in_every_step(module, name) else None
+            if read is not None:
+                self._reads.setdefault(module.statement(name), read)
+        for test in (*_questions(module), *_coefficients(module)):
+            self._reads.setdefault(module.statement(test), (test, _BRANCH))
+        for node, row in sorted(self._reads.values(), key=lambda read: module.span(read[0])):
+            answer = ask(module, row)
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node).splitlines()[-1].strip()}` in every step: {inside(answer.note)}",
+                row=answer.row,
+            )
+
+
+def _reads(module: Module, func: ast.Attribute) -> bool:
+    """Does a method read a tensor of the card in every step?
+
+    Where gradients are taken ``x.item()`` is about a tensor unless something else is seen: arrays of numpy are rarely read
+    one by one there.
+    """
+    value = func.value
+    if isinstance(value, ast.Attribute) and value.attr in ("shape", "queue"):
+        return False
+    if not _is_in_step(module, func) or foreign(module, func) or is_other(module, value):
+        return False
+    return func.attr == "item" or is_tensor(module, value) or _is_of_parameters(value)
+
+
+def _is_in_step(module: Module, node: ast.AST) -> bool:
+    return in_every_step(module, node) or over_parameters(module, node)
+
+
+def _is_of_parameters(node: ast.expr) -> bool:
+    """``p.grad.norm()``, ``param.data.norm(2)``: a tensor by its attributes."""
+    return any(isinstance(part, ast.Attribute) and part.attr in ("grad", "data") for part in ast.walk(node))  # fmt: skip
+
+
+def _questions(module: Module) -> Iterator[ast.expr]:
+    """The conditions that ask for values of a tensor in every step."""
+    lines = {
+        module.data.count(b"\n", 0, found.start()) + 1 for found in _ASKED.finditer(module.data)
+    }
+    if not lines:
+        return
+    index = module.index
+    whole = (index.statements(ast.If), index.statements(ast.While), index.statements(ast.Assert))
+    for statements in whole:
+        for statement in statements:
+            if statement.lineno in lines and any(
+                isinstance(part, ast.Call)
+                and word(part.func) in _ASKS
+                and _asks_tensor(module, part)
+                for part in _asked(statement.test)
+            ):
+                yield statement.test
+
+
+def _asked(test: ast.expr) -> Iterator[ast.expr]:
+    """What a condition is joined of: the sides of ``and`` and of comparisons, what ``not`` stands before, methods in a chain."""
+    parts: list[ast.expr] = [test]
+    while parts:
+        part = parts.pop()
+        yield part
+        if isinstance(part, ast.BoolOp):
+            parts += part.values
+        elif isinstance(part, ast.UnaryOp):
+            parts.append(part.operand)
+        elif isinstance(part, ast.Compare):
+            parts += [part.left, *part.comparators]
+        elif isinstance(part, ast.BinOp):
+            parts += [part.left, part.right]
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            parts.append(part.func.value)
+
+
+def _asks_tensor(module: Module, node: ast.Call) -> bool:
+    """Is it a tensor's value that is asked in every step: ``mask.any()``, ``torch.isnan(loss)``?"""
+    if not in_forward(module, node) and (
+        isinstance(module.statement(node), ast.Assert) or not _is_in_step(module, node)
+    ):
+        return False
+    name = module.qualified(node.func)
+    if name is not None:
+        return name.startswith("torch.") and module.view(is_on_device)
+    return isinstance(node.func, ast.Attribute) and is_tensor(module, node.func.value)
+
+
+def _losses(module: Module) -> Iterator[ast.Name]:
+    """Every use of the names whose gradients are taken."""
+    words: set[str] = set()
+    for call in module.index.calls("backward"):
+        base = call.func.value if isinstance(call.func, ast.Attribute) else None
+        given = [base, *call.args[:1]]
+        words.update(each.id for each in given if isinstance(each, ast.Name))
+    for each in sorted(words):
+        yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))
+
+
+def _coefficients(module: Module) -> Iterator[ast.expr]:
+    """Comparisons of values worked out of gradients, in a loop over parameters: ``if clip_coef < 1:``."""
+    for statement in module.index.statements(ast.If) if b".grad" in module.data else ():
+        test = statement.test
+        if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
+            continue
+        plain = isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        if plain and over_parameters(module, test) and _is_of_norm(module, test.left):
+            yield test
+
+
+def _is_of_norm(module: Module, node: ast.expr, depth: int = 4) -> bool:
+    """Is a value a norm, or worked out of one that stays on the card?"""
+    if depth == 0:
+        return False
+    for value in module.values(node):
+        if isinstance(value, ast.Call) and word(value.func) == "norm":
+            return True
+        if isinstance(value, ast.BinOp) and any(
+            _is_of_norm(module, side, depth - 1) for side in (value.left, value.right)
+        ):
+            return True
+    return False
+
+
+def _condition(module: Module, node: ast.expr) -> ast.expr | None:
+    """The condition that a comparison is a part of."""
+    statement = module.statement(node)
+    if isinstance(statement, _TESTS) and any(part is node for part in _asked(statement.test)):
+        return statement.test
+    return None
+
+
+def _read_of(module: Module, name: ast.Name) -> tuple[ast.expr, str] | None:
+    """What reads the value of a loss: a condition, a text, a call that shows it."""
+    parent = module.parent(name)
+    if isinstance(parent, ast.Compare):
+        test = _condition(module, parent)
+        plain = not isinstance(parent.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
+        return (test, _BRANCH) if test is not None and plain else None
+    inner: ast.AST = name
+    for above in module.ancestors(name):
+        if isinstance(above, ast.Call) and inner is not above.func:
+            shows = word(above.func)
+            known = _SHOWS.fullmatch(shows) and shows not in _KEEPS
+            return (above, _READ) if known else None
+        if isinstance(above, ast.FormattedValue):
+            return name, _READ
+        if not isinstance(above, (ast.Dict, ast.keyword, ast.Tuple, ast.BinOp)):
+            return None
+        inner = above
+    return None

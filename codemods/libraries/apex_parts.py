@@ -1,0 +1,110 @@
+"""The parts of apex where they are used, and code that stops when a package made for NVIDIA cards is missing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from hpushim.engine.python.changes import Change, Rename, Rewrite
+from hpushim.engine.rules.rule import Yield
+
+from ..analysis.names import called
+from ..analysis.verdict import ask, inside
+from ..bases.row_name import RowNameRule, wants_of
+from ..edits.arguments import drop
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+    from hpushim.matrix import Row
+
+#: Classes whose arguments torch's have too, but for those that the matrix lists.
+_SAME = frozenset(["torch.nn.LayerNorm", "torch.nn.parallel.DistributedDataParallel"])
+_PACKAGES = {"apex": "apex", "flash-attn": "flash_attn", "flash_attn": "flash_attn", "xformers": "xformers"}  # fmt: skip
+_DEMAND = re.compile(rf"(?<![\w./-])({'|'.join(_PACKAGES)})(?![\w-])", re.I)
+#: What is said where a package is missing.
+_MISSING = re.compile(
+    r"install|availab|missing|requir|need|import|without|not found|\bno\b|must", re.I
+)
+_EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
+
+
+class ApexPart(RowNameRule):
+    """``apex.normalization.FusedLayerNorm``, ``DDP(model, delay_allreduce=True)``, ``raise ImportError("install apex")``."""
+
+    code = "HPU718"
+    name = "apex-part"
+    wants = msgspec.structs.replace(
+        wants_of(("HPU718",)), strings=tuple(dict.fromkeys([*_PACKAGES, "Apex", "APEX"]))
+    )
+    also: ClassVar[dict[str, str]] = {"HPU719": "package-demanded"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._demands: set[ast.stmt] = set()
+
+    def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
+        """Torch's class in the place of apex's, without the arguments that it lacks."""
+        if row.target not in _SAME:
+            return None
+        changes: list[Change] = [Rename(node, row.target)]
+        call = called(module, node)
+        if call is not None:
+            lacking = {
+                name.partition("(")[2].rstrip("=)")
+                for other in module.matrix.arguments(row.name)
+                for name in other.names
+            }
+            if len(call.args) > 1 and lacking:
+                return None  # by place, which is another argument of torch's
+            changes += drop(call, *lacking)
+        return Rewrite(f"use {row.target}", "unsafe", tuple(changes), group=f"apex:{row.name}")
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        """A text that names such a package where the program stops."""
+        assert isinstance(node.value, str)
+        found = _DEMAND.search(node.value)
+        if found is None or not _MISSING.search(node.value):
+            return
+        stop = _stop(module, node)
+        if stop is None or stop in self._demands or found[1].lower() in module.project.modules:
+            return
+        self._demands.add(stop)
+        answer = ask(module, _PACKAGES[found[1].lower()])
+        yield self.finding(
+            module,
+            stop,
+            f"this stops where `{found[1].lower()}` is missing, as on Gaudi: {inside(answer.note)}",
+            row=answer.row,
+            code="HPU719",
+            severity="warning",
+        )
+
+
+def _stop(module: Module, node: ast.AST) -> ast.stmt | None:
+    """The statement that stops the program with this text: ``raise``, ``assert``, ``sys.exit``.
+
+    Where a failed import is caught the import itself is told, under HPU709.
+    """
+    statement = module.statement(node)
+    if any(_catches_import(above) for above in module.ancestors(statement)):
+        return None
+    if isinstance(statement, (ast.Raise, ast.Assert)):
+        return statement
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        name = module.qualified(statement.value.func)
+        return statement if name in _EXITS else None
+    return None
+
+
+def _catches_import(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.ExceptHandler)
+        and isinstance(node.type, (ast.Name, ast.Tuple))
+        and any(
+            isinstance(part, ast.Name) and part.id in ("ImportError", "ModuleNotFoundError")
+            for part in ast.walk(node.type)
+        )
+    )

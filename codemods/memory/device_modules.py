@@ -1,0 +1,58 @@
+"""Functions of ``torch.cuda`` that ``torch.hpu`` lacks, called on whatever module of torch belongs to the device."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import load
+
+from ..analysis.kinds import defines_method
+from ..analysis.names import foreign, word
+from ..analysis.verdict import ask, inside
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_CUDA = "torch.cuda."
+
+
+def _lacking() -> dict[str, str]:
+    """The words that stand for a function which Gaudi has not, with the names of their rows."""
+    return {
+        name.removeprefix(_CUDA): row.name
+        for row in load().by_kind("python")
+        if row.status in ("noop", "unsupported") and not row.target
+        for name in row.names
+        if name.startswith(_CUDA) and "_" in name[len(_CUDA) + 1 :] and name.count(".") == 2
+    }
+
+
+_LACKING = _lacking()
+
+
+class DeviceModule(Rule):
+    """``torch.get_device_module(device).empty_cache()``, ``getattr(torch, kind).ipc_collect()``."""
+
+    code = "HPU421"
+    name = "missing-in-device-module"
+    wants = Wants(calls=tuple(_LACKING), beside=("torch",))
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
+        if not isinstance(func, ast.Attribute) or module.qualified(func) is not None:
+            return
+        if foreign(module, func) or defines_method(module, func.attr):
+            return
+        if word(func.value) in ("cuda", "xpu", "npu", "mps", "mlu", "musa"):
+            return  # by its name a device's own
+        answer = ask(module, _LACKING[func.attr])
+        yield self.finding(
+            module,
+            func,
+            f"`{module.source(func).splitlines()[-1].strip()}` fails where the module is Gaudi's, which has no "
+            f"`{func.attr}`: {inside(answer.note)}",
+            row=answer.row,
+        )

@@ -1,0 +1,56 @@
+"""Training in float32: a Gaudi is made for bfloat16, and ports switch it on."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.entry import is_entry
+from ..analysis.placement import is_on_device
+from ..analysis.training import step_regions
+from ..analysis.verdict import ask, inside
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+#: Any word on precision, or a library that decides it.
+_DECIDED = re.compile(
+    rb"autocast|\bamp\b|_amp\b|\bamp_|bf16|bfloat16|fp16|fp8|float16|float64|\bhalf\b|\.double\(|precision"
+    rb"|[Aa]ccelerator\(|deepspeed|lightning|[Ff]abric|\bhmp\b"
+)
+
+
+class FullPrecision(Rule):
+    """A program whose loop takes gradients, without a word on precision."""
+
+    code = "HPU217"
+    name = "training-in-float32"
+    severity = "info"
+    wants = Wants(words=("backward",), beside=("cuda", "hpu", "device"), advice=True)
+
+    def on_module(self, module: Module) -> Yield:
+        if _DECIDED.search(module.data) or not module.view(is_on_device):
+            return
+        loops = [
+            each for each in module.view(step_regions) if isinstance(each, (ast.For, ast.While))
+        ]
+        if not loops or not is_entry(module):
+            return
+        for call in module.index.calls("backward"):
+            if isinstance(call.func, ast.Attribute) and any(
+                a in loops for a in module.ancestors(call)
+            ):
+                answer = ask(module, "torch.bfloat16")
+                yield self.finding(
+                    module,
+                    module.span(call.func),  # beside what is told of the step
+                    "this trains in float32; bfloat16 is "
+                    f"{inside(answer.note)}: compute model and loss under "
+                    '`torch.autocast("hpu", dtype=torch.bfloat16)`',
+                    row=answer.row,
+                )
+                return  # once in a file
