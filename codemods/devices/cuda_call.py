@@ -10,7 +10,6 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety, Span
 
-from ..analysis.cards import is_card
 from ..analysis.kinds import (
     becomes_torch,
     defines_method,
@@ -21,7 +20,7 @@ from ..analysis.kinds import (
 )
 from ..analysis.names import foreign, word
 from ..analysis.verdict import ask
-from ..edits.arguments import arguments, by_keyword, renamed_method, with_arguments
+from ..edits.arguments import argument, arguments, by_keyword, renamed_method, with_arguments
 from ..edits.spelling import dual, either, quoted
 
 if TYPE_CHECKING:
@@ -138,8 +137,9 @@ class CudaCall(Rule):
     def _moved(self, module: Module, call: ast.Call, receiver: ast.expr) -> Replace:
         """``cuda(…)`` to ``to("hpu", …)``."""
         device = quoted(module, "hpu", call)
-        if call.args and dual(module) and is_card(module, call.args[0]):
-            device = either(device, module.source(call.args[0]))
+        given = argument(call, "device", 0)
+        if dual(module) and given is not None and not _is_none(given):
+            device = either(device, module.source(given))
         lead = "device=" if _is_storage(module, receiver) else ""
 
         def moved(node: Any) -> Any:
@@ -155,7 +155,7 @@ class CudaCall(Rule):
                     "whitespace_after_arg": given[0].whitespace_after_arg,
                 }
                 names = zip(given[1 : len(call.args)], _POSITIONAL[1:], strict=False)
-                rest = [by_keyword(argument, name) for argument, name in names]
+                rest = [by_keyword(other, name) for other, name in names]
                 return node.with_changes(
                     args=[new.with_changes(**kept), *rest, *given[len(call.args) :]]
                 )
@@ -165,6 +165,10 @@ class CudaCall(Rule):
             return with_arguments(node, lead + device, first=True)
 
         return Replace(call, moved)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_plain(call: ast.Call) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -14,7 +14,7 @@ from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
 from ..edits.imports import through
-from ..edits.spelling import BACKEND, on_gaudi, quoted, retext
+from ..edits.spelling import BACKEND, dual, kept_for_cuda, on_gaudi, quoted, retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -101,11 +101,16 @@ class Nccl(Rule):
         given = argument(call, "device_id")
         if given is None or (isinstance(given, ast.Constant) and given.value is None):
             return
+        changes: tuple[Change, ...] = drop(call, "device_id")
+        if dual(module):
+            changes = kept_for_cuda(module, given, "None")
+            if not changes:
+                return
         yield self.finding(
             module,
             given,
             "`device_id` binds the process group to a CUDA device; hccl takes the card of the process",
-            fix=Rewrite("drop the device", "safe", drop(call, "device_id")),
+            fix=Rewrite("drop the device", "safe", changes),
             row=ask(module, "torch.distributed.init_process_group(device_id=)").row,
             severity="warning",
             covers=(given,),

@@ -10,7 +10,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any
 
-from hpushim.engine.python.changes import Replace
+from hpushim.engine.python import imports
+from hpushim.engine.python.changes import Import, Replace
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -49,6 +50,32 @@ def either(gaudi: str, cuda: str, mark: str = '"') -> str:
     return f"{gaudi} if {ACCELERATOR} == {mark}{DEVICE}{mark} else {cuda}"
 
 
+#: True where the dual style runs on anything but Gaudi.
+ELSEWHERE = f'{ACCELERATOR} != "{DEVICE}"'
+
+
+def is_either(node: ast.AST | None) -> bool:
+    """Is it such an expression?"""
+    return isinstance(node, ast.IfExp) and is_choice(node.test)
+
+
+def is_choice(test: ast.expr) -> bool:
+    """Is it ``ACCELERATOR == "hpu"``?"""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == ACCELERATOR
+        and isinstance(test.ops[0], ast.Eq)
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value == DEVICE
+    )
+
+
+def kept_for_cuda(module: Module, node: ast.expr, gaudi: str) -> tuple[Replace, ...]:
+    """``gaudi`` in place of an expression that stays as it is for CUDA; nothing where it is done already."""
+    return () if is_either(node) else (Replace(node, either(gaudi, module.source(node))),)
+
+
 def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
     """``text`` as a string literal in the quotes that the file prefers; in the dual style what stands for it.
 
@@ -75,6 +102,14 @@ def _for_both(text: str, mark: str) -> str | None:
     if BACKEND in text:
         cuda = text.replace(BACKEND, "nccl").replace(DEVICE, "cuda")
     return either(f"{mark}{text}{mark}", f"{mark}{cuda}{mark}", mark) if cuda is not None else None
+
+
+def half(module: Module, node: ast.AST) -> tuple[str, tuple[Import, ...]]:
+    """The half precision that autocast gets at ``node``, and the import that it needs; in the dual style CUDA keeps float16."""
+    bfloat16, needed = imports.through(module, node, "torch.bfloat16")
+    if not dual(module):
+        return bfloat16, needed
+    return either(bfloat16, bfloat16.removesuffix("bfloat16") + "float16"), needed
 
 
 def retext(module: Module, node: ast.expr, new: str) -> Replace:

@@ -10,10 +10,10 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import called
-from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, scaler_of
+from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, is_generic, scaler_of
 from ..analysis.verdict import ask
-from ..edits.arguments import call_of, only, unwrapped
-from ..edits.spelling import quoted
+from ..edits.arguments import add, argument, call_of, only, unwrapped
+from ..edits.spelling import ACCELERATOR, ELSEWHERE, dual, either, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -114,9 +114,29 @@ def _shown(module: Module, call: ast.Call) -> str:
 
 
 def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
+    if dual(module):
+        return _off_on_gaudi(module, call, sharded)
     if sharded:
         return (only(call, "enabled=False"),)
     return (Rename(call.func, _NEW), only(call, f"{quoted(module, 'hpu')}, enabled=False"))
+
+
+def _off_on_gaudi(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
+    """The scaler of CUDA, with all that it is given, which is off on Gaudi."""
+    enabled = argument(call, "enabled", 5 if is_generic(module, call) else 4)
+    off: Change
+    if enabled is None:
+        off = add(call, f"enabled={ELSEWHERE}")
+    elif module.constant(enabled) is True:
+        off = Replace(enabled, ELSEWHERE)
+    else:
+        off = Replace(enabled, either("False", module.source(enabled)))
+    if sharded:
+        return (off,)
+    device = argument(call, "device", 0) if is_generic(module, call) else None
+    if device is not None:
+        return (Rename(call.func, _NEW), off, Replace(device, ACCELERATOR))
+    return (Rename(call.func, _NEW), off, add(call, ACCELERATOR, first=True))
 
 
 def _unscaled(module: Module, use: ast.Call) -> Change:

@@ -14,7 +14,7 @@ from ..analysis.devices import Devices
 from ..analysis.roles import Role
 from ..analysis.verdict import ask
 from ..edits.arguments import add
-from ..edits.spelling import DEVICE, quoted
+from ..edits.spelling import DEVICE, dual, either, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -90,6 +90,8 @@ class MapLocation(Rule):
     def _map(self, module: Module, node: ast.expr, new: str) -> Found:
         """The finding on a map of storages that becomes one place for all."""
         self._maps.add(node)
+        if dual(module):
+            new = either(new, module.source(node))
         return self.finding(
             module,
             node,
