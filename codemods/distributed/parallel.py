@@ -145,7 +145,7 @@ class DeviceIds(Rule):
         if not given:
             return
         answer = ask(module, "torch.distributed.barrier")
-        gone = drop(call, "device_ids")
+        gone: tuple[Change, ...] = drop(call, "device_ids")
         if dual(module):
             gone = _kept_for_cuda(module, [keyword.value for keyword in given])
             if not gone:

@@ -66,7 +66,7 @@ def _first_user(module: Module, uses: list[ast.Name]) -> ast.stmt | None:
     """The first statement at the top level that needs the constant when the file is loaded."""
     for use in sorted(uses, key=lambda name: (name.lineno, name.col_offset)):
         if not _waits(module, use):
-            return next(s for s in module.ancestors(use) if s in module.tree.body)  # type: ignore[return-value]
+            return next(s for s in module.ancestors(use) if s in module.tree.body)
     return None
 
 

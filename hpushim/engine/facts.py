@@ -45,6 +45,7 @@ class Facts:
             modules(root, files),
             tuple(self._asked),
             frozenset(name.decode("ascii") for name in self._options),
+            frozenset(file.shown for file in files if file.kind == "python"),
         )
 
 

@@ -60,6 +60,8 @@ class Project(msgspec.Struct, frozen=True):
     pins: tuple[tuple[str, str], ...] = ()
     #: The options (``--lr``) that the project's Python files declare or mention beside such declarations.
     options: frozenset[str] = frozenset()
+    #: The project's Python files, as they are shown.
+    files: frozenset[str] = frozenset()
 
 
 ALONE = Project()
