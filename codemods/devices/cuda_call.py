@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety, Span
@@ -19,9 +19,18 @@ from ..analysis.kinds import (
     used_as_torch,
 )
 from ..analysis.names import foreign, word
+from ..analysis.sizes import host_kind, made_on_the_host
 from ..analysis.verdict import ask
-from ..edits.arguments import argument, arguments, by_keyword, renamed_method, with_arguments
-from ..edits.spelling import dual, either, quoted
+from ..edits.arguments import (
+    argument,
+    arguments,
+    by_keyword,
+    renamed_method,
+    unwrapped,
+    with_arguments,
+)
+from ..edits.makers import on_device
+from ..edits.spelling import chosen, dual, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -81,7 +90,7 @@ class CudaCall(Rule):
             token,
             f"`{shown}` moves to CUDA, which is not there on Gaudi; move with `.to`"
             + ("" if sure else ", unless the object is one of the project's own classes"),
-            fix=Rewrite("move with .to", safety, (self._moved(module, call, receiver),)),
+            fix=Rewrite("move with .to", safety, self._changes(module, call, receiver)),
             row=answer.row,
             code=None if sure else "HPU103",
             node=call,
@@ -134,12 +143,20 @@ class CudaCall(Rule):
 
     # -- writing it -------------------------------------------------------------------------
 
-    def _moved(self, module: Module, call: ast.Call, receiver: ast.expr) -> Replace:
-        """``cuda(…)`` to ``to("hpu", …)``."""
+    def _changes(self, module: Module, call: ast.Call, receiver: ast.expr) -> tuple[Change, ...]:
         device = quoted(module, "hpu", call)
         given = argument(call, "device", 0)
         if dual(module) and given is not None and not _is_none(given):
-            device = either(device, module.source(given))
+            device = chosen(module, given, device)
+        made = made_on_the_host(module, receiver)
+        if made is None:
+            return (self._moved(module, call, receiver, device),)
+        kind = host_kind(module, made.func)
+        there = Replace(call, lambda node: unwrapped(node, node.func.value))
+        return (*on_device(module, made, kind, device), there)
+
+    def _moved(self, module: Module, call: ast.Call, receiver: ast.expr, device: str) -> Replace:
+        """``cuda(…)`` to ``to("hpu", …)``."""
         lead = "device=" if _is_storage(module, receiver) else ""
 
         def moved(node: Any) -> Any:

@@ -17,7 +17,7 @@ from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
 from ..edits.imports import torch
-from ..edits.spelling import DEVICE, dual, either, kept_for_cuda, quoted, retext
+from ..edits.spelling import DEVICE, chosen, dual, kept_for_cuda, quoted, retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -128,7 +128,7 @@ class DeviceIds(Rule):
         device, needed = torch(module, given.func, "device")
         bare = f"{device}({quoted(module, DEVICE)})"
         if dual(module):
-            bare = either(bare, module.source(given))
+            bare = chosen(module, given, bare)
         change = Replace(given, bare)
         yield self.finding(
             module,

@@ -73,7 +73,7 @@ def is_choice(test: ast.expr) -> bool:
 
 def kept_for_cuda(module: Module, node: ast.expr, gaudi: str) -> tuple[Replace, ...]:
     """``gaudi`` in place of an expression that stays as it is for CUDA; nothing where it is done already."""
-    return () if is_either(node) else (Replace(node, either(gaudi, module.source(node))),)
+    return () if is_either(node) else (Replace(node, chosen(module, node, gaudi)),)
 
 
 def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
@@ -81,15 +81,27 @@ def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
 
     Inside an f-string (``at`` says where) in other quotes than its own, which Python needs before 3.12.
     """
-    mark = "'" if module.data.count(b"'") > module.data.count(b'"') else '"'
-    for above in module.ancestors(at) if at is not None else ():
+    mark = _inside(module, at) if at is not None else ""
+    mark = mark or ("'" if module.data.count(b"'") > module.data.count(b'"') else '"')
+    return (_for_both(text, mark) if dual(module) else None) or f"{mark}{text}{mark}"
+
+
+def _inside(module: Module, at: ast.AST) -> str:
+    """The quotes that are free in the f-string around ``at``; "" where there is none."""
+    mark = ""
+    for above in module.ancestors(at):
         if isinstance(above, ast.JoinedStr):
-            place = module.span(at).start  # type: ignore[arg-type]
+            place = module.span(at).start
             around = [t for t in module.string_tokens(above) if t.start <= place < t.end]
             if around:
                 token = module.source(around[0]).lstrip("fFrRbBuU")
                 mark = '"' if token.startswith("'") else "'"
-    return (_for_both(text, mark) if dual(module) else None) or f"{mark}{text}{mark}"
+    return mark
+
+
+def chosen(module: Module, node: ast.expr, gaudi: str) -> str:
+    """``gaudi`` on Gaudi and what is written elsewhere."""
+    return either(gaudi, module.source(node), _inside(module, node) or '"')
 
 
 def _for_both(text: str, mark: str) -> str | None:
@@ -151,7 +163,7 @@ def device(module: Module, node: ast.expr, index: str = "") -> Replace:
     if isinstance(node, ast.Constant) and not (dual(module) and index not in ("", "0")):
         return retext(module, node, word)
     if dual(module):
-        return Replace(node, either(ACCELERATOR, module.source(node)))
+        return Replace(node, chosen(module, node, ACCELERATOR))
     spans = module.string_tokens(_first(node))
     body = module.source(spans[0]).lstrip("fFrRuUbB") if spans else '"'
     mark = body[:3] if body[:3] in ('"""', "'''") else body[:1]
@@ -170,9 +182,9 @@ def _first(node: ast.expr) -> ast.expr:
 def numbered(module: Module, node: ast.expr) -> Replace:
     """Writes Gaudi's device in place of the number of a card; in the dual style the number stays for CUDA."""
     word = quoted(module, DEVICE, node)
-    return Replace(node, either(word, module.source(node)) if dual(module) else word)
+    return Replace(node, chosen(module, node, word) if dual(module) else word)
 
 
 def zero(module: Module, node: ast.expr) -> Replace:
     """Writes card 0 in place of the number of another; in the dual style the number stays for CUDA."""
-    return Replace(node, either("0", module.source(node)) if dual(module) else "0")
+    return Replace(node, chosen(module, node, "0") if dual(module) else "0")

@@ -13,7 +13,7 @@ from ..analysis.names import called
 from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, is_generic, scaler_of
 from ..analysis.verdict import ask
 from ..edits.arguments import add, argument, call_of, only, unwrapped
-from ..edits.spelling import ACCELERATOR, ELSEWHERE, dual, either, quoted
+from ..edits.spelling import ACCELERATOR, ELSEWHERE, chosen, dual, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -130,7 +130,7 @@ def _off_on_gaudi(module: Module, call: ast.Call, sharded: bool) -> tuple[Change
     elif module.constant(enabled) is True:
         off = Replace(enabled, ELSEWHERE)
     else:
-        off = Replace(enabled, either("False", module.source(enabled)))
+        off = Replace(enabled, chosen(module, enabled, "False"))
     if sharded:
         return (off,)
     device = argument(call, "device", 0) if is_generic(module, call) else None

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.changes import Define, Import, Rewrite
+from hpushim.engine.python.changes import Change, Define, Import, Rewrite
 from hpushim.engine.rules.rule import Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -15,6 +15,12 @@ from ..edits.spelling import ACCELERATOR, dual, is_choice
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+
+#: Where torch may not be there yet, or not at all.
+_WITHOUT_TORCH = (
+    "import importlib.util\n\n"
+    f'{ACCELERATOR} = "hpu" if importlib.util.find_spec("habana_frameworks") else "cuda"'
+)
 
 
 class DualConstant(Rule):
@@ -35,22 +41,26 @@ class DualConstant(Rule):
         uses = [use for use in module.index.names(ACCELERATOR) if not module.bindings(use)]
         if not uses:
             return
-        torch = local_name(module, "torch")
-        value = f'"hpu" if hasattr({torch}, "hpu") and {torch}.hpu.is_available() else "cuda"'
-        early = (
-            f"import importlib.util\n\n{ACCELERATOR} = "
-            '"hpu" if importlib.util.find_spec("habana_frameworks") else "cuda"'
-        )
-        defined = Define(
-            ACCELERATOR, f"{ACCELERATOR} = {value}", user=_first_user(module, uses), early=early
-        )
-        changes = (Import("torch"), defined)
+        user = _first_user(module, uses)
+        changes: tuple[Change, ...] = (Define(ACCELERATOR, _WITHOUT_TORCH, user, _WITHOUT_TORCH),)
+        if not _only_sometimes(module, "torch"):
+            torch = local_name(module, "torch")
+            value = f'"hpu" if hasattr({torch}, "hpu") and {torch}.hpu.is_available() else "cuda"'
+            defined = Define(ACCELERATOR, f"{ACCELERATOR} = {value}", user, _WITHOUT_TORCH)
+            changes = (Import("torch"), defined)
         yield self.finding(
             module,
             uses[0],
             f"`{ACCELERATOR}` is the device that this machine has, `hpu` or `cuda`; it is defined behind the imports",
             fix=Rewrite(f"define {ACCELERATOR}", "safe", changes),
         )
+
+
+def _only_sometimes(module: Module, package: str) -> bool:
+    """Is a package only imported under a condition, or in a ``try``, where the file does so at all?"""
+    bound = [b.node for b in module.import_bindings if b.qualified == package]
+    statements = [module.parent(node) for node in bound if isinstance(node, ast.alias)]
+    return bool(statements) and all(statement not in module.tree.body for statement in statements)
 
 
 def _sides_of_cuda(module: Module) -> Iterator[Kept]:

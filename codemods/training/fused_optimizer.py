@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import ask
 from ..edits.arguments import drop
-from ..edits.spelling import ELSEWHERE, dual, either, is_either
+from ..edits.spelling import ELSEWHERE, chosen, dual, is_either
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -65,7 +65,7 @@ class FusedOptimizer(Rule):
     def on_module(self, module: Module) -> Yield:
         answer = ask(module, _ROW)
         for test in self._tests:
-            off = either("False", module.source(test)) if dual(module) else "False"
+            off = chosen(module, test, "False") if dual(module) else "False"
             yield self.finding(
                 module,
                 test,

@@ -14,7 +14,7 @@ from ..analysis.devices import Devices
 from ..analysis.roles import Role
 from ..analysis.verdict import ask
 from ..edits.arguments import add
-from ..edits.spelling import DEVICE, dual, either, quoted
+from ..edits.spelling import DEVICE, chosen, dual, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -91,7 +91,7 @@ class MapLocation(Rule):
         """The finding on a map of storages that becomes one place for all."""
         self._maps.add(node)
         if dual(module):
-            new = either(new, module.source(node))
+            new = chosen(module, node, new)
         return self.finding(
             module,
             node,
