@@ -43,7 +43,7 @@ class DualConstant(Rule):
             return
         user = _first_user(module, uses)
         changes: tuple[Change, ...] = (Define(ACCELERATOR, _WITHOUT_TORCH, user, _WITHOUT_TORCH),)
-        if not _only_sometimes(module, "torch"):
+        if _imports(module, "torch"):
             torch = local_name(module, "torch")
             value = f'"hpu" if hasattr({torch}, "hpu") and {torch}.hpu.is_available() else "cuda"'
             defined = Define(ACCELERATOR, f"{ACCELERATOR} = {value}", user, _WITHOUT_TORCH)
@@ -56,11 +56,17 @@ class DualConstant(Rule):
         )
 
 
-def _only_sometimes(module: Module, package: str) -> bool:
-    """Is a package only imported under a condition, or in a ``try``, where the file does so at all?"""
-    bound = [b.node for b in module.import_bindings if b.qualified == package]
-    statements = [module.parent(node) for node in bound if isinstance(node, ast.alias)]
-    return bool(statements) and all(statement not in module.tree.body for statement in statements)
+def _imports(module: Module, package: str) -> bool:
+    """Does the file import a package whenever it is loaded: under no condition, in no ``try``?"""
+    for statement in module.imports:
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        else:
+            names = [statement.module or ""] if not statement.level else []
+        found = any(name.partition(".")[0] == package for name in names)
+        if found and statement in module.tree.body:
+            return True
+    return False
 
 
 def _sides_of_cuda(module: Module) -> Iterator[Kept]:
