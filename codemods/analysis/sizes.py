@@ -68,7 +68,7 @@ def _is_integer(module: Module, node: ast.expr, depth: int) -> bool:
         return all(_is_integer(module, side, depth) for side in (node.left, node.right))
     if isinstance(node, ast.Call):
         func = node.func
-        if isinstance(func, ast.Attribute) and func.attr in ("size", "numel", "dim"):
+        if isinstance(func, ast.Attribute) and func.attr in ("size", "numel", "dim", "item"):
             return func.attr != "size" or bool(node.args)
         return (module.qualified(func) or "") in _COUNTS
     if isinstance(node, ast.Name) and depth:

@@ -20,6 +20,7 @@ from ..analysis.kinds import (
 )
 from ..analysis.names import foreign, word
 from ..analysis.sizes import host_kind, made_on_the_host
+from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import ask
 from ..edits.arguments import (
     argument,
@@ -151,7 +152,7 @@ class CudaCall(Rule):
         made = made_on_the_host(module, receiver)
         if made is None:
             return (self._moved(module, call, receiver, device),)
-        kind = host_kind(module, made.func)
+        kind = DTYPES[host_kind(module, made.func)]
         there = Replace(call, lambda node: unwrapped(node, node.func.value))
         return (*on_device(module, made, kind, device), there)
 

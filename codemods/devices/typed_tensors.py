@@ -162,7 +162,7 @@ def _group(module: Module, alias: Alias) -> str:
 def _made(module: Module, call: ast.Call, kind: str, device: str) -> tuple[Change, ...]:
     """``torch.cuda.FloatTensor(…)`` to ``torch.FloatTensor(…).to(device)``; of sizes, to ``torch.empty`` on the device."""
     if of_sizes(module, call):
-        return on_device(module, call, kind, device)
+        return on_device(module, call, DTYPES[kind], device)
     return Rename(call.func, f"torch.{kind}"), arguments.called(call, f".to({device})")
 
 

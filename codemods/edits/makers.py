@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Replace
 
-from ..analysis.tensor_types import DTYPES
 from .arguments import add
 from .imports import torch
 
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def on_device(module: Module, call: ast.Call, kind: str, device: str) -> tuple[Change, ...]:
-    """``FloatTensor(3, 4)`` to ``torch.empty(3, 4, dtype=torch.float32, device=…)``, which takes no memory of the host."""
-    dtype, needed = torch(module, call, DTYPES[kind])
+    """``FloatTensor(3, 4)``, whose dtype is ``kind``, to ``torch.empty(3, 4, dtype=torch.float32, device=…)``, which takes no memory of the host."""
+    dtype, needed = torch(module, call, kind)
     empty, _ = torch(module, call, "empty")
     return (
         Replace(call.func, empty),
