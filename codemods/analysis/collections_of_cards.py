@@ -61,7 +61,7 @@ def _display(module: Module, card: ast.expr) -> ast.expr | None:
     """The list, tuple, set or dict that the card is a member of, also as ``torch.device("cuda:0")``."""
     child: ast.AST = card
     above = module.parent(card)
-    if isinstance(above, ast.Call) and child in above.args:
+    if isinstance(above, ast.Call) and module.qualified(above.func) == "torch.device":
         child, above = above, module.parent(above)
     if isinstance(above, ast.Dict):
         return above if child in above.values else None
