@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
@@ -20,6 +20,8 @@ _LOGS = frozenset(["print", "debug", "info", "warning", "warn", "error", "critic
 _OPTIONS = frozenset(["add_argument", "add_option", "option", "Option"])
 #: The word as a device or a backend, and no part of a name, a path, an option or a version.
 _NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/]|\.\w)(?! ?[\d(])")
+#: A check of a device says nothing of backends.
+_DEVICE = re.compile(_NAMED.pattern.replace("|nccl|NCCL", ""))
 _ANY = re.compile(r"cuda|nccl|gpu-|https?:", re.I)
 _OTHER_THINGS = re.compile(r"(cuda|nccl)\W+(version|toolkit|driver|kernel|extension|runtime|graph|core|stream|event|error|op)", re.I)  # fmt: skip
 _ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl)\b)")
@@ -44,16 +46,29 @@ class Message(Rule):
             or isinstance(module.parent(node), ast.JoinedStr)
         ):
             return
-        if _helps(module, node) or _says(module, node):
-            written = module.source(node)
-            new = _ARTICLE.sub(r"\1n ", _NAMED.sub(lambda found: on_gaudi(found.group()), written))
-            if new != written:
-                yield self.finding(
-                    module,
-                    node,
-                    "the text names CUDA, and the code beside it is for Gaudi",
-                    fix=Rewrite("name what the code asks for", "safe", (Replace(node, new),)),
-                )
+        named = _NAMED if _helps(module, node) else _DEVICE if _says(module, node) else None
+        if named is not None and named.search(text):
+            yield self.finding(
+                module,
+                node,
+                "the text names CUDA, and the code beside it is for Gaudi",
+                fix=Rewrite(
+                    "name what the code asks for", "safe", (Replace(node, _Renamed(named)),)
+                ),
+            )
+
+
+class _Renamed:
+    """The change of a string literal, or of several one behind the other, that keeps their quotes and lines."""
+
+    def __init__(self, named: re.Pattern[str]) -> None:
+        self._named = named
+
+    def __call__(self, node: Any) -> Any:
+        if hasattr(node, "value"):
+            text = self._named.sub(lambda found: on_gaudi(found.group()), node.value)
+            return node.with_changes(value=_ARTICLE.sub(r"\1n ", text))
+        return node.with_changes(left=self(node.left), right=self(node.right))
 
 
 def _speaks_of_cuda(text: str) -> bool:

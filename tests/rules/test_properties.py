@@ -47,6 +47,7 @@ STATEMENTS = [
     "run(['python', 'train.py', '--device', 'cuda', '--backend=nccl'])",
     "if not torch.cuda.is_available(): raise RuntimeError('CUDA is not available')",
     "assert torch.cuda.is_available(), 'needs a CUDA device'",
+    "assert x.is_cuda, ('needs a ' r'cuda tensor, '\n    \"on CUDA\")",
     "optimizer = torch.optim.AdamW(p, fused=True)",
     "model = torch.compile(model, mode='max-autotune')",
     "torch.cuda.empty_cache()\n# the end of the block",
