@@ -103,7 +103,7 @@ def show_trouble(report: Report) -> None:
         for finding in file.findings:
             if finding.code in _TROUBLE:
                 where = f"{file.path}:{finding.line}:{finding.column}"
-                click.echo(f"{where}: {finding.code} {finding.message}", err=True)
+                say(f"{where}: {finding.code} {finding.message}", err=True)
 
 
 def _echo_colored(text: str) -> None:
