@@ -24,6 +24,8 @@ _NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/]|\.\w)(?! ?[\d
 _DEVICE = re.compile(_NAMED.pattern.replace("|nccl|NCCL", ""))
 _ANY = re.compile(r"cuda|nccl|gpu-|https?:", re.I)
 _OTHER_THINGS = re.compile(r"(cuda|nccl)\W+(version|toolkit|driver|kernel|extension|runtime|graph|core|stream|event|error|op)", re.I)  # fmt: skip
+#: What only NVIDIA's cards run, whatever the check beside it has become.
+_NVIDIA = re.compile(r"triton|bitsandbytes|flash|apex|tilelang|cutlass|quanti[sz]|support|nvidia|a100|h100|fused", re.I)  # fmt: skip
 _ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl)\b)")
 _GAUDI = re.compile(r"hpu|gaudi|hccl|habana", re.I)
 
@@ -73,7 +75,9 @@ class _Renamed:
 
 def _speaks_of_cuda(text: str) -> bool:
     """Is every mention in a text one of the device or of the backend? One that names Gaudi as well was written for both."""
-    if _GAUDI.search(text) or _OTHER_THINGS.search(text) or not re.search(r"\s|\W$", text):
+    if any(pattern.search(text) for pattern in (_GAUDI, _OTHER_THINGS, _NVIDIA)) or not re.search(
+        r"\s|\W$", text
+    ):
         return False
     return len(_ANY.findall(text)) == len(_NAMED.findall(text)) > 0
 
