@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..edits.spelling import BACKEND, DEVICE
+from ..edits.spelling import BACKEND, hpu
 
 if TYPE_CHECKING:
     from hpushim.engine.shell.words import Command, Word
 
 _PAIR = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
-_DEVICE = re.compile(r"cuda(:\d+)?")
+_DEVICE = re.compile(r"cuda(?::(\d+))?")
 _DEVICE_OPTION = re.compile(
     r"(^|[-_.])dev(ice)?s?($|[-_.])|device$|accelerator$|map[-_]location$", re.I
 )
@@ -32,8 +32,9 @@ def options(command: Command) -> Iterator[tuple[Word, str, str]]:
 
 def gaudi_value(option: str, value: str) -> str | None:
     """The value that the option takes on Gaudi in place of a CUDA device or of ``nccl``."""
-    if _DEVICE.fullmatch(value) and _DEVICE_OPTION.search(option.lstrip("-")):
-        return DEVICE
+    device = _DEVICE.fullmatch(value)
+    if device and _DEVICE_OPTION.search(option.lstrip("-")):
+        return hpu(device[1])
     if value == "nccl" and _BACKEND_OPTION.search(option):
         return BACKEND
     return None

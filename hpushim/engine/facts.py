@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpushim.engine.base.text import Project
@@ -17,6 +17,14 @@ _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _PROPERTY = re.compile(
     rb"^[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)", re.MULTILINE
 )
+#: ``from .utils import Tensor, autocast as cast``, also over several lines in parentheses.
+_FROM = re.compile(
+    rb"^[ \t]*from[ \t]+([\w.][\w. \t]*?)[ \t]+import[ \t]*"
+    rb"(\((?:[^()#]|#[^\n]*)*\)|(?:[^;\n\\]|\\\r?\n)*)",
+    re.MULTILINE,
+)
+_COMMENT = re.compile(rb"#[^\n]*")
+_TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
@@ -29,23 +37,38 @@ class Facts:
         self._methods: Counter[bytes] = Counter()
         self._asked: dict[tuple[str, str], None] = {}
         self._options: set[bytes] = set()
+        #: What is imported from each module.
+        self._imported: dict[bytes, set[bytes]] = {}
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind == "python":
             self._methods.update(_METHOD.findall(data))
             self._methods.subtract(_PROPERTY.findall(data))
+            for module, names in _FROM.findall(data):
+                self._imported.setdefault(module, set()).add(names)
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
         if says_versions(file.path, file.kind):
             self._asked.update(dict.fromkeys(pins(data, file.kind).items()))
 
     def project(self, root: Path, files: Sequence[File]) -> Project:
+        own = modules(root, files)
         return Project(
             frozenset(name.decode("utf-8", "replace") for name in +self._methods),
-            modules(root, files),
+            own,
             tuple(self._asked),
             frozenset(name.decode("ascii") for name in self._options),
+            frozenset(self._imports(own | {file.path.stem for file in files})),
         )
+
+    def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
+        """What is imported from the project's own modules; a script's neighbours are found without their package."""
+        for module, statements in self._imported.items():
+            dotted = module.decode("utf-8", "replace").replace(" ", "").replace("\t", "")
+            if dotted.startswith(".") or dotted.partition(".")[0] in own:
+                for names in statements:
+                    for name in _TAKEN.findall(_COMMENT.sub(b"", names)):
+                        yield dotted.rpartition(".")[2], name.decode("utf-8", "replace")
 
 
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:
