@@ -1,4 +1,4 @@
-"""Models that DataParallel wraps, and the batches that nothing else moves for them."""
+"""Models that DataParallel wraps, or DDP with a card named, and the batches that nothing else moves for them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.rules.references import find
 
+from ..edits.arguments import argument
 from .batches import Loop, loader_moves, loops
 from .kinds import used_as_torch
 from .names import called, word
@@ -15,11 +16,20 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 ROW = "torch.nn.DataParallel"
+DDP = frozenset(
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
+    }
+)
 NAMES = frozenset({ROW, "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel.DataParallel"})  # fmt: skip
 
 
 class LeftBehind:
-    """The batches that nothing moves for the models which DataParallel wraps: ``module.view(LeftBehind)``."""
+    """The batches that nothing moves for the models which are wrapped: ``module.view(LeftBehind)``.
+
+    DataParallel scatters what a model is called with, and DDP moves it to the card in ``device_ids``.
+    """
 
     def __init__(self, module: Module) -> None:
         #: The loop, the call of a wrapped model, and its arguments that nothing moves.
@@ -46,9 +56,9 @@ class LeftBehind:
 def _wrapped(module: Module) -> set[str]:
     """The names under which the file keeps what it has wrapped: ``model``, ``self.model``, ``model.features``."""
     names: set[str] = set()
-    for node, _ in find(module, *sorted(NAMES)):
+    for node, _ in find(module, *sorted(NAMES | DDP)):
         call = called(module, node)
-        if call is None:
+        if call is None or (module.possible_names(node) & DDP and not names_card(call)):
             continue
         statement = module.statement(call)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -59,6 +69,12 @@ def _wrapped(module: Module) -> set[str]:
             if isinstance(target, ast.Name):
                 names.add(target.id)
     return names - {"self", "cls"}
+
+
+def names_card(call: ast.Call) -> bool:
+    """Does a call of DDP name the card, so that it moves what the model is called with?"""
+    given = argument(call, "device_ids", 1)
+    return given is not None and not (isinstance(given, ast.Constant) and given.value is None)
 
 
 def _beside_moves(module: Module, loop: Loop, call: ast.Call, left: list[ast.expr]) -> bool:

@@ -9,9 +9,9 @@ from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.data_parallel import DDP, LeftBehind
 from ..analysis.data_parallel import NAMES as DATA_PARALLEL
 from ..analysis.data_parallel import ROW as DATA_PARALLEL_ROW
-from ..analysis.data_parallel import LeftBehind
 from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
@@ -21,12 +21,6 @@ from ..edits.spelling import DEVICE, quoted, retext
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_DDP = frozenset(
-    {
-        "torch.nn.parallel.DistributedDataParallel",
-        "torch.nn.parallel.distributed.DistributedDataParallel",
-    }
-)
 _FSDP = frozenset(
     {
         "torch.distributed.fsdp.FullyShardedDataParallel",
@@ -53,7 +47,7 @@ class DeviceIds(Rule):
     code = "HPU306"
     name = "ddp-device-ids"
     severity = "error"
-    wants = Wants(names=tuple(sorted(_DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES)))
+    wants = Wants(names=tuple(sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES)))
     also: ClassVar[dict[str, str]] = {
         "HPU308": "data-parallel",
         "HPU309": "fsdp-device-id",
@@ -66,7 +60,7 @@ class DeviceIds(Rule):
         if call is None:
             return
         names = module.possible_names(node)
-        if names <= _DDP:
+        if names <= DDP:
             yield from self._ddp(module, call)
         elif names <= DATA_PARALLEL:
             yield self._data_parallel(module, call)
