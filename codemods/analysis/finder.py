@@ -119,10 +119,18 @@ class Finder:
                 return (Role.COMPARE if tests else Role.CUT), parent
         used = self.flow.use(node)
         if used is not None:
-            return used.role, used.node
+            chosen = used.role is Role.OTHER_RULE and self._is_chosen_for_torch(node, used.node)
+            return Role.BRANCH if chosen else used.role, used.node
         if glued(module, node) or self._logged(node):
             return None
         return (Role.NAME if text.surely else Role.UNPROVEN), node
+
+    def _is_chosen_for_torch(self, node: ast.expr, call: ast.AST) -> bool:
+        """``torch.autocast("cuda" if use_cuda else "cpu")``: the rule that has the call takes a plain word only."""
+        parent = self.module.parent(node)
+        if not isinstance(call, ast.Call) or not isinstance(parent, (ast.IfExp, ast.BoolOp)):
+            return False
+        return (self.module.qualified(call.func) or "").startswith("torch.")
 
     def _compared(self, node: ast.AST) -> tuple[ast.AST, list[ast.expr]] | None:
         """The comparison that a text takes part in, also as a member of a tuple, and the other sides.

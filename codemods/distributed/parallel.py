@@ -126,7 +126,7 @@ class DeviceIds(Rule):
 
     def _barrier(self, module: Module, call: ast.Call) -> Yield:
         given = _given(call, "device_ids")
-        if not given:
+        if not given or _is_passed_on(module, given[0].value):
             return
         answer = ask(module, "torch.distributed.barrier")
         yield self.finding(
@@ -153,6 +153,16 @@ class DeviceIds(Rule):
             code="HPU317",
             covers=(device,),
         )
+
+
+def _is_passed_on(module: Module, node: ast.expr) -> bool:
+    """Is it an argument that the function around the call takes, and is None unless somebody gives one?"""
+    bound = module.bindings(node) if isinstance(node, ast.Name) else []
+    return bool(bound) and all(
+        binding.kind == "param"
+        and (binding.value is None or module.constant(binding.value) is None)
+        for binding in bound
+    )
 
 
 def _given(call: ast.Call, *names: str) -> list[ast.keyword]:

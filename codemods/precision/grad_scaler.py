@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.names import called
 from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, scaler_of
 from ..analysis.verdict import ask
-from ..edits.arguments import call_of, only, unwrapped
+from ..edits.arguments import argument, arguments, call_of, only, unwrapped
 from ..edits.spelling import quoted
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class GradScaler(Rule):
                 fix=fix if answer.fixable else None,
                 row=answer.row,
                 code="HPU310" if sharded else "HPU204",
-                covers=(call,) if answer.fixable else (),
+                covers=_gone(module, call, sharded) if answer.fixable else (),
             )
 
     def _mentioned(self, module: Module, node: ast.expr) -> Found:
@@ -113,10 +113,52 @@ def _shown(module: Module, call: ast.Call) -> str:
     return f"{module.source(call.func)}()"
 
 
+def _gone(module: Module, call: ast.Call, sharded: bool) -> tuple[ast.AST, ...]:
+    """What of the call is written anew: all of it, or all but a device that is worked out."""
+    kept = None if sharded else _device(module, call)
+    if kept is None:
+        return (call,)
+    return tuple(a for a in (*call.args, *call.keywords) if kept not in (a, getattr(a, "value", a)))
+
+
+def _device(module: Module, call: ast.Call) -> ast.expr | None:
+    """The device of a general scaler where it is worked out: ``GradScaler(device.type)``."""
+    if not module.possible_names(call.func) <= GENERIC:
+        return None
+    given = argument(call, "device", 0)
+    return None if isinstance(given, (ast.Constant, ast.JoinedStr, ast.BinOp)) else given
+
+
 def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
     if sharded:
         return (only(call, "enabled=False"),)
+    device = _device(module, call)
+    if device is not None:
+        place = next((n for n, arg in enumerate(call.args) if arg is device), None)
+        return (Replace(call, lambda node: _disabled(node, place)),)
     return (Rename(call.func, _NEW), only(call, f"{quoted(module, 'hpu')}, enabled=False"))
+
+
+def _keyword(given: Any) -> str:
+    return given.keyword.value if given.keyword is not None else ""
+
+
+def _disabled(node: Any, place: int | None) -> Any:
+    """A libcst call of a scaler with its device, given at a place or by keyword, and ``enabled=False``."""
+    import libcst as cst
+
+    kept = next(
+        given
+        for n, given in enumerate(node.args)
+        if (n == place if place is not None else _keyword(given) == "device")
+    )
+    space = cst.SimpleWhitespace(" ")
+    kept = kept.with_changes(
+        comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace("")
+    )
+    return node.with_changes(
+        args=[kept, *arguments("enabled=False")], whitespace_before_args=cst.SimpleWhitespace("")
+    )
 
 
 def _unscaled(module: Module, use: ast.Call) -> Change:
