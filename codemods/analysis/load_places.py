@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from ..edits.arguments import argument
 from ..edits.spelling import ACCELERATOR
+from .device_texts import device_name
+from .names import word
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -42,7 +44,7 @@ def unplaced(module: Module, call: ast.Call, position: int = 1) -> Iterator[Unpl
     """What a call of ``torch.load`` leaves where it was saved, although the file sends it to the CPU where there is no CUDA."""
     place = argument(call, _PLACE, position)
     if place is not None:
-        yield from _chosen(module, place)
+        yield from chosen(module, place)
         return
     tables = [keyword.value for keyword in call.keywords if keyword.arg is None]
     for table in tables:
@@ -64,18 +66,28 @@ def is_host(module: Module, node: ast.AST | None) -> bool:
 # -- a place that is chosen -----------------------------------------------------------------
 
 
-def _chosen(module: Module, place: ast.expr) -> Iterator[Unplaced]:
+def chosen(module: Module, place: ast.expr) -> Iterator[Unplaced]:
     """``map_location=None if torch.cuda.is_available() else "cpu"``, also through names and statements."""
+    if isinstance(place, ast.IfExp) and _ABOUT.search(module.source(place.test)):
+        for half, other in ((place.body, place.orelse), (place.orelse, place.body)):
+            # `else device`, which is where everything else goes
+            if _is_none(half) and isinstance(other, (ast.Name, ast.Attribute)) and device_name(word(other)):  # fmt: skip
+                yield Unplaced(half, other, place)
+                return
     values = module.values(place)
     host = next((value for value in values if is_host(module, value)), None)
     if host is None or not _is_about_cuda(module, host):
         return
     for value in values:
-        if isinstance(value, ast.Constant) and value.value is None:
+        if _is_none(value):
             above = module.parent(value)
             # None as a default may be asked for.
             if not isinstance(above, ast.arguments) and not _is_for_both(module, value):
                 yield Unplaced(value, host, _equal(module, value))
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _tables(module: Module, table: ast.expr) -> Iterator[Unplaced]:

@@ -11,7 +11,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices
-from ..analysis.load_places import LOADS, Unplaced, unplaced
+from ..analysis.load_places import LOADS, Unplaced, chosen, unplaced
 from ..analysis.names import called
 from ..analysis.roles import Role
 from ..analysis.verdict import ask
@@ -31,7 +31,7 @@ class MapLocation(Rule):
     code = "HPU612"
     name = "map-location-cuda"
     severity = "error"
-    wants = Wants(names=tuple(LOADS), calls=(_CUDA,), words=(_CUDA,))
+    wants = Wants(names=tuple(LOADS), calls=(_CUDA,), words=(_CUDA,), keywords=("map_location",))
     also: ClassVar[dict[str, str]] = {"HPU613": "load-without-map-location"}
 
     def __init__(self) -> None:
@@ -46,13 +46,17 @@ class MapLocation(Rule):
         told = False
         for half in unplaced(module, call, LOADS[name]):
             told = True
-            if half.node not in self._halves:
-                self._halves.add(half.node)
-                yield self._as_other_half(module, half)
+            yield from self._as_other_half(module, half)
         if not told and len(call.args) == 1:
             named = any(k.arg in ("map_location", None) for k in call.keywords)
             if not named and not isinstance(call.args[0], ast.Starred):
                 yield self._without(module, call)
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        """The place that functions of the project and of other libraries hand on to ``torch.load``."""
+        if _CUDA.encode() in module.data:
+            for half in chosen(module, node.value):
+                yield from self._as_other_half(module, half)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """``lambda storage, loc: storage.cuda(rank)``."""
@@ -107,9 +111,12 @@ class MapLocation(Rule):
             covers=(node,),
         )
 
-    def _as_other_half(self, module: Module, half: Unplaced) -> Found:
+    def _as_other_half(self, module: Module, half: Unplaced) -> Yield:
         """One half of a choice loads to the CPU: so does the other, for a checkpoint of CUDA is as far away."""
         node, host = half.node, module.source(half.host)
+        if node in self._halves:
+            return
+        self._halves.add(node)
         change: Change
         if half.choice is not None and not dual(module):
             other = half.choice.orelse if node is half.choice.body else half.choice.body
@@ -119,7 +126,7 @@ class MapLocation(Rule):
             change = add(node, f"map_location={place}")
         else:
             change = Replace(node, either(host, module.source(node)) if dual(module) else host)
-        return self.finding(
+        yield self.finding(
             module,
             node,
             f"`{module.source(node)}` puts storages back where they were saved, and a checkpoint from CUDA "
