@@ -9,10 +9,11 @@ from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewri
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.devices import may_be_cuda
 from ..analysis.names import called
-from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, scaler_of
+from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, device_of, scaler_of
 from ..analysis.verdict import ask
-from ..edits.arguments import argument, arguments, call_of, only, unwrapped
+from ..edits.arguments import arguments, call_of, only, unwrapped
 from ..edits.spelling import quoted
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ class GradScaler(Rule):
         elif call not in self._told and creates(module, call):
             scaler = scaler_of(module, call)
             self._told.update(scaler.creations)
-            yield from self._removed(module, scaler) if scaler.uses else self._kept(module, scaler)
+            sure = all(_is_for_cuda(module, creation) for creation in scaler.creations)
+            if scaler.uses and sure:
+                yield from self._removed(module, scaler)
+            else:
+                yield from self._kept(module, scaler, sure)
 
     # -- a scaler that goes -----------------------------------------------------------------
 
@@ -74,12 +79,14 @@ class GradScaler(Rule):
 
     # -- a scaler that stays ----------------------------------------------------------------
 
-    def _kept(self, module: Module, scaler: Scaler) -> Yield:
+    def _kept(self, module: Module, scaler: Scaler, sure: bool) -> Yield:
+        """A scaler for a device that nothing in the file ties to CUDA may be right as it is."""
         answer = ask(module, _ROW)
+        safety = answer.safety if sure else "unsafe"
         for call in scaler.creations:
             sharded = bool(module.possible_names(call.func) & SHARDED)
             changes = _switched_off(module, call, sharded)
-            fix = Rewrite("switch loss scaling off", answer.safety, changes)
+            fix = Rewrite("switch loss scaling off", safety, changes)
             yield self.finding(
                 module,
                 call,
@@ -109,30 +116,27 @@ class GradScaler(Rule):
         )
 
 
+def _is_for_cuda(module: Module, call: ast.Call) -> bool:
+    device = device_of(module, call)
+    return device is None or may_be_cuda(module, device)
+
+
 def _shown(module: Module, call: ast.Call) -> str:
     return f"{module.source(call.func)}()"
 
 
 def _gone(module: Module, call: ast.Call, sharded: bool) -> tuple[ast.AST, ...]:
     """What of the call is written anew: all of it, or all but a device that is worked out."""
-    kept = None if sharded else _device(module, call)
+    kept = None if sharded else device_of(module, call)
     if kept is None:
         return (call,)
     return tuple(a for a in (*call.args, *call.keywords) if kept not in (a, getattr(a, "value", a)))
 
 
-def _device(module: Module, call: ast.Call) -> ast.expr | None:
-    """The device of a general scaler where it is worked out: ``GradScaler(device.type)``."""
-    if not module.possible_names(call.func) <= GENERIC:
-        return None
-    given = argument(call, "device", 0)
-    return None if isinstance(given, (ast.Constant, ast.JoinedStr, ast.BinOp)) else given
-
-
 def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
     if sharded:
         return (only(call, "enabled=False"),)
-    device = _device(module, call)
+    device = device_of(module, call)
     if device is not None:
         place = next((n for n, arg in enumerate(call.args) if arg is device), None)
         return (Replace(call, lambda node: _disabled(node, place)),)
