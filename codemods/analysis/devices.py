@@ -33,6 +33,15 @@ class Devices:
         """The group of a device text or of an availability check; "" when it stands alone."""
         return self._ties.group(node)
 
+    @property
+    def keeps_index(self) -> bool:
+        """Does every device that has an index keep one, for the file reads it again?"""
+        return self._finder.keeps_index
+
+    def is_device(self, node: ast.AST) -> bool:
+        """Does the expression hold a device?"""
+        return self._finder.is_device(node)
+
     def handles_hpu(self, node: ast.AST) -> bool:
         """Does the code around a node have a branch for ``hpu`` already?"""
         return self._finder.beside_hpu(node)

@@ -116,16 +116,18 @@ class Literal:
         return hash(self._new)
 
 
-def device(module: Module, node: ast.expr, index: str = "") -> Replace:
+def device(
+    module: Module, node: ast.expr, index: str = "", *, keeps_index: bool = False
+) -> Replace:
     """Writes Gaudi's device in place of a string that spells CUDA's, composed ones among them.
 
-    Written as :func:`hpu` says; in the dual style the index stays for CUDA.
+    Written as :func:`hpu` says, or as card 0 where the index is read again; in the dual style the index stays for CUDA.
     """
-    word = hpu(index)
+    word = hpu("0" if keeps_index else index)
     if isinstance(node, ast.Constant) and not (dual(module) and index not in ("", "0")):
         return retext(module, node, word)
     if dual(module):
-        return Replace(node, either(ACCELERATOR, module.source(node)))
+        return Replace(node, either(_for_both(word, '"') or word, module.source(node)))
     spans = module.string_tokens(_first(node))
     body = module.source(spans[0]).lstrip("fFrRuUbB") if spans else '"'
     mark = body[:3] if body[:3] in ('"""', "'''") else body[:1]
