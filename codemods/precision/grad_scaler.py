@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
+from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -117,8 +118,11 @@ class GradScaler(Rule):
 
 
 def _is_for_cuda(module: Module, call: ast.Call) -> bool:
+    """Also a worked out device is, beside a scaler for CUDA alone, as where old torch lacks the general one."""
     device = device_of(module, call)
-    return device is None or may_be_cuda(module, device)
+    if device is None or may_be_cuda(module, device):
+        return True
+    return any(True for _ in find(module, *sorted(CUDA_ONLY)))
 
 
 def _shown(module: Module, call: ast.Call) -> str:
