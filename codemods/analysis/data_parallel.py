@@ -36,12 +36,12 @@ class LeftBehind:
         self.calls: list[tuple[Loop, ast.Call, list[ast.expr]]] = []
         #: Is any call of a wrapped model seen at all?
         self.seen = False
-        wrapped = _wrapped(module)
+        wrapped, statements = _wrapped(module)
         told: set[ast.Call] = set()
         for loop in module.view(loops):
             supplied = loader_moves(module, loop)
             for call, left in loop.calls:
-                ours = word(call.func) in wrapped
+                ours = word(call.func) in wrapped and not _is_another(module, call.func, statements)
                 self.seen |= ours
                 if (
                     left
@@ -53,14 +53,24 @@ class LeftBehind:
                     self.calls.append((loop, call, left))
 
 
-def _wrapped(module: Module) -> set[str]:
-    """The names under which the file keeps what it has wrapped: ``model``, ``self.model``, ``model.features``."""
+def _is_another(module: Module, node: ast.expr, statements: set[ast.AST]) -> bool:
+    """Is the name bound here, to something else than what was wrapped? A parameter may get that."""
+    bound = module.bindings(node) if isinstance(node, ast.Name) else []
+    return bool(bound) and not any(
+        binding.kind == "param" or binding.node in statements for binding in bound
+    )
+
+
+def _wrapped(module: Module) -> tuple[set[str], set[ast.AST]]:
+    """The names under which the file keeps what it has wrapped (``model``, ``self.model``, ``model.features``), and where."""
     names: set[str] = set()
+    statements: set[ast.AST] = set()
     for node, _ in find(module, *sorted(NAMES | DDP)):
         call = called(module, node)
         if call is None or (module.possible_names(node) & DDP and not names_card(call)):
             continue
         statement = module.statement(call)
+        statements.add(statement)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         for target in targets:
             while isinstance(target, ast.Attribute):
@@ -68,7 +78,7 @@ def _wrapped(module: Module) -> set[str]:
                 target = target.value
             if isinstance(target, ast.Name):
                 names.add(target.id)
-    return names - {"self", "cls"}
+    return names - {"self", "cls"}, statements
 
 
 def names_card(call: ast.Call) -> bool:
