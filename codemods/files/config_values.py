@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
-from ..analysis.device_texts import device_name
+from ..analysis.options import holds_device
 from ..analysis.verdict import ask, said
 from ..analysis.versions import judge
 from ..edits.spelling import DEVICE, hpu, on_gaudi
@@ -81,7 +81,7 @@ class ConfigValues(TextRule):
             yield self.finding(document, entry.span, text, code="HPU802")
 
     def _device(self, document: Document, entry: Entry, new: str) -> Finding:
-        sure = device_name(entry.name) or ":" in str(entry.value)
+        sure = holds_device(entry.name, str(entry.value), document.project)
         safety: Safety = "safe" if sure else "unsafe"
         answer = ask(document, "cuda", safety)
         return self.finding(

@@ -28,6 +28,10 @@ _TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
+#: What such a declaration is given, with one level of parentheses; a CUDA device in it, and what shows that it is one.
+_DECLARATION = re.compile(rb"(?:add_argument|add_option|click\.option)\(((?:[^()]|\([^()]*\))*)\)")
+_DEVICE = re.compile(rb"[\"']cuda(:\d+)?[\"']")
+_OTHER_DEVICE = re.compile(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
 
 
 class Facts:
@@ -37,6 +41,7 @@ class Facts:
         self._methods: Counter[bytes] = Counter()
         self._asked: dict[tuple[str, str], None] = {}
         self._options: set[bytes] = set()
+        self._devices: set[bytes] = set()
         #: What is imported from each module.
         self._imported: dict[bytes, set[bytes]] = {}
 
@@ -48,6 +53,8 @@ class Facts:
                 self._imported.setdefault(module, set()).add(names)
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
+                if b"cuda" in data:
+                    self._devices.update(_of_devices(data))
         if says_versions(file.path, file.kind):
             self._asked.update(dict.fromkeys(pins(data, file.kind).items()))
 
@@ -58,6 +65,7 @@ class Facts:
             own,
             tuple(self._asked),
             frozenset(name.decode("ascii") for name in self._options),
+            frozenset(name.decode("ascii").replace("-", "_") for name in self._devices),
             frozenset(self._imports(own | {file.path.stem for file in files})),
         )
 
@@ -69,6 +77,15 @@ class Facts:
                 for names in statements:
                     for name in _TAKEN.findall(_COMMENT.sub(b"", names)):
                         yield dotted.rpartition(".")[2], name.decode("utf-8", "replace")
+
+
+def _of_devices(data: bytes) -> Iterator[bytes]:
+    """The options, without their dashes, that are declared with a CUDA device beside another one, or with an indexed one."""
+    for found in _DECLARATION.finditer(data):
+        declared = found[1]
+        indices = _DEVICE.findall(declared)
+        if any(indices) or (indices and _OTHER_DEVICE.search(declared)):
+            yield from (option.lstrip(b"-") for option in _OPTION.findall(declared))
 
 
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:
