@@ -23,6 +23,11 @@ _FROM = re.compile(
     rb"(\((?:[^()#]|#[^\n]*)*\)|(?:[^;\n\\]|\\\r?\n)*)",
     re.MULTILINE,
 )
+#: The other statements at the top of a module that give torch's things a name of its own.
+_NAMED = re.compile(
+    rb"^import[ \t]+torch[\w.]*[ \t]+as[ \t]+(\w+)|^(\w+)[ \t]*=[^\n]*\btorch\.", re.MULTILINE
+)
+_WORD = re.compile(rb"\w+")
 _COMMENT = re.compile(rb"#[^\n]*")
 _TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
 #: What declares options of a command line, and the text of one.
@@ -44,6 +49,9 @@ class Facts:
         self._devices: set[bytes] = set()
         #: What is imported from each module.
         self._imported: dict[bytes, set[bytes]] = {}
+        #: What the files that import all of a module say, and the names that anybody gives to what is torch's.
+        self._stars: list[tuple[bytes, frozenset[bytes]]] = []
+        self._named: set[bytes] = set()
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind == "python":
@@ -51,6 +59,9 @@ class Facts:
             self._methods.subtract(_PROPERTY.findall(data))
             for module, names in _FROM.findall(data):
                 self._imported.setdefault(module, set()).add(names)
+                if names.strip() == b"*":
+                    self._stars.append((module, frozenset(_WORD.findall(data))))
+            self._named.update(one or two for one, two in _NAMED.findall(data))
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
                 if b"cuda" in data:
@@ -71,12 +82,26 @@ class Facts:
 
     def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
         """What is imported from the project's own modules; a script's neighbours are found without their package."""
+        named = set(self._named)
         for module, statements in self._imported.items():
-            dotted = module.decode("utf-8", "replace").replace(" ", "").replace("\t", "")
-            if dotted.startswith(".") or dotted.partition(".")[0] in own:
-                for names in statements:
-                    for name in _TAKEN.findall(_COMMENT.sub(b"", names)):
-                        yield dotted.rpartition(".")[2], name.decode("utf-8", "replace")
+            dotted = _dotted(module)
+            ours = dotted.startswith(".") or dotted.partition(".")[0] in own
+            for name in (name for names in statements for name in _names(names)):
+                if ours and name != b"*":
+                    yield dotted.rpartition(".")[2], name.decode("utf-8", "replace")
+                named.add(name)
+        for module, words in self._stars:
+            for name in words & named:
+                yield _dotted(module).rpartition(".")[2], name.decode("utf-8", "replace")
+
+
+def _dotted(module: bytes) -> str:
+    return module.decode("utf-8", "replace").replace(" ", "").replace("\t", "")
+
+
+def _names(statement: bytes) -> list[bytes]:
+    """The names that ``from … import`` takes."""
+    return _TAKEN.findall(_COMMENT.sub(b"", statement))
 
 
 def _of_devices(data: bytes) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ def train(loss, optimizer):
     "line",
     [
         "from helpers import Tensor, GradScaler\n",
-        "from helpers import *\n",
+        "from helpers import *\n\nprint(Tensor, GradScaler)\n",
         "from .helpers import (\n    GradScaler,  # the scaler (of CUDA)\n    Tensor as T,\n)\n",
         "from pkg.helpers import GradScaler, \\\n    Tensor\n",
         "def f():\n    from .helpers import Tensor\n    from helpers import GradScaler\n",
@@ -46,7 +46,10 @@ def test_a_name_that_another_file_imports_stays(tmp_path: Path, line: str) -> No
     assert "Tensor = " in after
 
 
-@pytest.mark.parametrize("line", ["from torch import Tensor\n", "from helpers import train\n", ""])
+@pytest.mark.parametrize(
+    "line",
+    ["from torch import Tensor\n", "from helpers import train\n", "from helpers import *\n", ""],
+)
 def test_other_imports_hold_nothing(tmp_path: Path, line: str) -> None:
     (tmp_path / "helpers.py").write_text(HELPERS, encoding="utf-8")
     (tmp_path / "user.py").write_text(line, encoding="utf-8")

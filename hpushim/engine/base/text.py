@@ -62,7 +62,8 @@ class Project(msgspec.Struct, frozen=True):
     options: frozenset[str] = frozenset()
     #: Those whose values are devices, as they are read: ``where`` for ``--where``.
     devices: frozenset[str] = frozenset()
-    #: What the project's files import from each other: the last word of the module, and the name or ``*``.
+    #: What the project's files import from each other: the last word of the module, and the name. Where a file imports all,
+    #: what it mentions of that.
     imported: frozenset[tuple[str, str]] = frozenset()
 
 

@@ -23,12 +23,9 @@ def exported(module: Module, name: str) -> bool:
     path = PurePath(module.path.replace("\\", "/"))
     if path.name == "__init__.py":
         return True
-    imported = module.project.imported
-    if (path.stem, name) in imported:
+    if (path.stem, name) in module.project.imported:
         return True
     listed = module.global_scope.bindings.get("__all__", ())
-    if (path.stem, "*") in imported and not listed and not name.startswith("_"):
-        return True
     return any(
         isinstance(part, ast.Constant) and part.value == name
         for binding in listed
