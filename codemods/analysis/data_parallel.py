@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.rules.references import find
 
 from ..edits.arguments import argument
-from .batches import Loop, loader_moves, loops
+from .batches import Loop, loader_moves, loops, moved
 from .kinds import used_as_torch
 from .names import called, word
 
@@ -36,13 +36,16 @@ class LeftBehind:
         self.calls: list[tuple[Loop, ast.Call, list[ast.expr]]] = []
         #: Is any call of a wrapped model seen at all?
         self.seen = False
-        wrapped, statements = _wrapped(module)
+        scattered, _ = _wrapped(module, NAMES)
+        wrapped, statements = _wrapped(module, NAMES | DDP)
         told: set[ast.Call] = set()
         for loop in module.view(loops):
             supplied = loader_moves(module, loop)
             for call, left in loop.calls:
                 ours = word(call.func) in wrapped and not _is_another(module, call.func, statements)
                 self.seen |= ours
+                if ours and word(call.func) not in scattered and _moves_some(module, loop, call):
+                    continue  # under DDP: who moves one part has moved what has to go, and texts stay
                 if (
                     left
                     and not supplied
@@ -61,11 +64,20 @@ def _is_another(module: Module, node: ast.expr, statements: set[ast.AST]) -> boo
     )
 
 
-def _wrapped(module: Module) -> tuple[set[str], set[ast.AST]]:
+def _moves_some(module: Module, loop: Loop, call: ast.Call) -> bool:
+    """Is any argument of the call moved, there or before?"""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(
+        moved(module, part) is not None or word(part) in loop.always | loop.sometimes
+        for part in given
+    )
+
+
+def _wrapped(module: Module, wrappers: frozenset[str]) -> tuple[set[str], set[ast.AST]]:
     """The names under which the file keeps what it has wrapped (``model``, ``self.model``, ``model.features``), and where."""
     names: set[str] = set()
     statements: set[ast.AST] = set()
-    for node, _ in find(module, *sorted(NAMES | DDP)):
+    for node, _ in find(module, *sorted(wrappers)):
         call = called(module, node)
         if call is None or (module.possible_names(node) & DDP and not names_card(call)):
             continue
