@@ -83,7 +83,8 @@ class DeviceIds(Rule):
         yield self.finding(
             module,
             given[0] if given else call.args[1],
-            "DDP on Gaudi takes no `device_ids`: each process has one card, and the module is on it",
+            "DDP on Gaudi takes no `device_ids`: each process has one card, and the module is on it; "
+            "without them DDP moves no inputs",
             fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
             covers=[keyword.value for keyword in given],
