@@ -97,6 +97,9 @@ def _tables(module: Module, table: ast.expr) -> Iterator[Unplaced]:
     if full is None or not _is_about_cuda(module, full):
         return
     for value in values:
+        for key, place in zip(value.keys, value.values, strict=True):
+            if module.constant(key) == _PLACE and _is_none(place):
+                yield Unplaced(place, _host_in(module, full) or full)
         if not value.keys and not _is_for_both(module, value):
             yield Unplaced(value, full, _equal(module, value))
 
