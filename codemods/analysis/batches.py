@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _HELPER = re.compile(r"cuda|device|gpu|move|put", re.I)
 _LOADER = re.compile(r"prefetch|cuda|device|gpu", re.I)
+#: Methods that give no tensor, or one on the host.
+_NUMBERS = frozenset(["size", "dim", "numel", "item", "tolist", "numpy", "cpu", "keys", "values", "items", "get", "pop"])  # fmt: skip
 _WRAPPERS = ("Variable", "tuple", "list")
 
 
@@ -170,6 +172,17 @@ def _part(value: ast.expr) -> str | None:
             return value.id if isinstance(value, ast.Name) else None
 
 
+def _converted(value: ast.expr) -> ast.expr:
+    """``images`` of ``images.float().view(4, -1)``, which stays where that is."""
+    while (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr not in _NUMBERS
+    ):
+        value = value.func.value
+    return value
+
+
 def _wraps(call: ast.Call) -> bool:
     return word(call.func) in _WRAPPERS
 
@@ -180,7 +193,8 @@ def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
         if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
             continue
         given = [*call.args, *(k.value for k in call.keywords)]
-        parts = [a for a in given if _part(a) in loop.parts or moved(module, a) is not None]
+        of = {a: _part(_converted(a)) for a in given}
+        parts = [a for a in given if of[a] in loop.parts or moved(module, a) is not None]
         if parts:
-            left = [a for a in parts if _part(a) not in loop.always and moved(module, a) is None]
+            left = [a for a in parts if of[a] not in loop.always and moved(module, a) is None]
             loop.calls.append((call, left))
