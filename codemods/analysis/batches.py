@@ -17,6 +17,7 @@ _HELPER = re.compile(r"cuda|device|gpu|move|put", re.I)
 _LOADER = re.compile(r"prefetch|cuda|device|gpu", re.I)
 #: Methods that give no tensor, or one on the host.
 _NUMBERS = frozenset(["size", "dim", "numel", "item", "tolist", "numpy", "cpu", "keys", "values", "items", "get", "pop"])  # fmt: skip
+_KEEPING = ("builtins.tuple", "builtins.list", "builtins.dict", "builtins.zip", "builtins.sorted")
 _WRAPPERS = ("Variable", "tuple", "list")
 
 
@@ -95,8 +96,21 @@ def _assigned(module: Module, loop: Loop, target: ast.expr, value: ast.expr, sur
             loop.always.add(name)
         elif name != source:
             loop.always.discard(name)
-    elif name in loop.parts and not _mentions(value, name):  # something else has taken the name
-        loop.parts.discard(name)
+    elif name in loop.parts and (not _mentions(value, name) or _prepared(module, loop, value)):
+        loop.parts.discard(name)  # something else has taken the name, or may have moved it
+
+
+def _prepared(module: Module, loop: Loop, value: ast.expr) -> bool:
+    """Does the part come from a function that is not torch's, which may move it as well?"""
+    if not isinstance(value, ast.Call) or _part(value) is not None:
+        return False
+    root = _root(value.func)
+    name = module.qualified(value.func) or ""
+    return (
+        root not in loop.parts
+        and not name.startswith(("torch.", "numpy."))
+        and name not in _KEEPING
+    )
 
 
 def _mentions(value: ast.expr, name: str) -> bool:
