@@ -15,6 +15,7 @@ from .device_texts import device_name, glued, other_device, read
 from .holders import holds_device
 from .names import foreign
 from .roles import Evidence, Role
+from .spelled_names import part_of_name
 from .tables import by_device
 
 if TYPE_CHECKING:
@@ -235,10 +236,12 @@ class Flow:
 
     def _stored(self, target: ast.expr, depth: int) -> Evidence | None:
         if isinstance(target, ast.Name):
-            for load in self._loads(target.id):
-                if self._same(target, load) and (found := self.use(load, depth)):
+            loads = [load for load in self._loads(target.id) if self._same(target, load)]
+            for load in loads:
+                if found := self.use(load, depth):
                     return _through(found)
-            return Evidence(Role.NAME, target) if device_name(target.id) else None
+            spelled = any(part_of_name(self.module, load) for load in loads)
+            return Evidence(Role.NAME, target) if device_name(target.id) and not spelled else None
         if isinstance(target, ast.Attribute):
             if device_name(target.attr):
                 return Evidence(Role.NAME, target)

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..edits.arguments import argument
 from .entry import is_entry
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ def creates(module: Module, call: ast.Call) -> bool:
         return not off
     device = module.constant(call.args[0]) if call.args else given.get("device")
     return device not in ("cpu", "hpu") and not (off and device != "cuda")
+
+
+def device_of(module: Module, call: ast.Call) -> ast.expr | None:
+    """The device of a general scaler where it is worked out: ``GradScaler(device.type)``; None for a plain text or none."""
+    if not module.possible_names(call.func) <= GENERIC:
+        return None
+    given = argument(call, "device", 0)
+    return None if isinstance(given, (ast.Constant, ast.JoinedStr, ast.BinOp)) else given
 
 
 def scaler_of(module: Module, call: ast.Call) -> Scaler:

@@ -60,6 +60,11 @@ class Project(msgspec.Struct, frozen=True):
     pins: tuple[tuple[str, str], ...] = ()
     #: The options (``--lr``) that the project's Python files declare or mention beside such declarations.
     options: frozenset[str] = frozenset()
+    #: Those whose values are devices, as they are read: ``where`` for ``--where``.
+    devices: frozenset[str] = frozenset()
+    #: What the project's files import from each other: the last word of the module, and the name. Where a file imports all,
+    #: what it mentions of that.
+    imported: frozenset[tuple[str, str]] = frozenset()
 
 
 ALONE = Project()
