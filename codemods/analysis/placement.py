@@ -7,19 +7,26 @@ import re
 from typing import TYPE_CHECKING
 
 from .names import word
+from .words import words_with
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _DEVICE = re.compile(r"(cuda|hpu|gpu)(:\d+)?")
 _LABEL = re.compile(r"dev|gpu|rank", re.I)
+#: Functions, options and attributes that are named for a device: ``move_to_cuda``, ``args.n_gpu``.
+_NAMED = re.compile(r"(^|_)(cuda|gpus?|hpus?)(_|$)|(to|move|put|get|on|map|select)_?(\w*_)?device|Gpu(s|_|$)|GPU|Cuda")  # fmt: skip
+#: What only runs where there is a device of some kind.
+_DRIVERS = frozenset(["accelerate", "deepspeed", "apex"])
+#: Other packages with a ``backward`` and a ``Trainer.step`` of their own.
+_OTHER_FRAMEWORKS = frozenset(["mxnet", "tensorflow", "jax", "paddle", "mindspore", "oneflow"])
 
 
 def is_on_device(module: Module) -> bool:
     """Does the file put anything on a device that is not surely the CPU?"""
     index = module.index
     return (
-        any(index.attributes(name) for name in ("cuda", "is_cuda", "hpu"))
+        any(index.attributes(name) for name in ("cuda", "is_cuda", "hpu", "current_accelerator"))
         or any(
             _DEVICE.fullmatch(str(string.value))
             for device in ("cuda", "hpu", "gpu")
@@ -32,6 +39,45 @@ def is_on_device(module: Module) -> bool:
             and _may_be_device(module, call.args[0])
             for call in index.calls("to")
         )
+        or _names_a_device(module)
+        or bool(_packages(module) & _DRIVERS)
+    )
+
+
+def says_cpu(module: Module) -> bool:
+    """Does the file choose the CPU: ``CPUEngine()``, ``Accelerator(cpu=True)``, ``device="cpu"``?"""
+    index = module.index
+    return (
+        any(index.calls(written) for written in sorted(words_with(module, "CPU")))
+        or any(module.constant(keyword.value) is True for keyword in index.keywords("cpu"))
+        or any(module.constant(keyword.value) == "cpu" for keyword in index.keywords("device"))
+    )
+
+
+def is_of_torch(module: Module) -> bool:
+    """Is what the file trains torch's, as far as its imports show?"""
+    packages = _packages(module)
+    return "torch" in packages or not packages & _OTHER_FRAMEWORKS
+
+
+def _packages(module: Module) -> set[str]:
+    return {
+        binding.qualified.split(".", maxsplit=1)[0]
+        for binding in module.import_bindings
+        if binding.qualified
+    }
+
+
+def _names_a_device(module: Module) -> bool:
+    """Does the file call, or read from another object, what is named for a device?"""
+    named = (
+        written
+        for part in ("cuda", "gpu", "hpu", "device", "Cuda", "Gpu", "GPU")
+        for written in words_with(module, part)
+        if _NAMED.search(written)
+    )
+    return any(
+        module.index.attributes(written) or module.index.calls(written) for written in sorted(named)
     )
 
 

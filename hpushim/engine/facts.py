@@ -17,6 +17,12 @@ _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _PROPERTY = re.compile(
     rb"^[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)", re.MULTILINE
 )
+#: Classes that scale losses, and may step the optimizer with it.
+_SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
+#: Functions with a step in them, and what shows that a file knows of devices (which is then marked itself).
+_FUNCTION = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+_STEP = re.compile(rb"\b\w*opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
+_DEVICE = re.compile(rb"(?i)cuda|gpu|hpu|device|rank|accelerat|deepspeed|apex|backward\([\w.]*loss")
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
@@ -29,11 +35,17 @@ class Facts:
         self._methods: Counter[bytes] = Counter()
         self._asked: dict[tuple[str, str], None] = {}
         self._options: set[bytes] = set()
+        self._scalers: set[bytes] = set()
+        self._steppers: set[bytes] = set()
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind == "python":
             self._methods.update(_METHOD.findall(data))
             self._methods.subtract(_PROPERTY.findall(data))
+            if b"Scaler" in data and b".step(" in data:
+                self._scalers.update(_SCALER.findall(data))
+            if _STEP.search(data) and not _DEVICE.search(data):
+                self._steppers.update(_stepping(data))
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
         if says_versions(file.path, file.kind):
@@ -45,7 +57,20 @@ class Facts:
             modules(root, files),
             tuple(self._asked),
             frozenset(name.decode("ascii") for name in self._options),
+            frozenset(name.decode("utf-8", "replace") for name in self._scalers),
+            frozenset(name.decode("utf-8", "replace") for name in self._steppers),
         )
+
+
+def _stepping(data: bytes) -> set[bytes]:
+    """The functions of a file that step, or that call one of its functions that do."""
+    parts = _FUNCTION.split(data)[1:]  # name, what follows up to the next definition, name, …
+    bodies = list(zip(parts[::2], parts[1::2], strict=True))
+    found = {name for name, body in bodies if _STEP.search(body)}
+    for name, body in bodies:
+        if any(b"." + inner + b"(" in body for inner in found):
+            found = found | {name}
+    return found
 
 
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:

@@ -60,6 +60,10 @@ class Project(msgspec.Struct, frozen=True):
     pins: tuple[tuple[str, str], ...] = ()
     #: The options (``--lr``) that the project's Python files declare or mention beside such declarations.
     options: frozenset[str] = frozenset()
+    #: Names of the project's own classes that scale losses (``NativeScaler``).
+    scalers: frozenset[str] = frozenset()
+    #: Functions that run a backward pass or step an optimizer, in files without a word of any device.
+    steppers: frozenset[str] = frozenset()
 
 
 ALONE = Project()
