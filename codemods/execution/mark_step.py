@@ -6,8 +6,6 @@ import ast
 from itertools import chain, count
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-import libcst as cst
-
 from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -20,6 +18,8 @@ from ..analysis.verdict import ask
 from ..edits.imports import core, root
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from hpushim.engine.python.module import Module
 
 _ROW = "habana_frameworks.torch.core.mark_step"
@@ -109,6 +109,8 @@ def _changes(module: Module, statement: ast.stmt, mark: str) -> tuple[Change, ..
     name = next(each for each in names if not module.bindings_of(each))
 
     def named(node: cst.Return) -> cst.BaseSmallStatement:
+        import libcst as cst
+
         assert node.value is not None
         target = cst.AssignTarget(cst.Name(name))
         return cst.Assign((target,), node.value, semicolon=node.semicolon)
