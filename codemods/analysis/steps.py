@@ -35,7 +35,7 @@ class Step(enum.Enum):
 def steps(module: Module) -> list[tuple[ast.Call, Step]]:
     """The steps of the file, in source order, outer calls first."""
     calls = [*module.index.calls("backward"), *module.index.calls("step")]
-    calls += calls_like(module, STEPS, "step_and_", "_and_step")
+    calls += calls_like(module, STEPS, "step_and_", "_and_step", "t_step", "d_step")
     found = [(call, step) for call in calls if (step := _step(module, call)) is not None]
     found += [(call, Step.UPDATE) for call in _handed_on(module)]
     return sorted(found, key=lambda item: _place(item[0]))

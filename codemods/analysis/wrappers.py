@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 #: What wrappers of optimizers call the method that steps, or steps and does something else besides.
-STEPS = re.compile(r"step|step_and_\w+|\w+_and_step")
+STEPS = re.compile(r"step|step_and_\w+|\w+_and_step|(first|second|ascent|descent)_step")
 #: How classes are called that stand for an optimizer, or for the scaler that steps one.
 _LIKE = re.compile(r"[Oo]ptim|Opt($|[A-Z_])|Scaler($|[A-Z_])")
 _MORE_THAN_ONE = re.compile(r"trainer|agent|learner|runner|env|callback|hook", re.I)
