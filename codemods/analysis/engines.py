@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: Lightning's trainer and Fabric call ``mark_step`` through the strategies of lightning-habana.
 _LIGHTNING = re.compile(r"^_?fabric$|_fabric$", re.I)
-_LIGHTNING_MODULES = ("lightning", "pytorch_lightning", "lightning_fabric")
+LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 _LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
 
 
@@ -23,7 +23,7 @@ def is_lightning(module: Module, node: ast.expr) -> bool:
         return True
     for value in module.values(node):
         called = module.qualified(value.func) if isinstance(value, ast.Call) else None
-        if called is not None and called.split(".", maxsplit=1)[0] in _LIGHTNING_MODULES:
+        if called is not None and called.split(".", maxsplit=1)[0] in LIGHTNING:
             return True
     return False
 

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from .compiled import is_captured, is_compiled
+from .engines import LIGHTNING
 from .names import word
 from .words import calls_like
 from .wrappers import is_wrapper
@@ -86,7 +87,7 @@ def _places_its_own(module: Module, owner: ast.ClassDef, method: ast.AST) -> boo
         return True
     for base in owner.bases:
         name = module.qualified(base) or module.source(base)
-        if _LIGHTNING.search(name):
+        if _LIGHTNING.search(name) or name.split(".", maxsplit=1)[0] in LIGHTNING:
             return True
         if name.rpartition(".")[2] == "Optimizer" and getattr(method, "name", "").endswith("step"):
             return True

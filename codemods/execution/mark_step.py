@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ROW = "habana_frameworks.torch.core.mark_step"
 #: Calls that may step through what another file defines.
-_HANDED = ("scaler(", "_step(", "optimize(", "update(")
+_HANDED = ("scaler(", "optim")
 _CODES = {Step.BACKWARD: "HPU501", Step.UPDATE: "HPU502"}
 _RUN = {Step.BACKWARD: "gradients", Step.UPDATE: "update"}
 

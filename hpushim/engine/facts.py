@@ -37,6 +37,7 @@ class Facts:
         self._options: set[bytes] = set()
         self._scalers: set[bytes] = set()
         self._steppers: set[bytes] = set()
+        self._marked: set[bytes] = set()
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind == "python":
@@ -44,8 +45,9 @@ class Facts:
             self._methods.subtract(_PROPERTY.findall(data))
             if b"Scaler" in data and b".step(" in data:
                 self._scalers.update(_SCALER.findall(data))
-            if _STEP.search(data) and not _DEVICE.search(data):
-                self._steppers.update(_stepping(data))
+            if _STEP.search(data):
+                known = self._marked if _DEVICE.search(data) else self._steppers
+                known.update(_stepping(data))
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
         if says_versions(file.path, file.kind):
@@ -58,7 +60,7 @@ class Facts:
             tuple(self._asked),
             frozenset(name.decode("ascii") for name in self._options),
             frozenset(name.decode("utf-8", "replace") for name in self._scalers),
-            frozenset(name.decode("utf-8", "replace") for name in self._steppers),
+            frozenset(name.decode("utf-8", "replace") for name in self._steppers - self._marked),
         )
 
 

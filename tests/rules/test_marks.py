@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from test_imports import migrated
+
+from hpushim.engine.project import migrate
+from hpushim.model import Target
 
 HEAD = "import torch\nimport habana_frameworks.torch.core as htcore\n\n"
 
@@ -254,3 +259,72 @@ def test_a_step_that_is_returned_is_marked_before_it_is_given_back(value: str) -
     found = migrated(text, mode="lazy")
     assert found.endswith(f"    result = {value}\n    htcore.mark_step()\n    return result\n")
     assert migrated(found, mode="lazy") == found
+
+
+def project_marks(folder: Path, files: dict[str, str]) -> dict[str, list[str]]:
+    """The statements in front of the marks, file by file, of a project that is migrated as a whole."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    found: dict[str, list[str]] = {}
+    for file in migrate([folder], Target(mode="lazy"), write=False, jobs=1).files:
+        lines = (file.after or b"").decode().splitlines()
+        found[str(file.path)] = [
+            lines[i - 1].strip() for i, line in enumerate(lines) if "mark_step()" in line
+        ]
+    return found
+
+
+CALLER = (
+    "import torch\nfrom helpers import {name}\n\ndef train(model, loader, optimizer):\n"
+    "    for x in loader:\n        loss = model(x.cuda()).sum()\n        {call}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("optimizer_step", "optimizer_step(model, loss, optimizer)"),
+        ("train_step", "done = train_step(loss, optimizer=optimizer)"),
+        ("optimize", "optimize(optimizer)"),
+        ("update_weights", "update_weights(optimizer, loss)"),
+    ],
+)
+@pytest.mark.parametrize("shows_device", [False, True])
+def test_a_step_in_another_file_is_marked_in_one_of_the_two(
+    tmp_path: Path, name: str, call: str, shows_device: bool
+) -> None:
+    loss = "loss.cuda()" if shows_device else "loss"
+    helper = f"import torch\n\ndef {name}(model, loss, optimizer):\n    {loss}.backward()\n    optimizer.step()\n"
+    files = {"train.py": CALLER.format(name=name, call=call), "helpers.py": helper}
+    found = project_marks(tmp_path, files)
+    inside = ['loss.to("hpu").backward()', "optimizer.step()"]
+    assert found["helpers.py"] == (inside if shows_device else [])
+    assert found["train.py"] == ([] if shows_device else [call])
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_scaler_is_marked_where_it_is_called_only_if_it_is_of_another_package(
+    tmp_path: Path, own: bool, given: bool
+) -> None:
+    call = "loss_scaler(loss, optimizer, clip_grad=1.0)"
+    module = "helpers" if own else "timm.utils"
+    made = "" if given else f"from {module} import NativeScaler\nloss_scaler = NativeScaler()\n"
+    text = CALLER.format(name="batch", call=call).replace("\ndef", f"{made}\ndef")
+    if given:
+        text = text.replace("optimizer):", "optimizer, loss_scaler):")
+    scaler = (
+        "import torch\n\nclass NativeScaler:\n    def __call__(self, loss, optimizer, clip_grad):\n"
+        "        self.scaler.scale(loss.cuda()).backward()\n        self.scaler.step(optimizer)\n"
+    )
+    files = {"train.py": text, "helpers.py": scaler if own else "batch = 1\n"}
+    found = project_marks(tmp_path, files)
+    assert found["train.py"] == ([] if own else [call])
+    assert len(found["helpers.py"]) == (2 if own else 0)
+
+
+def test_what_lightning_calls_in_its_plugins_is_not_marked() -> None:
+    body = "\n    def optimizer_step(self, optimizer, x):\n        x.cuda()\n        return self.scaler.step(optimizer)\n"
+    plugin = f"{HEAD}from lightning.pytorch.plugins import Precision\nclass Mine(Precision):{body}"
+    assert "mark_step" not in migrated(plugin, mode="lazy")
+    assert "mark_step" in migrated(plugin.replace("(Precision)", ""), mode="lazy")
