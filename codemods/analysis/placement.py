@@ -39,6 +39,10 @@ def is_on_device(module: Module) -> bool:
             and _may_be_device(module, call.args[0])
             for call in index.calls("to")
         )
+        or any(
+            isinstance(name.ctx, ast.Load) and _may_be_device(module, name)
+            for name in index.names("device")
+        )
         or _names_a_device(module)
         or bool(_packages(module) & _DRIVERS)
     )
@@ -76,21 +80,36 @@ def _names_a_device(module: Module) -> bool:
         for written in words_with(module, part)
         if _NAMED.search(written)
     )
-    return any(
-        module.index.attributes(written) or module.index.calls(written) for written in sorted(named)
+    index = module.index
+    return bool(index.keywords("device_ids")) or any(
+        index.attributes(written) or index.calls(written) or index.keywords(written)
+        for written in sorted(named)
     )
 
 
 def _may_be_device(module: Module, node: ast.expr) -> bool:
-    """Is ``node`` something called a device whose value the file does not fix?"""
+    """Is ``node`` something called a device that is not surely the CPU, or of another backend?"""
+    named = _is_called_device(node)
     for value in module.values(node):
-        if _LABEL.search(word(value.left if isinstance(value, ast.BinOp) else value)):
+        if _is_cpu(module, value):
+            continue
+        if named or _is_called_device(value):
             return True
-        if (
-            isinstance(value, ast.Call)
-            and value.args
-            and module.qualified(value.func) == "torch.device"
-            and module.constant(value.args[0]) is None
-        ):
+        if isinstance(value, ast.Call) and module.qualified(value.func) == "torch.device":
             return True
     return False
+
+
+def _is_called_device(node: ast.expr) -> bool:
+    return _LABEL.search(word(node.left if isinstance(node, ast.BinOp) else node)) is not None
+
+
+def _is_cpu(module: Module, value: ast.expr) -> bool:
+    """``"cpu"``, ``torch.device("cpu")``; a device of XLA marks its own steps."""
+    if isinstance(value, ast.Call):
+        name = module.qualified(value.func) or ""
+        if name.startswith("torch_xla."):
+            return True
+        value = value.args[0] if name == "torch.device" and value.args else value
+    text = module.constant(value)
+    return isinstance(text, str) and not _DEVICE.match(text)

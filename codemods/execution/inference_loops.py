@@ -24,6 +24,7 @@ _EVALUATES = re.compile(
     r"_?(model|net|module|forward\w*|generate|predict\w*|infer(ence)?(_\w+)?|encode\w*|decode\w*|embed\w*|"
     r"(eval\w*|test|val(id\w*)?|predict\w*|inference)_(step|batch|one_batch|iter\w*))"
 )
+_TEXT = re.compile(r"token|process|extractor|codec$", re.I)
 _BATCHES = re.compile(r"loader|batches|_dl$|^dl$|data_iter", re.I)
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
@@ -79,14 +80,22 @@ def _by_method(module: Module, loop: Loop) -> Iterator[ast.Call]:
     if not _BATCHES.search(module.source(loop.node.iter)) or not is_on_device(module):
         return
     for call, _ in loop.calls:
-        if isinstance(call.func, ast.Attribute) and _is_model(module, call):
+        if (
+            isinstance(call.func, ast.Attribute)
+            and _EVALUATES.fullmatch(call.func.attr)
+            and not _TEXT.search(word(call.func.value))
+            and not _is_others(module, call)
+        ):
             yield call
 
 
 def _is_model(module: Module, call: ast.Call) -> bool:
-    if foreign(module, call.func) or module.qualified(call.func) is not None:
-        return False
-    return isinstance(call.func, ast.Name) or bool(_EVALUATES.fullmatch(word(call.func)))
+    named = word(call.func) in ("model", "net", "forward", "module")
+    return not _is_others(module, call) and (isinstance(call.func, ast.Name) or named)
+
+
+def _is_others(module: Module, call: ast.Call) -> bool:
+    return foreign(module, call.func) or module.qualified(call.func) is not None
 
 
 def _is_evaluation(module: Module, loop: ast.AST, call: ast.Call) -> bool:

@@ -200,6 +200,7 @@ SIGNS = (
     "    x = x.to(rank)\n",
     "    x = move_data_to_device(x)\n",
     "    x = torch.ones(1, device=x.device)\n",
+    "    x = (lambda x, device=None: convert(x, device=device))(x)\n",
 )
 
 
