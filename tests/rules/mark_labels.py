@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hpushim.engine.base.text import Project
 from hpushim.engine.context import Context
-from hpushim.engine.facts import Facts, read
+from hpushim.engine.facts import Facts
 from hpushim.engine.files.discover import discover
 from hpushim.engine.judge import wanted_kinds
 from hpushim.engine.one_file import settle
@@ -129,9 +129,8 @@ def _root(folders: Sequence[Path], repository: str) -> Path | None:
 def _project(root: Path) -> Project:
     facts, files = Facts(), discover([root], root, wanted_kinds(), ()).files
     for file in files:
-        data = read(file.path)
-        if isinstance(data, bytes):
-            facts.see(file, data)
+        if file.path.is_file():
+            facts.see(file, file.path.read_bytes())
     return facts.project(root, files)
 
 
