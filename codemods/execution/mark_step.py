@@ -88,16 +88,14 @@ class MarkStep(Rule):
         name, imported = core(module)
         func = module.source(site.call.func).split("\n")[0]
         changes = _changes(module, site.statement, f"{name}.mark_step()")
-        fix = Rewrite("mark the step", answer.safety, (*changes, imported)) if changes else None
         return self.finding(
             module,
             site.call.func,
             f"lazy mode runs the {_RUN[site.step]} of `{func}` only at the next mark; "
             f"add `{name}.mark_step()`, which does nothing in eager mode",
-            fix=fix,
+            fix=Rewrite("mark the step", answer.safety, (*changes, imported)),
             row=answer.row,
             code=_CODES[site.step],
-            safety=None if fix else "manual",
         )
 
 
