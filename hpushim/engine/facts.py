@@ -30,6 +30,12 @@ _NAMED = re.compile(
 _WORD = re.compile(rb"\w+")
 _COMMENT = re.compile(rb"#[^\n]*")
 _TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
+#: Classes that scale losses, and may step the optimizer with it.
+_SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
+#: Functions with a step in them, and what shows that a file knows of devices (which is then marked itself).
+_FUNCTION = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+_STEP = re.compile(rb"\b\w*opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
+_KNOWS_DEVICES = re.compile(rb"(?i)cuda|gpu|hpu|device|rank|accelerat|deepspeed|apex|backward\([\w.]*loss")
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
@@ -52,6 +58,9 @@ class Facts:
         #: What the files that import all of a module say, and the names that anybody gives to what is torch's.
         self._stars: list[tuple[bytes, frozenset[bytes]]] = []
         self._named: set[bytes] = set()
+        self._scalers: set[bytes] = set()
+        self._steppers: set[bytes] = set()
+        self._marked: set[bytes] = set()
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind == "python":
@@ -62,6 +71,11 @@ class Facts:
                 if names.strip() == b"*":
                     self._stars.append((module, frozenset(_WORD.findall(data))))
             self._named.update(one or two for one, two in _NAMED.findall(data))
+            if b"Scaler" in data and b".step(" in data:
+                self._scalers.update(_SCALER.findall(data))
+            if _STEP.search(data):
+                known = self._marked if _KNOWS_DEVICES.search(data) else self._steppers
+                known.update(_stepping(data))
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
                 if b"cuda" in data:
@@ -78,6 +92,8 @@ class Facts:
             frozenset(name.decode("ascii") for name in self._options),
             frozenset(name.decode("ascii").replace("-", "_") for name in self._devices),
             frozenset(self._imports(own | {file.path.stem for file in files})),
+            frozenset(name.decode("utf-8", "replace") for name in self._scalers),
+            frozenset(name.decode("utf-8", "replace") for name in self._steppers - self._marked),
         )
 
     def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -111,6 +127,17 @@ def _of_devices(data: bytes) -> Iterator[bytes]:
         indices = _DEVICE.findall(declared)
         if any(indices) or (indices and _OTHER_DEVICE.search(declared)):
             yield from (option.lstrip(b"-") for option in _OPTION.findall(declared))
+
+
+def _stepping(data: bytes) -> set[bytes]:
+    """The functions of a file that step, or that call one of its functions that do."""
+    parts = _FUNCTION.split(data)[1:]  # name, what follows up to the next definition, name, …
+    bodies = list(zip(parts[::2], parts[1::2], strict=True))
+    found = {name for name, body in bodies if _STEP.search(body)}
+    for name, body in bodies:
+        if any(b"." + inner + b"(" in body for inner in found):
+            found = found | {name}
+    return found
 
 
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:

@@ -65,6 +65,10 @@ class Project(msgspec.Struct, frozen=True):
     #: What the project's files import from each other: the last word of the module, and the name. Where a file imports all,
     #: what it mentions of that.
     imported: frozenset[tuple[str, str]] = frozenset()
+    #: Names of the project's own classes that scale losses (``NativeScaler``).
+    scalers: frozenset[str] = frozenset()
+    #: Functions that run a backward pass or step an optimizer, in files without a word of any device.
+    steppers: frozenset[str] = frozenset()
 
 
 ALONE = Project()
