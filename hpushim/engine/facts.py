@@ -35,7 +35,9 @@ _SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
 #: Functions with a step in them, and what shows that a file knows of devices (which is then marked itself).
 _FUNCTION = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _STEP = re.compile(rb"\b\w*opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
-_KNOWS_DEVICES = re.compile(rb"(?i)cuda|gpu|hpu|device|rank|accelerat|deepspeed|apex|backward\([\w.]*loss")
+_KNOWS_DEVICES = re.compile(
+    rb"(?i)cuda|gpu|hpu|device|rank|accelerat|deepspeed|apex|backward\([\w.]*loss"
+)
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
