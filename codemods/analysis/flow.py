@@ -51,7 +51,7 @@ _ELSEWHERE = (
     "pytorch_lightning.",
 )
 #: Calls and methods that take any text: an argument of theirs says nothing.
-_ANY_TEXT = frozenset(
+ANY_TEXT = frozenset(
     [
         "print",
         "write",
@@ -370,7 +370,7 @@ class Flow:
             if 0 <= place < len(positional):
                 return self._named_parameter(positional[place], args, depth)
         called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-        if called in _ANY_TEXT or isinstance(func, ast.Call):
+        if called in ANY_TEXT or isinstance(func, ast.Call):
             return None
         base = name.split(".", maxsplit=1)[0]
         if base == "builtins" or base in sys.stdlib_module_names:
