@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.rules.references import find
 
@@ -20,7 +20,7 @@ from .truth import Truth
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_ASKED = ("torch.cuda.is_available", "torch.cuda.device_count")
+_ASKED = tuple(f"torch.cuda.{name}" for name in ("is_available", "device_count", "is_initialized"))
 #: Roles of texts that are no use of a device.
 _TOLD = frozenset([Role.COMPARE, Role.KERNELS, Role.CUT])
 #: Calls that keep a text as it is.
@@ -37,9 +37,17 @@ class Check:
     nodes: list[ast.AST]
     #: Is it a comparison, beside what it is compared with?
     compares: bool
-    roots: dict[ast.AST, None]
+    #: With whether the program stops instead.
+    roots: dict[ast.AST, bool]
     #: Does the program stop where the answer is no?
     demanded: bool
+
+
+class Hold(NamedTuple):
+    """That a check controls a place, and whether the program stops where its answer is no."""
+
+    check: Check
+    stops: bool
 
 
 class Regions:
@@ -55,20 +63,44 @@ class Regions:
             for root in check.roots:
                 self._by_root.setdefault(root, []).append(check)
 
-    def owners(self, node: ast.AST) -> list[Check]:
+    def owners(self, node: ast.AST) -> list[Hold]:
         """The innermost checks that control ``node``: where one of them stays, the place is not reached."""
+        return self._owners(node, frozenset())
+
+    def _owners(self, node: ast.AST, seen: frozenset[ast.AST]) -> list[Hold]:
+        functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
         for place in (node, *self._module.ancestors(node)):
             found = self._by_root.get(place)
             if found:
-                inner = [
-                    c
-                    for c in found
-                    if not any(c in self._by_root_of(o) for o in found if o is not c)
-                ]
-                return inner or found
+                outer = {o for check in found for o in self._around(check) if o is not check}
+                inner = [check for check in found if check not in outer] or found
+                return [Hold(check, check.roots[place]) for check in inner]
+            if isinstance(place, (ast.FunctionDef, ast.AsyncFunctionDef)) and place not in seen:
+                functions.append(place)
+        for function in functions:
+            holds = self._calling(function, seen | {function})
+            if holds:
+                return holds
         return []
 
-    def _by_root_of(self, check: Check) -> list[Check]:
+    def _calling(self, function: ast.AST, seen: frozenset[ast.AST]) -> list[Hold]:
+        """The checks that control every call of a function; none where it is called without one, or unseen."""
+        name: str = function.name  # type: ignore[attr-defined]
+        index = self._module.index
+        calls = [c for c in index.calls(name) if function not in self._module.ancestors(c)]
+        names: list[ast.Name | ast.Attribute] = [*index.names(name), *index.attributes(name)]
+        used = [node for node in names if isinstance(node.ctx, ast.Load)]
+        if not calls or len(used) > len(index.calls(name)):
+            return []
+        found: dict[Hold, None] = {}
+        for call in calls:
+            holds = self._owners(call, seen)
+            if not holds:
+                return []
+            found.update(dict.fromkeys(holds))
+        return list(found)
+
+    def _around(self, check: Check) -> list[Check]:
         """The checks that ``check`` itself is controlled by."""
         for place in self._module.ancestors(check.node):
             if place in self._by_root:
@@ -87,8 +119,12 @@ class Regions:
             if not (isinstance(parent, ast.Call) and parent.func is attribute):
                 yield self._check(attribute, [attribute], compares=False)
         compared: dict[ast.AST, list[ast.AST]] = {}
-        for site in module.view(Devices).of_role(Role.COMPARE, Role.KERNELS):
+        for site in module.view(Devices).of_role(Role.COMPARE, Role.KERNELS, Role.DEVICE):
             owner = site.owner
+            if site.role is Role.DEVICE:  # x.device == torch.device("cuda")
+                owner = module.parent(owner) or owner
+                if not isinstance(owner, ast.Compare):
+                    continue
             if isinstance(owner, ast.Match):
                 owner = module.parent(site.node) or owner
             if not isinstance(owner, (ast.Dict, ast.Subscript)):

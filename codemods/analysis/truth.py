@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 #: Calls whose answer is as true as their argument.
 _SAME = frozenset(["bool", "int", "any", "all", "min", "max", "len", "list", "tuple", "str2bool"])
 #: Calls behind which nothing of the block runs.
-_ENDS = frozenset(["exit", "_exit", "quit", "abort", "skip", "skipTest", "SkipTest", "fail", "xfail", "error"])  # fmt: skip
+_EXITS = frozenset(["exit", "_exit", "quit", "abort", "error"])
+_ENDS = _EXITS | {"skip", "skipTest", "SkipTest", "fail", "xfail"}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DECLARES = frozenset(["add_argument", "add_option", "add_flag", "option"])
 
@@ -29,8 +30,8 @@ class Truth:
 
     def __init__(self, module: Module, start: ast.AST, *, true: bool) -> None:
         self._module = module
-        #: The statements and expressions that run only because the check is true.
-        self.roots: dict[ast.AST, None] = {}
+        #: The statements and expressions that run only because the check is true, and whether the program stops instead.
+        self.roots: dict[ast.AST, bool] = {}
         #: Does the program stop where the check is false?
         self.demanded = False
         self._seen: set[tuple[ast.AST, bool]] = set()
@@ -44,8 +45,9 @@ class Truth:
     def _follow(self, node: ast.AST, *, true: bool) -> None:
         self._waiting.append((node, true))
 
-    def _root(self, nodes: Iterable[ast.AST]) -> None:
-        self.roots.update(dict.fromkeys(nodes))
+    def _root(self, nodes: Iterable[ast.AST], *, stops: bool = False) -> None:
+        for node in nodes:
+            self.roots[node] = stops and self.roots.get(node, True)
 
     # -- upwards ----------------------------------------------------------------------------
 
@@ -69,7 +71,7 @@ class Truth:
             case ast.Assert():
                 if true and node is parent.test:
                     self.demanded = True
-                    self._root(_behind(self._module.block(parent), parent))
+                    self._root(_behind(self._module.block(parent), parent), stops=True)
             case ast.comprehension():
                 self._filtered(parent, node, true=true)
             case ast.For() | ast.AsyncFor():
@@ -112,7 +114,7 @@ class Truth:
         self._root(chosen)
         block = self._module.block(parent)
         if other and ends(other):
-            self._root(_behind(block, parent))
+            self._root(_behind(block, parent), stops=_stops(other))
             self.demanded |= _stops(other)
         for inside, branch in ((True, chosen), (False, other)):
             for statement in branch:
@@ -329,9 +331,12 @@ def ends(block: list[ast.stmt]) -> bool:
 
 def _stops(block: list[ast.stmt]) -> bool:
     """Does the program stop in the block, where a test is not merely skipped?"""
-    return isinstance(block[-1], ast.Raise) and "skip" not in ast.dump(block[-1]).lower()
+    last = block[-1]
+    if isinstance(last, ast.Raise):
+        return "skip" not in ast.dump(last).lower()
+    return _leaves(last, _EXITS)
 
 
-def _leaves(statement: ast.stmt) -> bool:
+def _leaves(statement: ast.stmt, names: frozenset[str] = _ENDS) -> bool:
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and word(call.func) in _ENDS
+    return isinstance(call, ast.Call) and word(call.func) in names

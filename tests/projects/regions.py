@@ -34,6 +34,7 @@ _TELLS = frozenset(
     ]
 )
 _ENDS = frozenset(["exit", "_exit", "skip", "SkipTest", "skipTest", "abort", "fail", "error", "quit"])  # fmt: skip
+_ROUNDS = 3
 NVIDIA = frozenset(
     [
         *("apex", "cupy", "flash_attn", "pynvml", "transformer_engine", "tensorrt", "pycuda"),
@@ -82,9 +83,20 @@ class _Walk:
     def __init__(self, source: Source, ours: Truth, theirs: Truth, path: str) -> None:
         self._source, self._ours, self._theirs, self._path = source, ours, theirs, path
         self._found: dict[tuple[int, str], Site] = {}
+        #: By the name of what is called: the checks of each call, and whether it is shielded.
+        self._calls: dict[str, dict[ast.AST, tuple[frozenset[int], bool]]] = {}
+        self._used = Counter(
+            last(n)
+            for n in source.nodes
+            if isinstance(getattr(n, "ctx", None), ast.Load)
+            and isinstance(n, (ast.Name, ast.Attribute))
+        )
 
     def sites(self) -> list[Site]:
-        self._block(self._source.tree.body, frozenset(), shielded=False)
+        for _ in range(
+            _ROUNDS
+        ):  # a function is as controlled as its calls were in the round before
+            self._block(self._source.tree.body, frozenset(), shielded=False)
         return sorted(self._found.values(), key=lambda site: site.line)
 
     # -- statements -------------------------------------------------------------------------
@@ -120,6 +132,12 @@ class _Walk:
                 self._expression(decorator, checks, shielded=shielded)
                 ours, theirs = self._skips(decorator)
                 checks, shielded = checks | ours.true, shielded or bool(theirs.true)
+            if not isinstance(node, ast.ClassDef):
+                calls = self._calls.get(node.name, {})
+                known = calls and len(calls) == self._used[node.name]
+                if known and all(found for found, _ in calls.values()):
+                    checks = checks.union(*(found for found, _ in calls.values()))
+                    shielded = shielded or all(hidden for _, hidden in calls.values())
         if isinstance(node, ast.Assert):
             if checks and not shielded and self._theirs.of(node.test).true:
                 self._note(node, checks, ast.unparse(node.test))
@@ -214,6 +232,8 @@ class _Walk:
             return  # a check of its own, which stays False
         if isinstance(node, ast.Call) and last(node.func) in _TELLS:
             return
+        if isinstance(node, ast.Call):
+            self._calls.setdefault(last(node.func), {})[node] = (checks, shielded)
         if checks and not shielded:
             self._look(node, checks)
         for child in ast.iter_child_nodes(node):

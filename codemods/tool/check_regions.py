@@ -11,7 +11,7 @@ import msgspec
 from hpushim.engine.python.changes import Remove, Rename, Replace
 from hpushim.engine.rules.rule import Found, Rule
 from hpushim.engine.rules.wants import Wants
-from hpushim.model import Fix, Safety
+from hpushim.model import Safety
 
 from ..analysis.regions import Check, Regions
 
@@ -25,7 +25,7 @@ _SHOWN = 40
 class CheckRegions(Rule):
     """``if torch.cuda.is_available():`` over code that has no form for Gaudi."""
 
-    code = "HPU127"
+    code = "HPU028"
     name = "check-controls-cuda"
     severity = "error"
     wants = Wants(words=("cuda", "is_cuda"))
@@ -61,7 +61,8 @@ class _Review:
             for check in regions.checks
         }
         self._of = {item: check for check, items in self._turns.items() for item in items}
-        self._owned: dict[Check, dict[Found, None]] = {}
+        #: What a check controls; true where the program stops without it, so that nothing is lost when it turns alone.
+        self._owned: dict[Check, dict[Found, bool]] = {}
         self._needed: dict[Check, dict[Found, ast.AST]] = {}
         self._stuck: dict[Check, list[ast.AST]] = {}
         self._keeps: dict[Check, ast.AST] = {}
@@ -81,12 +82,12 @@ class _Review:
 
     def _assign(self) -> None:
         for item in self._fixed:
-            for check in self._regions.owners(item.node):  # type: ignore[arg-type]
+            for check, stops in self._regions.owners(item.node):  # type: ignore[arg-type]
                 if self._of.get(item) is not check:
-                    self._owned.setdefault(check, {})[item] = None
+                    self._owned.setdefault(check, {})[item] = stops
         for node in self._regions.cuda():
             items = self._covering(node)
-            for check in self._regions.owners(node):
+            for check, _ in self._regions.owners(node):
                 if not items:
                     self._stuck.setdefault(check, []).append(node)
                 for item in items:
@@ -124,7 +125,8 @@ class _Review:
                 level = wanted
                 if why is not None:
                     self._keeps[check] = why
-            for item in (*items, *self._owned.get(check, ())):
+            behind = [i for i, stops in self._owned.get(check, {}).items() if not stops]
+            for item in (*items, *behind):
                 self._level[item] = max(self._level[item], level)
         for items in self._groups.values():
             # A comparison that stays is False; what it is compared with may turn all the same.
@@ -164,7 +166,9 @@ class _Review:
             if level == self._base[item] and (group is None or group == fix.group):
                 continue
             safety = _LEVELS[level]
-            new = Fix(fix.title, safety, fix.edits, fix.group if group is None else group)
+            new = msgspec.structs.replace(
+                fix, safety=safety, group=fix.group if group is None else group
+            )
             finding = msgspec.structs.replace(item.finding, fix=new, safety=safety)
             result[item] = Found(finding, item.node, item.changes, item.covers)
         for check, why in self._keeps.items():
@@ -221,7 +225,9 @@ class _Review:
             for item in items[1:]:
                 merge(items[0], item)
             for item in self._needed.get(check, ()) if items else ():
-                if item not in self._of:
+                stops = self._owned.get(check, {}).get(item, False)
+                same = self._level[item] == self._level[items[0]]
+                if item not in self._of and same and not stops:
                     merge(items[0], item)
         members: dict[Found, list[Found]] = {}
         for item in self._fixed:
