@@ -13,7 +13,7 @@ from hpushim.matrix import load
 
 #: Names that take an argument.
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("manual_seed", "manual_seed_all", "device", "stream", "StreamContext"), (0,)),
+    **dict.fromkeys(("manual_seed", "manual_seed_all", "stream", "StreamContext"), (0,)),
     **dict.fromkeys(("random.manual_seed", "random.manual_seed_all"), (0,)),
     "device_of": (torch.zeros(1),),
     "set_rng_state_all": ([],),

@@ -21,7 +21,7 @@ from answers import NOTHING, Owned, Source, Truth, joined, last
 
 #: What torch without CUDA answers without an error, below ``torch.cuda``.
 HARMLESS = re.compile(
-    r"torch\.cuda\.(is_\w+|device|device_of|device_count|empty_cache|(manual_)?seed(joined)?|[gs]et_rng_state_all|"
+    r"torch\.cuda\.(is_\w+|device_of|device_count|empty_cache|(manual_)?seed(joined)?|[gs]et_rng_state_all|"
     r"(max_)?memory_(allocated|reserved|cached|stats)\w*|stream|StreamContext|get_arch_list|get_gencode_flags|OutOfMemoryError|"
     r"amp(\.\w+)*|random\.(manual_)?seed(joined)?|memory\.(empty_cache|(max_)?memory_\w+))$"
 )
