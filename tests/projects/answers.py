@@ -104,16 +104,25 @@ def _compares(node: ast.Compare, word: str) -> bool:
 class Truth:
     """Which values are true, or false, only because one of some checks is true."""
 
-    def __init__(self, source: Source, checks: set[ast.AST]) -> None:
+    def __init__(self, source: Source, checks: set[ast.AST], known: Flags | None = None) -> None:
         self._source = source
         self._checks = checks
-        self._flags: Flags = {}
+        #: Values by where they are kept; ``known`` are those of other files.
+        self._flags: Flags = dict(known or {})
         while True:
             known = dict(self._flags)
             for node in source.nodes:
                 self._learn(node)
             if known == self._flags:
                 return
+
+    def shared(self) -> Flags:
+        """What other files may read: names of the module, what functions return, attributes."""
+        return {
+            key: value
+            for key, value in self._flags.items()
+            if key[0] in ("returned", "attribute") or key[:2] == ("name", None)
+        }
 
     def of(self, node: ast.AST | None) -> Owned:
         if node is None:

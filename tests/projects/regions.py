@@ -59,6 +59,15 @@ class Site:
 
 def controlled(after: str, before: str = "", path: str = "file.py") -> list[Site]:
     """CUDA in ``after`` that is controlled by checks for ``hpu`` which ``before`` does not have."""
+    source, turned = read(after, before)
+    if not turned:
+        return []
+    theirs = Truth(source, set(source.checks("cuda")))
+    return walk(source, Truth(source, turned), theirs, path)
+
+
+def read(after: str, before: str) -> tuple[Source, set[ast.AST]]:
+    """A file, and the checks for ``hpu`` in it that it did not have before."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         old = Counter(ast.unparse(n) for n in Source(ast.parse(before)).checks("hpu"))
@@ -70,10 +79,11 @@ def controlled(after: str, before: str = "", path: str = "file.py") -> list[Site
             old[text] -= 1
         else:
             turned.add(node)
-    if not turned:
-        return []
-    ours = Truth(source, turned)
-    theirs = Truth(source, set(source.checks("cuda")))
+    return source, turned
+
+
+def walk(source: Source, ours: Truth, theirs: Truth, path: str) -> list[Site]:
+    """CUDA that is reached only where ``ours`` is true, and not only where ``theirs`` is."""
     return _Walk(source, ours, theirs, path).sites()
 
 

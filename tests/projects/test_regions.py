@@ -9,9 +9,11 @@ import ast
 import re
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from regions import controlled
+from regions_across import across
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -247,3 +249,22 @@ def test_a_check_turns_with_what_it_controls(check: Check, region: str) -> None:
         assert not [f for f in settled.findings if f.code == "HPU028"], settled.text
         assert "is_cuda" not in settled.text.replace("is_cuda=", ""), settled.text
         assert "cuda.is_available" not in settled.text, settled.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("use_cuda = {}.is_available()", "from one import use_cuda as gpu\nif gpu:\n    {}"),
+        ("def gpu():\n    return {}.is_available()", "from .one import gpu\nif not gpu():\n    exit()\n{}"),
+        ("args.use_cuda = {}.is_available()", "def run(args):\n    y = args.use_cuda and {}"),
+    ],
+)  # fmt: skip
+def test_the_checker_sees_flags_of_other_files(tmp_path: Path, one: str, other: str) -> None:
+    for folder, device in (("before", "torch.cuda"), ("after", "torch.hpu")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "one.py").write_text(f"import torch\n{one.format(device)}\n")
+        code = other.format("torch.cuda.get_device_capability()")
+        (tmp_path / folder / "other.py").write_text(f"import torch\n{code}\n")
+    (site,) = across(tmp_path / "before", tmp_path / "after")
+    assert (site.path, site.text) == ("other.py", "torch.cuda.get_device_capability")
+    assert not across(tmp_path / "before", tmp_path / "before")
