@@ -51,10 +51,13 @@ class _Review:
         self._level = dict(self._base)
         self._by_node: dict[ast.AST, list[Found]] = {}
         self._changed: dict[ast.AST, list[Found]] = {}
+        self._covered: dict[ast.AST, list[Found]] = {}
         for item in self._fixed:
             self._by_node.setdefault(item.node, []).append(item)  # type: ignore[arg-type]
             for node in _changed(item):
                 self._changed.setdefault(node, []).append(item)
+            for node in item.covers:
+                self._covered.setdefault(node, []).append(item)
         #: The findings that turn each check; a check without any stays.
         self._turns = {
             check: [item for node in check.nodes for item in self._by_node.get(node, ())]
@@ -108,7 +111,7 @@ class _Review:
         found = [item for place in near for item in self._changed.get(place, ())]
         for above in module.ancestors(node):
             found += [item for item in self._changed.get(above, ()) if _swallows(item, above)]
-        found += [item for item in self._fixed if any(cover is node for cover in item.covers)]
+        found += self._covered.get(node, ())
         return list(dict.fromkeys(found))
 
     # -- levels -----------------------------------------------------------------------------

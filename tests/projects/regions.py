@@ -266,6 +266,8 @@ class _Walk:
                 text = text.rstrip(":")
             elif isinstance(parent, ast.JoinedStr):
                 return
+            if isinstance(parent, ast.JoinedStr):
+                parent = self._source.parents.get(parent)
             if isinstance(parent, (ast.Dict, ast.Subscript)) and (
                 not isinstance(parent, ast.Dict) or node in parent.keys
             ):
@@ -308,8 +310,8 @@ def compare(before: Path, after: Path) -> list[Site]:
         name = "" if after.is_file() else str(file.relative_to(after))
         old = before / name if name else before
         try:
-            now = file.read_text(encoding="utf-8")
-            was = old.read_text(encoding="utf-8") if old.is_file() else ""
+            now = file.read_text(encoding="utf-8-sig")
+            was = old.read_text(encoding="utf-8-sig") if old.is_file() else ""
             found += controlled(now, was, name or file.name)
         except (SyntaxError, UnicodeDecodeError, RecursionError) as error:
             sys.stderr.write(f"{file}: {error}\n")

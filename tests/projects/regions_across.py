@@ -26,8 +26,8 @@ def across(before: Path, after: Path) -> list[Site]:
         name = str(old.relative_to(before))
         new = after / name
         try:
-            was = old.read_text(encoding="utf-8")
-            now = new.read_text(encoding="utf-8") if new.is_file() else was
+            was = old.read_text(encoding="utf-8-sig")
+            now = new.read_text(encoding="utf-8-sig") if new.is_file() else was
             if "cuda" in now or "hpu" in now:
                 files[name] = read(now, was)
         except (SyntaxError, UnicodeDecodeError, RecursionError):
