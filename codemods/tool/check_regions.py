@@ -124,10 +124,9 @@ class _Review:
                 continue
             level = max(self._level[item] for item in items)
             wanted, why = self._wanted(check)
-            if wanted > level:
-                level = wanted
-                if why is not None:
-                    self._keeps[check] = why
+            if why is not None and wanted > max(self._base[item] for item in items):
+                self._keeps[check] = why
+            level = max(level, wanted)
             behind = [i for i, stops in self._owned.get(check, {}).items() if not stops]
             for item in (*items, *behind):
                 self._level[item] = max(self._level[item], level)
@@ -187,14 +186,13 @@ class _Review:
         unsafe = item.finding.safety == "unsafe"
         others = len(self._stuck.get(check, ())) - 1
         more = f" and {others} more" if others > 0 else ""
-        told = (
-            f"`{shown}` stays, and finds no CUDA on Gaudi: it controls `{kept}` on line {line}{more}, "
-            + (
-                "whose rewrite is unsafe; `--unsafe` makes both"
-                if unsafe
-                else "which has no form for Gaudi; change that first, or leave the branch to CUDA"
-            )
-        )
+        told = f"`{shown}` stays, and finds no CUDA on Gaudi: it controls `{kept}` on line {line}{more}, "
+        if unsafe:
+            told += "whose rewrite is unsafe; `--unsafe` makes both"
+        elif check in self._stuck:
+            told += "which has no form for Gaudi; change that first, or leave the branch to CUDA"
+        else:
+            told += "which stays with a check of its own; change what keeps that one first"
         finding = msgspec.structs.replace(
             item.finding,
             code=self._rule.code,
