@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _HELPER = re.compile(r"cuda|device|gpu|move|put", re.I)
 _LOADER = re.compile(r"prefetch|cuda|device|gpu", re.I)
+#: Methods that give no tensor, or one on the host.
+_NUMBERS = frozenset(["size", "dim", "numel", "item", "tolist", "numpy", "cpu", "keys", "values", "items", "get", "pop"])  # fmt: skip
+_KEEPING = ("builtins.tuple", "builtins.list", "builtins.dict", "builtins.zip", "builtins.sorted")
 _WRAPPERS = ("Variable", "tuple", "list")
 
 
@@ -93,8 +96,21 @@ def _assigned(module: Module, loop: Loop, target: ast.expr, value: ast.expr, sur
             loop.always.add(name)
         elif name != source:
             loop.always.discard(name)
-    elif name in loop.parts and not _mentions(value, name):  # something else has taken the name
-        loop.parts.discard(name)
+    elif name in loop.parts and (not _mentions(value, name) or _prepared(module, loop, value)):
+        loop.parts.discard(name)  # something else has taken the name, or may have moved it
+
+
+def _prepared(module: Module, loop: Loop, value: ast.expr) -> bool:
+    """Does the part come from a function that is not torch's, which may move it as well?"""
+    if not isinstance(value, ast.Call) or _part(value) is not None:
+        return False
+    root = _root(value.func)
+    name = module.qualified(value.func) or ""
+    return (
+        root not in loop.parts
+        and not name.startswith(("torch.", "numpy."))
+        and name not in _KEEPING
+    )
 
 
 def _mentions(value: ast.expr, name: str) -> bool:
@@ -170,6 +186,17 @@ def _part(value: ast.expr) -> str | None:
             return value.id if isinstance(value, ast.Name) else None
 
 
+def _converted(value: ast.expr) -> ast.expr:
+    """``images`` of ``images.float().view(4, -1)``, which stays where that is."""
+    while (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr not in _NUMBERS
+    ):
+        value = value.func.value
+    return value
+
+
 def _wraps(call: ast.Call) -> bool:
     return word(call.func) in _WRAPPERS
 
@@ -180,7 +207,8 @@ def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
         if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
             continue
         given = [*call.args, *(k.value for k in call.keywords)]
-        parts = [a for a in given if _part(a) in loop.parts or moved(module, a) is not None]
+        of = {a: _part(_converted(a)) for a in given}
+        parts = [a for a in given if of[a] in loop.parts or moved(module, a) is not None]
         if parts:
-            left = [a for a in parts if _part(a) not in loop.always and moved(module, a) is None]
+            left = [a for a in parts if of[a] not in loop.always and moved(module, a) is None]
             loop.calls.append((call, left))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .device_texts import read
+from .device_texts import other_device, read
 from .names import word
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
+_TYPES = {"torch.device", "builtins.str"}
 _COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count")
 
 
@@ -33,12 +35,18 @@ def is_card(module: Module, node: ast.expr | None) -> bool:
     if not _RANK.search(word(inner).lower()):
         values = module.values(node) if isinstance(node, ast.Name) else []
         return bool(values) and all(v is not node and _counts_cards(module, v) for v in values)
-    for part in module.values(node):
-        if read(part) is not None or isinstance(module.constant(part), str):
-            return False
-        if isinstance(part, ast.Call) and module.qualified(part.func) == "torch.device":
-            return False
-    return True
+    return inner is not node or not _holds_device(module, inner)
+
+
+def device_or_card(module: Module, node: ast.expr) -> str | None:
+    """Where a name of a card, or nothing, stands for the CPU: ``"cpu"`` in ``gpu if gpu is not None else "cpu"``."""
+    if not isinstance(node, (ast.Name, ast.Attribute)) or not _RANK.search(word(node).lower()):
+        return None
+    given = list(_given(module, node))
+    found = next((part for part in given if other_device(part)), None)
+    if found is None or any(read(part) is not None for part in given):
+        return None
+    return module.source(found)
 
 
 def is_other_card(module: Module, node: ast.expr) -> bool:
@@ -55,3 +63,74 @@ def _counts_cards(module: Module, node: ast.expr) -> bool:
         return any(isinstance(p, ast.Attribute) and module.qualified(p) in _COUNTS for p in parts)
     integer = isinstance(node, ast.Call) and module.qualified(node.func) == "builtins.int"
     return integer and any(isinstance(p, ast.Constant) and p.value == "LOCAL_RANK" for p in parts)
+
+
+# -- devices under the name of a card -------------------------------------------------------
+
+
+def _holds_device(module: Module, node: ast.expr) -> bool:
+    """Is a device kept under the name: ``rank = torch.device("cuda")``, ``def run(gpu: str)``, ``run("cpu")``?"""
+    if any(_is_device(module, part) for part in _given(module, node)):
+        return True
+    if isinstance(node, ast.Attribute):
+        return any(word(_keyword(call, "type")) == "str" for call in _options(module, node.attr))
+    bound = module.bindings(node) if isinstance(node, ast.Name) else []
+    types = [binding.node.annotation for binding in bound if isinstance(binding.node, ast.arg)]
+    return any(_is_type_of_devices(module, annotation) for annotation in types)
+
+
+def _is_device(module: Module, part: ast.expr) -> bool:
+    if read(part) is not None or isinstance(module.constant(part), str):
+        return True
+    return isinstance(part, ast.Call) and module.qualified(part.func) == "torch.device"
+
+
+def _is_type_of_devices(module: Module, annotation: ast.expr | None) -> bool:
+    if annotation is None:
+        return False
+    text = module.constant(annotation)
+    names = {module.qualified(part) for part in ast.walk(annotation) if isinstance(part, (ast.Name, ast.Attribute))}  # fmt: skip
+    return bool(names & _TYPES) or text in ("str", "torch.device")
+
+
+def _given(module: Module, node: ast.expr) -> Iterator[ast.expr]:
+    """What the file gives to a name or an attribute: by assignment, by calls, as the default of an option."""
+    if isinstance(node, ast.Attribute):
+        for value in module.index.stored(node.attr):
+            yield from module.values(value)
+        for call in _options(module, node.attr):
+            yield from module.values(_keyword(call, "default"))
+        return
+    yield from module.values(node)
+    for binding in module.bindings(node) if isinstance(node, ast.Name) else ():
+        if binding.kind == "param" and isinstance(binding.node, ast.arg):
+            yield from _passed(module, binding.node)
+
+
+def _passed(module: Module, parameter: ast.arg) -> Iterator[ast.expr]:
+    """What the calls in this file give for a parameter."""
+    given = module.parent(parameter)
+    function = module.parent(given) if given is not None else None
+    if not isinstance(given, ast.arguments) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):  # fmt: skip
+        return
+    names = [arg.arg for arg in (*given.posonlyargs, *given.args)]
+    place = names.index(parameter.arg) if parameter.arg in names else -1
+    place -= names[:1] in (["self"], ["cls"])
+    for call in module.index.calls(function.name):
+        if 0 <= place < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args):
+            yield call.args[place]
+        named = _keyword(call, parameter.arg)
+        if named is not None:
+            yield named
+
+
+def _options(module: Module, name: str) -> Iterator[ast.Call]:
+    """The calls that declare an option which is read as ``args.name``."""
+    for call in module.index.calls("add_argument"):
+        texts = [str(module.constant(arg)) for arg in call.args]
+        if name in (text.lstrip("-").replace("-", "_") for text in texts):
+            yield call
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)

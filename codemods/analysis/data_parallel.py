@@ -1,4 +1,4 @@
-"""Models that DataParallel wraps, and the batches that nothing else moves for them."""
+"""Models that DataParallel wraps, or DDP with a card named, and the batches that nothing else moves for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.rules.references import find
 
-from .batches import Loop, loader_moves, loops
+from ..edits.arguments import argument
+from .batches import Loop, loader_moves, loops, moved
 from .kinds import used_as_torch
 from .names import called, word
 
@@ -15,24 +16,36 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 ROW = "torch.nn.DataParallel"
+DDP = frozenset(
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
+    }
+)
 NAMES = frozenset({ROW, "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel.DataParallel"})  # fmt: skip
 
 
 class LeftBehind:
-    """The batches that nothing moves for the models which DataParallel wraps: ``module.view(LeftBehind)``."""
+    """The batches that nothing moves for the models which are wrapped: ``module.view(LeftBehind)``.
+
+    DataParallel scatters what a model is called with, and DDP moves it to the card in ``device_ids``.
+    """
 
     def __init__(self, module: Module) -> None:
         #: The loop, the call of a wrapped model, and its arguments that nothing moves.
         self.calls: list[tuple[Loop, ast.Call, list[ast.expr]]] = []
         #: Is any call of a wrapped model seen at all?
         self.seen = False
-        wrapped = _wrapped(module)
+        scattered, _ = _wrapped(module, NAMES)
+        wrapped, statements = _wrapped(module, NAMES | DDP)
         told: set[ast.Call] = set()
         for loop in module.view(loops):
             supplied = loader_moves(module, loop)
             for call, left in loop.calls:
-                ours = word(call.func) in wrapped
+                ours = word(call.func) in wrapped and not _is_another(module, call.func, statements)
                 self.seen |= ours
+                if ours and word(call.func) not in scattered and _moves_some(module, loop, call):
+                    continue  # under DDP: who moves one part has moved what has to go, and texts stay
                 if (
                     left
                     and not supplied
@@ -43,14 +56,33 @@ class LeftBehind:
                     self.calls.append((loop, call, left))
 
 
-def _wrapped(module: Module) -> set[str]:
-    """The names under which the file keeps what it has wrapped: ``model``, ``self.model``, ``model.features``."""
+def _is_another(module: Module, node: ast.expr, statements: set[ast.AST]) -> bool:
+    """Is the name bound here, to something else than what was wrapped? A parameter may get that."""
+    bound = module.bindings(node) if isinstance(node, ast.Name) else []
+    return bool(bound) and not any(
+        binding.kind == "param" or binding.node in statements for binding in bound
+    )
+
+
+def _moves_some(module: Module, loop: Loop, call: ast.Call) -> bool:
+    """Is any argument of the call moved, there or before?"""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(
+        moved(module, part) is not None or word(part) in loop.always | loop.sometimes
+        for part in given
+    )
+
+
+def _wrapped(module: Module, wrappers: frozenset[str]) -> tuple[set[str], set[ast.AST]]:
+    """The names under which the file keeps what it has wrapped (``model``, ``self.model``, ``model.features``), and where."""
     names: set[str] = set()
-    for node, _ in find(module, *sorted(NAMES)):
+    statements: set[ast.AST] = set()
+    for node, _ in find(module, *sorted(wrappers)):
         call = called(module, node)
-        if call is None:
+        if call is None or (module.possible_names(node) & DDP and not names_card(call)):
             continue
         statement = module.statement(call)
+        statements.add(statement)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         for target in targets:
             while isinstance(target, ast.Attribute):
@@ -58,7 +90,13 @@ def _wrapped(module: Module) -> set[str]:
                 target = target.value
             if isinstance(target, ast.Name):
                 names.add(target.id)
-    return names - {"self", "cls"}
+    return names - {"self", "cls"}, statements
+
+
+def names_card(call: ast.Call) -> bool:
+    """Does a call of DDP name the card, so that it moves what the model is called with?"""
+    given = argument(call, "device_ids", 1)
+    return given is not None and not (isinstance(given, ast.Constant) and given.value is None)
 
 
 def _beside_moves(module: Module, loop: Loop, call: ast.Call, left: list[ast.expr]) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Remove, Replace
 
 from ..edits import spelling
+from .device_index import reads_index
 from .device_texts import DeviceText, device_texts, glued, is_hpu, read
 from .kernels import chooses_kernels
 from .roles import Role
@@ -57,6 +59,18 @@ class Finder:
     def __init__(self, module: Module, flow: Flow) -> None:
         self.module = module
         self.flow = flow
+
+    @cached_property
+    def keeps_index(self) -> bool:
+        """Is an index read again, so that a device which has one must have one on Gaudi?"""
+        return reads_index(self.module, self.is_device)
+
+    def is_device(self, node: ast.AST) -> bool:
+        """Does the expression hold a device, as a name that is given ``"cuda:1"`` does, whatever it is called?"""
+        if self.flow.device_like(node):
+            return True
+        values = self.module.values(node) if isinstance(node, ast.Name) else []
+        return any(text.surely for value in values if (text := read(value)) is not None)
 
     def sites(self) -> list[Site]:
         """Every device text that some rule has to speak of."""
@@ -119,10 +133,18 @@ class Finder:
                 return (Role.COMPARE if tests else Role.CUT), parent
         used = self.flow.use(node)
         if used is not None:
-            return used.role, used.node
+            chosen = used.role is Role.OTHER_RULE and self._is_chosen_for_torch(node, used.node)
+            return Role.BRANCH if chosen else used.role, used.node
         if glued(module, node) or self._logged(node):
             return None
         return (Role.NAME if text.surely else Role.UNPROVEN), node
+
+    def _is_chosen_for_torch(self, node: ast.expr, call: ast.AST) -> bool:
+        """``torch.autocast("cuda" if use_cuda else "cpu")``: the rule that has the call takes a plain word only."""
+        parent = self.module.parent(node)
+        if not isinstance(call, ast.Call) or not isinstance(parent, (ast.IfExp, ast.BoolOp)):
+            return False
+        return (self.module.qualified(call.func) or "").startswith("torch.")
 
     def _compared(self, node: ast.AST) -> tuple[ast.AST, list[ast.expr]] | None:
         """The comparison that a text takes part in, also as a member of a tuple, and the other sides.
@@ -231,14 +253,15 @@ class Finder:
     ) -> tuple[tuple[Change, ...], tuple[ast.AST, ...]]:
         """What is written instead, and the nodes that go."""
         module, node = self.module, text.node
-        changes: list[Change] = [spelling.device(module, node, text.index)]
+        kept = text.index not in ("", "0") and self.keeps_index
+        changes: list[Change] = [spelling.device(module, node, text.index, keeps_index=kept)]
         gone: tuple[ast.AST, ...] = ()
         parent = module.parent(node)
         call = module.parent(parent) if isinstance(parent, ast.keyword) else parent
         if isinstance(call, ast.Call) and module.qualified(call.func) == "torch.device":
             index = self._other_index(call)
             if index is not None:
-                changes.append(self._without(index))
+                changes.append(self._without(index, keeps_index=self.keeps_index))
                 gone = (index,)
         if isinstance(owner, ast.Compare):
             for side in (owner.left, *owner.comparators):
@@ -257,8 +280,8 @@ class Finder:
         before = [a for a in others if self.module.span(a).end <= self.module.span(index).start]
         return index if before else None
 
-    def _without(self, index: ast.expr | ast.keyword) -> Change:
-        if spelling.dual(self.module):
+    def _without(self, index: ast.expr | ast.keyword, keeps_index: bool) -> Change:
+        if keeps_index or spelling.dual(self.module):
             value = index.value if isinstance(index, ast.keyword) else index
             return spelling.zero(self.module, value)
         return Remove(index)

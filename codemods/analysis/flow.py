@@ -15,6 +15,7 @@ from .device_texts import device_name, glued, other_device, read
 from .holders import holds_device
 from .names import foreign
 from .roles import Evidence, Role
+from .spelled_names import part_of_name
 from .tables import by_device
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _ELSEWHERE = (
     "pytorch_lightning.",
 )
 #: Calls and methods that take any text: an argument of theirs says nothing.
-_ANY_TEXT = frozenset(
+ANY_TEXT = frozenset(
     [
         "print",
         "write",
@@ -163,6 +164,8 @@ class Flow:
             return self.use(parent, depth)
         if isinstance(parent, ast.Starred):
             return self.use(parent, depth)
+        if isinstance(parent, (ast.BinOp, ast.AugAssign)) and isinstance(parent.op, ast.Add):
+            return self._added(node, parent, depth)
         if isinstance(parent, (ast.For, ast.comprehension)) and node is parent.iter:
             return self._stored(parent.target, depth)
         if isinstance(parent, ast.FormattedValue):
@@ -208,6 +211,23 @@ class Flow:
             return Evidence(Role.BRANCH, parent)
         return None
 
+    def _added(
+        self, node: ast.AST, parent: ast.BinOp | ast.AugAssign, depth: int
+    ) -> Evidence | None:
+        """``["cpu"] + ["cuda"]``."""
+        if not any(isinstance(part, (ast.List, ast.Tuple)) for part in self.module.values(node)):  # type: ignore[arg-type]
+            return None
+        if isinstance(parent, ast.AugAssign):
+            return Evidence(Role.BRANCH, parent) if self._holds_other(parent.target) else None
+        if self._holds_other(parent.right if node is parent.left else parent.left):
+            return Evidence(Role.BRANCH, parent)
+        return self.use(parent, depth)
+
+    def _holds_other(self, node: ast.expr) -> bool:
+        """May the expression be a list with ``"cpu"`` in it?"""
+        values = self.module.values(node)
+        return any(other_device(item) for value in values for item in getattr(value, "elts", ()))
+
     def _entry(self, node: ast.AST, parent: ast.Dict, depth: int) -> Evidence | None:
         if any(node is key for key in parent.keys):
             return Evidence(Role.COMPARE, parent) if by_device(self.module, parent) else None
@@ -235,10 +255,12 @@ class Flow:
 
     def _stored(self, target: ast.expr, depth: int) -> Evidence | None:
         if isinstance(target, ast.Name):
-            for load in self._loads(target.id):
-                if self._same(target, load) and (found := self.use(load, depth)):
+            loads = [load for load in self._loads(target.id) if self._same(target, load)]
+            for load in loads:
+                if found := self.use(load, depth):
                     return _through(found)
-            return Evidence(Role.NAME, target) if device_name(target.id) else None
+            spelled = any(part_of_name(self.module, load) for load in loads)
+            return Evidence(Role.NAME, target) if device_name(target.id) and not spelled else None
         if isinstance(target, ast.Attribute):
             if device_name(target.attr):
                 return Evidence(Role.NAME, target)
@@ -367,7 +389,10 @@ class Flow:
             if 0 <= place < len(positional):
                 return self._named_parameter(positional[place], args, depth)
         called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-        if called in _ANY_TEXT or isinstance(func, ast.Call):
+        collects = isinstance(func, ast.Attribute) and called in ("append", "add", "insert")
+        if collects and self._holds_other(func.value):  # type: ignore[attr-defined]
+            return Evidence(Role.BRANCH, call)
+        if called in ANY_TEXT or isinstance(func, ast.Call):
             return None
         base = name.split(".", maxsplit=1)[0]
         if base == "builtins" or base in sys.stdlib_module_names:

@@ -28,6 +28,8 @@ def autocast_halves(module: Module) -> frozenset[ast.expr]:
             continue
         reached = halves(module, region.dtype)
         found += reached
+        if reached:
+            found += _asked_about(module, region.dtype)
         if reached and region.enabled is not None:
             found += _compared(module, region.enabled)
     return frozenset(found)
@@ -38,8 +40,8 @@ def halves(module: Module, node: ast.expr, depth: int = _DEPTH) -> list[ast.expr
     if depth == 0:
         return []
     again = depth - 1
-    if isinstance(node, (ast.Attribute, ast.Name)) and module.qualified(node) in HALF:
-        return [node] if isinstance(node, ast.Attribute) else []
+    if isinstance(node, ast.Attribute) and module.qualified(node) in HALF:
+        return [node]
     if isinstance(node, ast.Subscript):
         return _in_table(module, node.value, again)
     if isinstance(node, ast.Call):
@@ -79,6 +81,87 @@ def _compared(module: Module, enabled: ast.expr) -> list[ast.expr]:
         for part in ast.walk(compare)
         if isinstance(part, ast.Attribute) and module.qualified(part) in HALF
     ]
+
+
+def _asked_about(module: Module, dtype: ast.expr) -> list[ast.expr]:
+    """The float16 that what a region gets as its dtype is compared with, or looked up by, elsewhere.
+
+    Where the name never holds bfloat16 by itself, the questions follow it; else they have an answer for both.
+    """
+    if not isinstance(dtype, (ast.Name, ast.Attribute)) or _may_be_bfloat16(module, dtype):
+        return []
+    return [half for read in _reads(module, dtype) for half in _questions(module, read)]
+
+
+def _questions(module: Module, read: ast.expr) -> list[ast.expr]:
+    above = module.parent(read)
+    if isinstance(above, ast.Compare):
+        return _mentions(
+            module, [side for side in (above.left, *above.comparators) if side is not read]
+        )
+    if isinstance(above, ast.Subscript) and above.slice is read:
+        table = above.value
+    elif (
+        isinstance(above, ast.Call)
+        and read in above.args[:1]
+        and isinstance(above.func, ast.Attribute)
+    ):
+        if above.func.attr not in ("get", "pop"):
+            return []
+        table = above.func.value
+    else:
+        return []
+    if not _is_read_once(module, table):
+        return []
+    tables = [value for value in module.values(table) if isinstance(value, ast.Dict)]
+    return [
+        half for value in tables for half in _mentions(module, [key for key in value.keys if key])
+    ]
+
+
+def _mentions(module: Module, nodes: list[ast.expr]) -> list[ast.expr]:
+    """float16 among some nodes, and none where bfloat16 is among them as well."""
+    parts = [part for node in nodes for part in (getattr(node, "elts", None) or [node])]
+    names = [module.qualified(part) for part in parts]
+    if "torch.bfloat16" in names:
+        return []
+    return [
+        part
+        for part, name in zip(parts, names, strict=True)
+        if name in HALF and isinstance(part, ast.Attribute)
+    ]
+
+
+def _may_be_bfloat16(module: Module, dtype: ast.Name | ast.Attribute) -> bool:
+    values = module.index.stored(dtype.attr) if isinstance(dtype, ast.Attribute) else [dtype]
+    return any(
+        module.qualified(part) == "torch.bfloat16"
+        for value in values
+        for inner in module.values(value)
+        for part in ast.walk(inner)
+        if isinstance(part, (ast.Attribute, ast.Name))
+    )
+
+
+def _reads(module: Module, dtype: ast.Name | ast.Attribute) -> list[ast.expr]:
+    """The other places that read the same name, or the same attribute of the same object."""
+    if isinstance(dtype, ast.Attribute):
+        written = module.source(dtype)
+        return [
+            node for node in module.index.attributes(dtype.attr) if module.source(node) == written
+        ]
+    bound = module.bindings(dtype)
+    names = module.index.names(dtype.id)
+    return [
+        node for node in names if isinstance(node.ctx, ast.Load) and module.bindings(node) is bound
+    ]
+
+
+def _is_read_once(module: Module, table: ast.expr) -> bool:
+    """Is a table looked up here and nowhere else?"""
+    if isinstance(table, ast.Dict):
+        return True
+    return isinstance(table, ast.Name) and len(module.index.names(table.id)) == 2
 
 
 def _in_table(module: Module, table: ast.expr, depth: int) -> list[ast.expr]:

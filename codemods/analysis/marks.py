@@ -8,21 +8,24 @@ from collections.abc import Collection
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from .compiled import is_captured, is_compiled
+from .engines import LIGHTNING
 from .names import word
 from .words import calls_like
+from .wrappers import is_wrapper
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 MARKS = ("mark_step", "iter_mark_step")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
+_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
 _LIGHTNING = re.compile(
     r"(Lightning|L\.|pl\.)?(LightningModule|LightningLite|LightningDataModule)$"
 )
-_COMPILED = re.compile(r"(^|\.)(compile|script|graph)$")
 _HOOKS = re.compile(r"\w*register_\w*hook")
 _TESTS = re.compile(r"[Tt]est(_|[A-Z]|$)")
+_ON_CPU = re.compile(r"(^|_)cpu(_|$)", re.I)
 
 
 def may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
@@ -42,21 +45,20 @@ def may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
         if isinstance(above, ast.ClassDef) and _places_its_own(module, above, child):
             return False
         child = above
+    if is_captured(module, call):
+        return False
     return not _TESTS.match(PurePath(module.path).name)
 
 
 def _is_plain(module: Module, function: ast.AST) -> bool:
-    """Not compiled, not a hook of autograd, not the backward of an autograd function."""
+    """Not compiled, not a hook or the backward of an autograd function, not what others call as a step, not for the CPU."""
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     if function.name in ("forward", "backward") and _in_autograd_function(module, function):
         return False
-    for decorator in function.decorator_list:
-        target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = module.qualified(target) or ""
-        if name.startswith("torch.") and _COMPILED.search(name):
-            return False
-    return function.name not in module.view(_hooked)
+    if _ON_CPU.search(function.name) or is_wrapper(module, function):
+        return False
+    return not is_compiled(module, function) and function.name not in module.view(_hooked)
 
 
 def _hooked(module: Module) -> frozenset[str]:
@@ -80,11 +82,14 @@ def _in_autograd_function(module: Module, function: ast.AST) -> bool:
 
 def _places_its_own(module: Module, owner: ast.ClassDef, method: ast.AST) -> bool:
     """A Lightning module, whose trainer steps; or an optimizer around another one."""
+    defined = {part.name for part in owner.body if isinstance(part, ast.FunctionDef)}
+    if {"training_step", "configure_optimizers"} <= defined:
+        return True
     for base in owner.bases:
         name = module.qualified(base) or module.source(base)
-        if _LIGHTNING.search(name):
+        if _LIGHTNING.search(name) or name.split(".", maxsplit=1)[0] in LIGHTNING:
             return True
-        if name.rpartition(".")[2] == "Optimizer" and getattr(method, "name", "") == "step":
+        if name.rpartition(".")[2] == "Optimizer" and getattr(method, "name", "").endswith("step"):
             return True
     return False
 

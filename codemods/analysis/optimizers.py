@@ -17,16 +17,18 @@ _OTHERS = re.compile(
     r"warmup|anneal|timer|meter|progress|pbar|debugg|stepper|metric|callback|solver_lr|world|agent",
     re.I,
 )
-_NAMED = re.compile(
-    r"optim|^opts?$|^opts?_|_opts?$|^opt[a-zA-Z0-9]$|optG|optD|^opt(Gen|Disc)", re.I
-)
+_NAMED = re.compile(r"optim", re.I)
+#: Names that an optimizer often has, and parsed options as well.
+_SHORT = re.compile(r"^opts?$|^opts?_|_opts?$|^opt[a-zA-Z0-9]$|optG|optD|^opt(Gen|Disc)", re.I)
 _CLASSES = re.compile(
     r"(^|\.|_)(Adam|AdamW|Adamax|NAdam|RAdam|SparseAdam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Rprop|ASGD|"
     r"LAMB|Lamb|LARS|Lars|Lion|Adafactor|AdaBelief|Ranger|Muon|NovoGrad|Shampoo|Sophia|SAM|"
     r"Fused\w*(Adam|AdamW|SGD|LAMB|Lamb|NovoGrad|Adagrad)|ZeroRedundancyOptimizer|\w*Optimizer|\w*Optim)$"
 )
 _FACTORIES = re.compile(r"optim", re.I)
+_ENDS = re.compile(r"Optim(izer)?s?$|Opt$")
 _SCALED = re.compile(r"scaler$|^_?(grad_?)?scaler|^amp_scaler|scaler_?\w$", re.I)
+_LOSS = re.compile(r"loss", re.I)
 
 
 def is_optimizer(module: Module, node: ast.expr, depth: int = 6) -> bool:
@@ -41,7 +43,15 @@ def is_optimizer(module: Module, node: ast.expr, depth: int = 6) -> bool:
         return known
     if label and _NAMED.search(label):
         return True
+    if label and _SHORT.search(label) and _is_beside_backward(module, node):
+        return True
     return bool(label) and _cleared(module, node)
+
+
+def _is_beside_backward(module: Module, node: ast.expr) -> bool:
+    """Does the function around ``node`` run a backward pass, too?"""
+    around = module.function(node)
+    return any(module.function(call) is around for call in module.index.calls("backward"))
 
 
 def is_scaler(module: Module, node: ast.expr) -> bool:
@@ -49,10 +59,26 @@ def is_scaler(module: Module, node: ast.expr) -> bool:
     values = module.values(node) if isinstance(node, ast.Name) else _stored(module, node)
     for value in values:
         if isinstance(value, ast.Call):
-            name = _called(module, value)
-            return name.endswith("GradScaler")
+            return _called(module, value).endswith("Scaler")
     label = word(node)
     return bool(label) and _SCALED.search(label) is not None
+
+
+def is_scaler_call(module: Module, call: ast.Call) -> bool:
+    """``loss_scaler(loss, optimizer, …)``: a scaler of another package, which runs backward and steps."""
+    if len(call.args) < 2 or not _LOSS.search(word(call.args[0])):
+        return False
+    if not is_scaler(module, call.func) or not is_optimizer(module, call.args[1]):
+        return False
+    names = [
+        module.qualified(value.func)
+        for value in _values(module, call.func)
+        if isinstance(value, ast.Call)
+    ]
+    if not names:
+        return not module.project.scalers
+    roots = {name.split(".", maxsplit=1)[0] if name else "" for name in names}
+    return not roots & (module.project.modules | {""})
 
 
 def _from_values(module: Module, node: ast.expr, depth: int) -> bool | None:
@@ -122,9 +148,9 @@ def _elements(iterated: ast.expr) -> list[ast.expr]:
 def _is_optimizer_call(module: Module, call: ast.Call, depth: int) -> bool | None:
     name = _called(module, call)
     last = name.rpartition(".")[2]
-    if ".lr_scheduler" in name or _OTHERS.search(last):
-        return False
     if last == "optimizers" and not call.args:  # Lightning's, whose trainer marks
+        return False
+    if ".lr_scheduler" in name or (_OTHERS.search(last) and not _ENDS.search(last)):
         return False
     if name.startswith(("torch.optim.", "apex.optimizers.", "bitsandbytes.optim.")):
         return True

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..edits.spelling import BACKEND, DEVICE
+from ..edits.spelling import BACKEND, hpu
+from .device_texts import device_name
 
 if TYPE_CHECKING:
+    from hpushim.engine.base.text import Project
     from hpushim.engine.shell.words import Command, Word
 
 _PAIR = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
-_DEVICE = re.compile(r"cuda(:\d+)?")
-_DEVICE_OPTION = re.compile(
-    r"(^|[-_.])dev(ice)?s?($|[-_.])|device$|accelerator$|map[-_]location$", re.I
-)
+_DEVICE = re.compile(r"cuda(?::(\d+))?")
+_DEVICE_OPTION = re.compile(r"device$|accelerator$", re.I)
 _BACKEND_OPTION = re.compile(r"backend|dist[-_]", re.I)
 _PRECISION_OPTION = re.compile(r"precision|dtype", re.I)
 _HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "16-mixed": "bf16-mixed"}
@@ -30,10 +30,21 @@ def options(command: Command) -> Iterator[tuple[Word, str, str]]:
         previous = word.text if word.text.startswith("-") else ""
 
 
-def gaudi_value(option: str, value: str) -> str | None:
+def holds_device(name: str, value: str, project: Project) -> bool:
+    """Is the CUDA device that an option or a setting is given certainly one?
+
+    By its index, by the name, or by how the project declares an option of that name: then its choices turn in Python too.
+    """
+    return (
+        ":" in value or device_name(name) or name.lstrip("-").replace("-", "_") in project.devices
+    )
+
+
+def gaudi_value(option: str, value: str, project: Project) -> str | None:
     """The value that the option takes on Gaudi in place of a CUDA device or of ``nccl``."""
-    if _DEVICE.fullmatch(value) and _DEVICE_OPTION.search(option.lstrip("-")):
-        return DEVICE
+    device = _DEVICE.fullmatch(value)
+    if device and (holds_device(option, value, project) or _DEVICE_OPTION.search(option)):
+        return hpu(device[1])
     if value == "nccl" and _BACKEND_OPTION.search(option):
         return BACKEND
     return None

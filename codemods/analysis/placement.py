@@ -7,19 +7,26 @@ import re
 from typing import TYPE_CHECKING
 
 from .names import word
+from .words import words_with
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _DEVICE = re.compile(r"(cuda|hpu|gpu)(:\d+)?")
 _LABEL = re.compile(r"dev|gpu|rank", re.I)
+#: Functions, options and attributes that are named for a device: ``move_to_cuda``, ``args.n_gpu``.
+_NAMED = re.compile(r"(^|_)(cuda|gpus?|hpus?)(_|$)|(to|move|put|get|on|map|select)_?(\w*_)?device|Gpu(s|_|$)|GPU|Cuda")  # fmt: skip
+#: What only runs where there is a device of some kind.
+_DRIVERS = frozenset(["accelerate", "deepspeed", "apex"])
+#: Other packages with a ``backward`` and a ``Trainer.step`` of their own.
+_OTHER_FRAMEWORKS = frozenset(["mxnet", "tensorflow", "jax", "paddle", "mindspore", "oneflow"])
 
 
 def is_on_device(module: Module) -> bool:
     """Does the file put anything on a device that is not surely the CPU?"""
     index = module.index
     return (
-        any(index.attributes(name) for name in ("cuda", "is_cuda", "hpu"))
+        any(index.attributes(name) for name in ("cuda", "is_cuda", "hpu", "current_accelerator"))
         or any(
             _DEVICE.fullmatch(str(string.value))
             for device in ("cuda", "hpu", "gpu")
@@ -32,19 +39,77 @@ def is_on_device(module: Module) -> bool:
             and _may_be_device(module, call.args[0])
             for call in index.calls("to")
         )
+        or any(
+            isinstance(name.ctx, ast.Load) and _may_be_device(module, name)
+            for name in index.names("device")
+        )
+        or _names_a_device(module)
+        or bool(_packages(module) & _DRIVERS)
+    )
+
+
+def says_cpu(module: Module) -> bool:
+    """Does the file choose the CPU: ``CPUEngine()``, ``Accelerator(cpu=True)``, ``device="cpu"``?"""
+    index = module.index
+    return (
+        any(index.calls(written) for written in sorted(words_with(module, "CPU")))
+        or any(module.constant(keyword.value) is True for keyword in index.keywords("cpu"))
+        or any(module.constant(keyword.value) == "cpu" for keyword in index.keywords("device"))
+    )
+
+
+def is_of_torch(module: Module) -> bool:
+    """Is what the file trains torch's, as far as its imports show?"""
+    packages = _packages(module)
+    return "torch" in packages or not packages & _OTHER_FRAMEWORKS
+
+
+def _packages(module: Module) -> set[str]:
+    return {
+        binding.qualified.split(".", maxsplit=1)[0]
+        for binding in module.import_bindings
+        if binding.qualified
+    }
+
+
+def _names_a_device(module: Module) -> bool:
+    """Does the file call, or read from another object, what is named for a device?"""
+    named = (
+        written
+        for part in ("cuda", "gpu", "hpu", "device", "Cuda", "Gpu", "GPU")
+        for written in words_with(module, part)
+        if _NAMED.search(written)
+    )
+    index = module.index
+    return bool(index.keywords("device_ids")) or any(
+        index.attributes(written) or index.calls(written) or index.keywords(written)
+        for written in sorted(named)
     )
 
 
 def _may_be_device(module: Module, node: ast.expr) -> bool:
-    """Is ``node`` something called a device whose value the file does not fix?"""
+    """Is ``node`` something called a device that is not surely the CPU, or of another backend?"""
+    named = _is_called_device(node)
     for value in module.values(node):
-        if _LABEL.search(word(value.left if isinstance(value, ast.BinOp) else value)):
+        if _is_cpu(module, value):
+            continue
+        if named or _is_called_device(value):
             return True
-        if (
-            isinstance(value, ast.Call)
-            and value.args
-            and module.qualified(value.func) == "torch.device"
-            and module.constant(value.args[0]) is None
-        ):
+        if isinstance(value, ast.Call) and module.qualified(value.func) == "torch.device":
             return True
     return False
+
+
+def _is_called_device(node: ast.expr) -> bool:
+    return _LABEL.search(word(node.left if isinstance(node, ast.BinOp) else node)) is not None
+
+
+def _is_cpu(module: Module, value: ast.expr) -> bool:
+    """``"cpu"``, ``torch.device("cpu")``; a device of XLA marks its own steps."""
+    if isinstance(value, ast.Call):
+        name = module.qualified(value.func) or ""
+        if name.startswith("torch_xla."):
+            return True
+        value = value.args[0] if name == "torch.device" and value.args else value
+    text = module.constant(value)
+    return isinstance(text, str) and not _DEVICE.match(text)

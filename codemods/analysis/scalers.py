@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..edits.arguments import argument
 from ..edits.spelling import ACCELERATOR
 from .entry import is_entry
 
@@ -52,6 +53,14 @@ def creates(module: Module, call: ast.Call) -> bool:
 def is_generic(module: Module, call: ast.Call) -> bool:
     """Is it the class whose first parameter is the device?"""
     return module.possible_names(call.func) <= GENERIC
+
+
+def device_of(module: Module, call: ast.Call) -> ast.expr | None:
+    """The device of a general scaler where it is worked out: ``GradScaler(device.type)``; None for a plain text or none."""
+    if not module.possible_names(call.func) <= GENERIC:
+        return None
+    given = argument(call, "device", 0)
+    return None if isinstance(given, (ast.Constant, ast.JoinedStr, ast.BinOp)) else given
 
 
 def scaler_of(module: Module, call: ast.Call) -> Scaler:

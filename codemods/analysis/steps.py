@@ -5,29 +5,21 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from .engines import drives, hands_loss, is_engine, is_lightning
 from .names import word
-from .optimizers import is_optimizer, is_scaler
+from .optimizers import is_optimizer, is_scaler, is_scaler_call
 from .words import calls_like
+from .wrappers import STEPS, is_wrapper, own_method
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-#: Things with a ``backward`` of their own that also place the marks, or do not run on the device.
-_FRAMEWORKS = re.compile(
-    r"accelerator|^accel$|fabric|engine|strategy|deepspeed|ds_model|manager", re.I
-)
-_FRAMEWORK_MODULES = (
-    "accelerate",
-    "lightning",
-    "pytorch_lightning",
-    "lightning_fabric",
-    "deepspeed",
-)
-#: What wrappers of optimizers call the method that steps and does something else besides.
-_STEPS = re.compile(r"step|step_and_\w+|\w+_and_step")
+_SCALERS = re.compile(r"\w*scaler\w*")
+_ONE_STEP = re.compile(r"step|backward|optimi[sz]e|update")
+_MANY_STEPS = re.compile(r"fit|epoch|loop|steps")
 _LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
 
 
@@ -43,9 +35,24 @@ class Step(enum.Enum):
 def steps(module: Module) -> list[tuple[ast.Call, Step]]:
     """The steps of the file, in source order, outer calls first."""
     calls = [*module.index.calls("backward"), *module.index.calls("step")]
-    calls += calls_like(module, _STEPS, "step_and_", "_and_step")
+    calls += calls_like(module, STEPS, "step_and_", "_and_step", "t_step", "d_step")
     found = [(call, step) for call in calls if (step := _step(module, call)) is not None]
+    found += [(call, Step.UPDATE) for call in _handed_on(module)]
     return sorted(found, key=lambda item: _place(item[0]))
+
+
+def _handed_on(module: Module) -> Iterator[ast.Call]:
+    """Calls that hand an optimizer to what steps it in a file that is not marked."""
+    for call in calls_like(module, _SCALERS, "scaler"):
+        if is_scaler_call(module, call):
+            yield call
+    for name in sorted(module.project.steppers):
+        if not _ONE_STEP.search(name) or _MANY_STEPS.search(name) or name in ("step", "backward"):
+            continue
+        for call in module.index.calls(name):
+            given = [*call.args, *(keyword.value for keyword in call.keywords)]
+            if not module.index.definitions(name) and any(is_optimizer(module, a) for a in given):
+                yield call
 
 
 def _place(call: ast.Call) -> tuple[int, int, int, int]:
@@ -65,43 +72,36 @@ def _step(module: Module, call: ast.Call) -> Step | None:
 
 
 def _is_backward(module: Module, call: ast.Call, func: ast.Attribute) -> bool:
-    if _hands_loss(call) and module.qualified(func) is None:
-        return is_optimizer(module, func.value)  # the wrapper of apex: `optimizer.backward(loss)`
     name = module.qualified(func)
-    if name is not None:
-        if name == "torch.autograd.backward":
-            return True
-        if not name.startswith("builtins.") and _is_imported(module, func):
-            return False
+    if name == "torch.autograd.backward":
+        return True
     base = func.value
-    if isinstance(base, ast.Name) and base.id in ("self", "cls", "ctx", "accelerator"):
+    if _is_super(base) or is_lightning(module, base):
         return False
-    if isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "super":
+    if isinstance(base, ast.Name) and base.id == "self":
+        method = own_method(module, func)
+        return is_wrapper(module, method) if method is not None else hands_loss(call)
+    if isinstance(base, ast.Name) and base.id in ("cls", "ctx"):
         return False
-    if _FRAMEWORKS.search(_first_word(base)) or _of_framework(module, base):
+    if _is_imported(module, func) and not (name or "").startswith("builtins."):
         return False
-    return not _is_class(module, base)
+    method = own_method(module, func)
+    return not _is_class(module, base) and (method is None or is_wrapper(module, method))
 
 
-def _hands_loss(call: ast.Call) -> bool:
-    """``engine.backward(loss)``: a tensor's own method takes a gradient, not a loss."""
-    return any(_LOSS.search(_first_word(arg)) for arg in call.args)
+def _is_super(base: ast.expr) -> bool:
+    return (
+        isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "super"
+    )
 
 
 def is_of_loss(call: ast.Call) -> bool:
     """Is it a loss whose gradients are taken: ``(loss_d * gain).mean().backward()``?"""
-    assert isinstance(call.func, ast.Attribute)
     return any(
         isinstance(part, (ast.Name, ast.Attribute)) and _LOSS.search(word(part)) is not None
-        for part in ast.walk(call.func.value)
+        for part in ast.walk(call)
+        if part is not call.func
     )
-
-
-def _first_word(node: ast.expr) -> str:
-    """The word of what an expression starts with: ``loss`` for ``self.loss / n``."""
-    while isinstance(node, (ast.BinOp, ast.Subscript)):
-        node = node.left if isinstance(node, ast.BinOp) else node.value
-    return word(node)
 
 
 def _is_imported(module: Module, node: ast.expr) -> bool:
@@ -120,49 +120,32 @@ def _is_class(module: Module, node: ast.expr) -> bool:
 
 
 def _is_update(module: Module, call: ast.Call, func: ast.Attribute) -> bool:
-    if _of_framework(module, func.value):
+    base = func.value
+    if _is_super(base) or is_lightning(module, base):
         return False
-    if call.args and is_scaler(module, func.value):
+    method = own_method(module, func)
+    if method is not None:
+        return is_wrapper(module, method)
+    if isinstance(base, ast.Name) and base.id in ("self", "cls"):
+        return False
+    if call.args and (is_scaler(module, base) or is_optimizer(module, call.args[0])):
         return True
-    return is_optimizer(module, func.value)
+    return is_engine(module, base) or is_optimizer(module, base)
 
 
 # -- frameworks -----------------------------------------------------------------------------
 
 
-def _of_framework(module: Module, node: ast.expr) -> bool:
-    """Does ``node`` come from a framework that marks its steps itself, or has none?"""
-    for value in module.values(node):
-        called = module.qualified(value.func) if isinstance(value, ast.Call) else None
-        if called is not None and called.split(".", maxsplit=1)[0] in _FRAMEWORK_MODULES:
-            return True
-    return False
-
-
 def is_driven(module: Module, update: ast.stmt, plain: Sequence[ast.stmt]) -> bool:
-    """Is the backward pass that goes with an update a framework's (``accelerator.backward(loss)``)?
+    """Is the backward pass that goes with an update one of Lightning (``fabric.backward(loss)``), which marks both?
 
     ``plain`` are the statements with other backward passes. What stands in the same function decides; without any
     backward there, the whole file.
     """
-    driven = module.view(_framework_backwards)
+    driven = module.view(drives)
     if not driven:
         return False
     around = module.function(update)
     if any(module.function(other) is around for other in plain):
         return False
     return any(module.function(call) is around for call in driven) or not plain
-
-
-def _framework_backwards(module: Module) -> list[ast.Call]:
-    """Every call of a framework's ``backward`` in the file."""
-    return [
-        call
-        for call in module.index.calls("backward")
-        if isinstance(call.func, ast.Attribute)
-        and (
-            _of_framework(module, call.func.value)
-            or (_hands_loss(call) and module.qualified(call.func) is None)
-        )
-        and not _is_backward(module, call, call.func)
-    ]

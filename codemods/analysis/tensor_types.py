@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.exports import exported, in_annotations
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
@@ -59,7 +61,7 @@ def _alias(module: Module, node: ast.expr, kind: str, typed: Iterable[ast.expr])
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target = statement.targets[0]
-    if not isinstance(target, ast.Name):
+    if not isinstance(target, ast.Name) or _read_elsewhere(module, target):
         return None
     host = other = None
     if choice is not None:
@@ -74,6 +76,13 @@ def _alias(module: Module, node: ast.expr, kind: str, typed: Iterable[ast.expr])
     if other is not None and any(conversion(module, use) is None for use in uses):
         return None
     return Alias(statement, target, node, host, other, uses) if uses else None
+
+
+def _read_elsewhere(module: Module, target: ast.Name) -> bool:
+    """Is it a name of the module that other files, or annotations in strings, use?"""
+    if in_annotations(module, target.id):
+        return True
+    return module.scope(target) is module.global_scope and exported(module, target.id)
 
 
 def _uses(module: Module, target: ast.Name) -> list[ast.Name]:

@@ -6,20 +6,20 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.collections_of_cards import collections_of_cards
+from ..analysis.device_index import cuts
 from ..analysis.devices import Devices
 from ..analysis.roles import Role
+from ..edits.spelling import ACCELERATOR, DEVICE, dual
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
     from ..analysis.finder import Site
-
-_SPLITS = ("split", "rsplit", "partition")
 
 
 class DeviceLiteral(Rule):
@@ -51,11 +51,12 @@ class DeviceLiteral(Rule):
         for site in alone(Role.UNPROVEN, Role.CUT):
             yield self._left(module, site)
         yield from self._several(module, devices)
-        if any(site.text.index not in ("", "0") for site in devices.sites):
-            yield from self._index_reads(module, devices)
+        if any(site.text.index for site in devices.sites):
+            yield from self._index_cuts(module, devices)
 
     def _written(self, module: Module, devices: Devices, site: Site) -> Found:
-        word = '`"hpu:0"`' if site.text.index == "0" else '`"hpu"`'
+        keeps = site.text.index == "0" or (bool(site.text.index) and devices.keeps_index)
+        word = '`"hpu:0"`' if keeps else '`"hpu"`'
         note = "" if site.text.index in ("", "0") else ", the one card of the process"
         return self.finding(
             module,
@@ -115,22 +116,18 @@ class DeviceLiteral(Rule):
                     safety="manual",
                 )
 
-    def _index_reads(self, module: Module, devices: Devices) -> Iterator[Found]:
-        """``device.split(":")[1]``, in a file whose device strings lose their index."""
-        for call in (call for name in _SPLITS for call in module.index.calls(name)):
-            read = module.parent(call)
-            if (
-                isinstance(read, ast.Subscript)
-                and read.value is call
-                and module.constant(read.slice) in (1, -1)
-                and isinstance(call.func, ast.Attribute)
-                and [module.constant(arg) for arg in call.args] == [":"]
-                and devices.flow.device_like(call.func.value)
-            ):
-                yield self.finding(
-                    module,
-                    read,
-                    f"`{module.source(read)}` reads an index that `hpu` does not have",
-                    code="HPU015",
-                    safety="manual",
-                )
+    def _index_cuts(self, module: Module, devices: Devices) -> Iterator[Found]:
+        """``device[5:]``, in a file whose device strings turn."""
+        for cut in cuts(module, devices.is_device):
+            assert isinstance(cut.slice, ast.Slice)
+            assert cut.slice.lower is not None
+            behind = f"{DEVICE}:"
+            length = f"len({ACCELERATOR}) + 1" if dual(module) else str(len(behind))
+            yield self.finding(
+                module,
+                cut,
+                f"`{module.source(cut)}` counts the letters of `cuda:`; `{behind}` has {len(behind)}",
+                fix=Rewrite(
+                    "count the letters of hpu", "safe", (Replace(cut.slice.lower, length),)
+                ),
+            )

@@ -10,7 +10,7 @@ from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 
-from ..analysis.cards import is_card
+from ..analysis.cards import device_or_card, is_card
 from ..analysis.devices import Devices
 from ..analysis.kinds import defines_method, proven, used_as_torch
 from ..analysis.names import foreign
@@ -38,13 +38,10 @@ class ToDevice(Rule):
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
-        if (
-            isinstance(func, ast.Attribute)
-            and node.args
-            and is_card(module, node.args[0])
-            and not foreign(module, func)
-        ):
-            number = node.args[0]
+        if not isinstance(func, ast.Attribute) or not node.args or foreign(module, func):
+            return
+        number = node.args[0]
+        if is_card(module, number):
             fix = Rewrite("write hpu", self._safety(module, node, func.value), (numbered(module, number),))  # fmt: skip
             yield self.finding(
                 module,
@@ -54,6 +51,22 @@ class ToDevice(Rule):
                 fix=fix,
                 row="cuda",
                 covers=(number,),
+            )
+        else:
+            yield from self._either(module, number)
+
+    def _either(self, module: Module, number: ast.expr) -> Yield:
+        """``x.to(gpu)`` where ``gpu`` is a number or ``"cpu"``: it depends on the run, and a number is no device on Gaudi."""
+        other = device_or_card(module, number)
+        if other is not None:
+            shown = module.source(number)
+            yield self.finding(
+                module,
+                number,
+                f"`.to({shown})` picks a card by number, or is `{other}`; "
+                f"a process on Gaudi holds one card: give `{shown}` the device `hpu` where it is a number",
+                row="cuda",
+                safety="manual",
             )
 
     def on_module(self, module: Module) -> Yield:

@@ -30,7 +30,7 @@ class ArgumentList(Rule):
         if not isinstance(around, (ast.List, ast.Tuple)):
             return
         option, value = _option(around.elts, node)
-        new = gaudi_value(option, value) if option.startswith("-") else None
+        new = gaudi_value(option, value, module.project) if option.startswith("-") else None
         if new is not None:
             yield self._told(module, node, around, value, new)
 

@@ -10,9 +10,9 @@ from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.data_parallel import DDP, LeftBehind
 from ..analysis.data_parallel import NAMES as DATA_PARALLEL
 from ..analysis.data_parallel import ROW as DATA_PARALLEL_ROW
-from ..analysis.data_parallel import LeftBehind
 from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
@@ -22,12 +22,6 @@ from ..edits.spelling import DEVICE, chosen, dual, kept_for_cuda, quoted, retext
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_DDP = frozenset(
-    {
-        "torch.nn.parallel.DistributedDataParallel",
-        "torch.nn.parallel.distributed.DistributedDataParallel",
-    }
-)
 _FSDP = frozenset(
     {
         "torch.distributed.fsdp.FullyShardedDataParallel",
@@ -54,7 +48,7 @@ class DeviceIds(Rule):
     code = "HPU306"
     name = "ddp-device-ids"
     severity = "error"
-    wants = Wants(names=tuple(sorted(_DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES)))
+    wants = Wants(names=tuple(sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES)))
     also: ClassVar[dict[str, str]] = {
         "HPU308": "data-parallel",
         "HPU309": "fsdp-device-id",
@@ -67,7 +61,7 @@ class DeviceIds(Rule):
         if call is None:
             return
         names = module.possible_names(node)
-        if names <= _DDP:
+        if names <= DDP:
             yield from self._ddp(module, call)
         elif names <= DATA_PARALLEL:
             yield self._data_parallel(module, call)
@@ -96,7 +90,8 @@ class DeviceIds(Rule):
         yield self.finding(
             module,
             given[0] if given else call.args[1],
-            "DDP on Gaudi takes no `device_ids`: each process has one card, and the module is on it",
+            "DDP on Gaudi takes no `device_ids`: each process has one card, and the module is on it; "
+            "without them DDP moves no inputs",
             fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
             covers=[keyword.value for keyword in given],
@@ -142,7 +137,7 @@ class DeviceIds(Rule):
 
     def _barrier(self, module: Module, call: ast.Call) -> Yield:
         given = _given(call, "device_ids")
-        if not given:
+        if not given or _is_passed_on(module, given[0].value):
             return
         answer = ask(module, "torch.distributed.barrier")
         gone: tuple[Change, ...] = drop(call, "device_ids")
@@ -179,6 +174,16 @@ class DeviceIds(Rule):
 def _kept_for_cuda(module: Module, values: Iterable[ast.expr]) -> tuple[Change, ...]:
     """None on Gaudi, and what is written on CUDA."""
     return tuple(change for value in values for change in kept_for_cuda(module, value, "None"))
+
+
+def _is_passed_on(module: Module, node: ast.expr) -> bool:
+    """Is it an argument that the function around the call takes, and is None unless somebody gives one?"""
+    bound = module.bindings(node) if isinstance(node, ast.Name) else []
+    return bool(bound) and all(
+        binding.kind == "param"
+        and (binding.value is None or module.constant(binding.value) is None)
+        for binding in bound
+    )
 
 
 def _given(call: ast.Call, *names: str) -> list[ast.keyword]:

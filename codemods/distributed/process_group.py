@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.changes import Change, Import, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.backends import BackendUse, backend_use
 from ..analysis.names import called
+from ..analysis.spelled_names import availability
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
-from ..edits.imports import through
+from ..edits.imports import local_name, through
 from ..edits.spelling import BACKEND, dual, kept_for_cuda, on_gaudi, quoted, retext
 
 if TYPE_CHECKING:
@@ -95,6 +96,28 @@ class Nccl(Rule):
                 yield from self._bound_early(module, call)
         elif isinstance(node, ast.Attribute):
             yield self._library(module, node, name)
+
+    def on_module(self, module: Module) -> Yield:
+        """``getattr(dist, f"is_{backend}_available")()``: torch has no such function for hccl, and one that takes the name."""
+        for call, where, backend in availability(module):
+            asked = f"{module.source(where)}.is_backend_available"
+            above = module.parent(call)
+            changes: tuple[Change, ...]
+            if isinstance(above, ast.Call) and above.func is call and not above.args:
+                changes = (Replace(above, f"{asked}({module.source(backend)})"),)
+            else:
+                tools = local_name(module, "functools")
+                new = f"{tools}.partial({asked}, {module.source(backend)})"
+                changes = (Replace(call, new), Import("functools"))
+            yield self.finding(
+                module,
+                call,
+                f"`{module.source(call)}` is no function of torch where the backend is hccl; "
+                "`is_backend_available` takes any name",
+                fix=Rewrite("ask by the backend's name", "safe", changes, _GROUP),
+                row=ask(module, _AVAILABLE[0]).row,
+                code="HPU304",
+            )
 
     def _bound_early(self, module: Module, call: ast.Call) -> Yield:
         """``device_id=`` binds the group to a CUDA device early; hccl has no such start."""

@@ -1,4 +1,4 @@
-"""Batches that only DataParallel moves: it scatters what a model is called with, and does nothing on one card."""
+"""Batches that only a wrapper moves: DataParallel scatters what a model is called with, DDP moves it to the card it is given."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ScatteredBatch(Rule):
             yield self.finding(
                 module,
                 call,
-                f"nothing but DataParallel moves {names} to where the model is, and on Gaudi it has one card "
-                f"and moves nothing: call `{module.source(call.func)}` with `.to({where})`",
+                f"nothing but a wrapper for CUDA moves {names} to where the model is; on Gaudi it "
+                f"moves nothing: call `{module.source(call.func)}` with `.to({where})`",
                 fix=fix,
                 row=answer.row,
             )

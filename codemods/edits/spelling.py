@@ -26,6 +26,15 @@ _CUDA = {COMPILER: "inductor"}
 _WORD = re.compile(r"\b(cuda|nccl)\b", re.I)
 
 
+def hpu(index: str | None) -> str:
+    """Gaudi's device for a CUDA device of this index, the same in code, launchers and configurations.
+
+    Index 0 stays, any other goes, for a process holds one card. An option's choices, its default and what a launcher
+    gives it stay equal only so.
+    """
+    return f"{DEVICE}:0" if index == "0" else DEVICE
+
+
 def on_gaudi(text: str) -> str:
     """``cpu:gloo,cuda:nccl`` as ``cpu:gloo,hpu:hccl``: every word of CUDA by Gaudi's."""
     return _WORD.sub(_one, text)
@@ -154,16 +163,18 @@ class Literal:
         return hash(self._new)
 
 
-def device(module: Module, node: ast.expr, index: str = "") -> Replace:
+def device(
+    module: Module, node: ast.expr, index: str = "", *, keeps_index: bool = False
+) -> Replace:
     """Writes Gaudi's device in place of a string that spells CUDA's, composed ones among them.
 
-    Index 0 stays, any other goes, for a process holds one card; in the dual style it stays for CUDA.
+    Written as :func:`hpu` says, or as card 0 where the index is read again; in the dual style the index stays for CUDA.
     """
-    word = f"{DEVICE}:0" if index == "0" else DEVICE
+    word = hpu("0" if keeps_index else index)
     if isinstance(node, ast.Constant) and not (dual(module) and index not in ("", "0")):
         return retext(module, node, word)
     if dual(module):
-        return Replace(node, chosen(module, node, ACCELERATOR))
+        return Replace(node, chosen(module, node, quoted(module, word, node)))
     spans = module.string_tokens(_first(node))
     body = module.source(spans[0]).lstrip("fFrRuUbB") if spans else '"'
     mark = body[:3] if body[:3] in ('"""', "'''") else body[:1]

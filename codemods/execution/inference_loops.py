@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.batches import loops
+from ..analysis.batches import Loop, loops
 from ..analysis.names import foreign, word
+from ..analysis.placement import is_on_device
+from ..analysis.wrappers import own_method
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _SAMPLES = re.compile(r"sample|denois|^(model|net|unet|forward|generate|decoder?)(_|$)", re.I)
+#: Methods that run a model on the batch that they are handed.
+_EVALUATES = re.compile(
+    r"_?(model|net|module|forward\w*|generate|predict\w*|infer(ence)?(_\w+)?|encode\w*|decode\w*|embed\w*|"
+    r"(eval\w*|test|val(id\w*)?|predict\w*|inference)_(step|batch|one_batch|iter\w*))"
+)
+_TEXT = re.compile(r"token|process|extractor|codec$", re.I)
+_BATCHES = re.compile(r"loader|batches|_dl$|^dl$|data_iter", re.I)
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
 
@@ -39,8 +48,8 @@ class InferenceLoop(Rule):
             node = loop.node
             called = [call for call, _ in loop.calls if _is_model(module, call)]
             if not called or not loop.always:
-                called = list(_feeding(node))
-            if not called or _trains(node) or not _without_gradients(module, node):
+                called = [*_by_method(module, loop), *_feeding(node)]
+            if not called or _trains(node) or not _is_evaluation(module, node, called[0]):
                 continue
             yield self.finding(
                 module,
@@ -66,11 +75,38 @@ def _feeding(loop: ast.For) -> Iterator[ast.Call]:
             yield call
 
 
+def _by_method(module: Module, loop: Loop) -> Iterator[ast.Call]:
+    """The calls that hand the batch to a method which moves it and runs the model."""
+    if not _BATCHES.search(module.source(loop.node.iter)) or not is_on_device(module):
+        return
+    for call, _ in loop.calls:
+        if (
+            isinstance(call.func, ast.Attribute)
+            and _EVALUATES.fullmatch(call.func.attr)
+            and not _TEXT.search(word(call.func.value))
+            and not _is_others(module, call)
+        ):
+            yield call
+
+
 def _is_model(module: Module, call: ast.Call) -> bool:
-    if foreign(module, call.func) or module.qualified(call.func) is not None:
-        return False
     named = word(call.func) in ("model", "net", "forward", "module")
-    return isinstance(call.func, ast.Name) or named
+    return not _is_others(module, call) and (isinstance(call.func, ast.Name) or named)
+
+
+def _is_others(module: Module, call: ast.Call) -> bool:
+    return foreign(module, call.func) or module.qualified(call.func) is not None
+
+
+def _is_evaluation(module: Module, loop: ast.AST, call: ast.Call) -> bool:
+    """Is the loop without gradients, or what it calls?"""
+    if _without_gradients(module, loop):
+        return True
+    method = own_method(module, call.func) if isinstance(call.func, ast.Attribute) else None
+    return method is not None and (
+        any(_is_region(module, each) for each in method.decorator_list)
+        or _without_gradients(module, method)
+    )
 
 
 def _trains(loop: ast.AST) -> bool:

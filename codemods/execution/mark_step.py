@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import ast
+from itertools import chain, count
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from hpushim.engine.python.changes import Import, Insert, Remove, Rewrite
+from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.entry import is_entry
+from ..analysis.engines import has_engine
 from ..analysis.marks import MARKS, is_marked, may_follow
-from ..analysis.placement import is_on_device
+from ..analysis.placement import is_of_torch, is_on_device, says_cpu
 from ..analysis.steps import Step, is_driven, is_of_loss, steps
 from ..analysis.verdict import ask
 from ..edits.imports import core, root
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from hpushim.engine.python.module import Module
 
 _ROW = "habana_frameworks.torch.core.mark_step"
+#: Calls that may step through what another file defines.
+_HANDED = ("scaler(", "optim")
 _CODES = {Step.BACKWARD: "HPU501", Step.UPDATE: "HPU502"}
 _RUN = {Step.BACKWARD: "gradients", Step.UPDATE: "update"}
 
@@ -37,7 +42,12 @@ class MarkStep(Rule):
 
     code = "HPU501"
     name = "backward-without-mark-step"
-    wants = Wants(calls=MARKS, words=("backward",), texts=(".step(",))
+    wants = Wants(
+        calls=MARKS,
+        words=("backward",),
+        texts=(".step(", *_HANDED),
+        hints=frozenset(_HANDED),
+    )
     also: ClassVar[dict[str, str]] = {
         "HPU502": "optimizer-step-without-mark-step",
         "HPU508": "mark-step-without-lazy-mode",
@@ -77,16 +87,34 @@ class MarkStep(Rule):
         answer = ask(module, _ROW)
         name, imported = core(module)
         func = module.source(site.call.func).split("\n")[0]
-        mark = Insert(site.statement, f"{name}.mark_step()")
+        changes = _changes(module, site.statement, f"{name}.mark_step()")
         return self.finding(
             module,
             site.call.func,
             f"lazy mode runs the {_RUN[site.step]} of `{func}` only at the next mark; "
             f"add `{name}.mark_step()`, which does nothing in eager mode",
-            fix=Rewrite("mark the step", answer.safety, (mark, imported)),
+            fix=Rewrite("mark the step", answer.safety, (*changes, imported)),
             row=answer.row,
             code=_CODES[site.step],
         )
+
+
+def _changes(module: Module, statement: ast.stmt, mark: str) -> tuple[Change, ...]:
+    """What puts a mark behind a statement; what is returned gets a name first."""
+    if not isinstance(statement, ast.Return):
+        return (Insert(statement, mark),)
+    names = chain(["result"], (f"result_{number}" for number in count(2)))
+    name = next(each for each in names if not module.bindings_of(each))
+
+    def named(node: cst.Return) -> cst.BaseSmallStatement:
+        import libcst as cst
+
+        assert node.value is not None
+        target = cst.AssignTarget(cst.Name(name))
+        return cst.Assign((target,), node.value, semicolon=node.semicolon)
+
+    given_back = Insert(statement, f"return {name}")
+    return (Replace(statement, named), Insert(statement, mark), given_back)
 
 
 def _sites(module: Module) -> list[_Site]:
@@ -103,12 +131,19 @@ def _sites(module: Module) -> list[_Site]:
         if site.step is Step.BACKWARD or not is_driven(module, site.statement, plain)
     ]
     updates = any(site.step is Step.UPDATE for site in sites)
-    if not is_on_device(module) and (is_entry(module) or not plain or not updates):
+    if not sites or not _trains_on_device(module):
         return []
     if updates:
         return sites
     trains = b"zero_grad" in module.data or b"optim" in module.data
     return [s for s in sites if trains or _is_in_loop(module, s.statement) or is_of_loss(s.call)]
+
+
+def _trains_on_device(module: Module) -> bool:
+    """Does the file show that it trains on a device? What others import it for does not show in it."""
+    if not is_of_torch(module):
+        return False
+    return is_on_device(module) or (has_engine(module) and not says_cpu(module))
 
 
 def _is_in_loop(module: Module, statement: ast.stmt) -> bool:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
-from ..analysis.device_texts import device_name
+from ..analysis.options import holds_device
 from ..analysis.verdict import ask, said
 from ..analysis.versions import judge
-from ..edits.spelling import DEVICE, on_gaudi
+from ..edits.spelling import DEVICE, hpu, on_gaudi
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
@@ -62,8 +62,8 @@ class ConfigValues(TextRule):
         value, key = entry.value, entry.name
         if isinstance(value, str):
             yield from self._named(document, entry)
-            if _DEVICE.fullmatch(value):
-                yield self._device(document, entry)
+            if found := _DEVICE.fullmatch(value):
+                yield self._device(document, entry, hpu(found[1]))
             elif value.lower() == "nccl" or value.lower() == "cpu:gloo,cuda:nccl":
                 yield self._backend(document, entry, value)
             elif value in _HALF and _HALF_KEY.search(key):
@@ -80,15 +80,15 @@ class ConfigValues(TextRule):
             )
             yield self.finding(document, entry.span, text, code="HPU802")
 
-    def _device(self, document: Document, entry: Entry) -> Finding:
-        sure = device_name(entry.name) or ":" in str(entry.value)
+    def _device(self, document: Document, entry: Entry, new: str) -> Finding:
+        sure = holds_device(entry.name, str(entry.value), document.project)
         safety: Safety = "safe" if sure else "unsafe"
         answer = ask(document, "cuda", safety)
         return self.finding(
             document,
             entry.span,
-            f"`{entry.dotted}` is a CUDA device; on Gaudi it is `{DEVICE}`",
-            fix=Fix(f"use {DEVICE}", safety, (document.rewrite(entry, DEVICE),)),
+            f"`{entry.dotted}` is a CUDA device; on Gaudi it is `{new}`",
+            fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
             row=answer.row,
         )
 

@@ -201,7 +201,7 @@ class ShellCommands(TextRule):
     def _options(self, document: Document, command: Command) -> Iterator[Finding]:
         """``--device cuda``, ``--backend=nccl``, ``model.device=cuda``, ``--fp16``."""
         for word, option, value in options(command):
-            new, half = gaudi_value(option, value), bfloat16_value(option, value)
+            new, half = gaudi_value(option, value, document.project), bfloat16_value(option, value)
             if new is not None and word.constant:
                 yield self._option(document, word, option, value, new)
             elif half is not None and word.constant:

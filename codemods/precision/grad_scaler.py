@@ -6,13 +6,24 @@ import ast
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
+from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.devices import may_be_cuda
 from ..analysis.names import called
-from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, is_generic, scaler_of
+from ..analysis.scalers import (
+    CUDA_ONLY,
+    GENERIC,
+    SHARDED,
+    Scaler,
+    creates,
+    device_of,
+    is_generic,
+    scaler_of,
+)
 from ..analysis.verdict import ask
-from ..edits.arguments import add, argument, call_of, only, unwrapped
+from ..edits.arguments import add, argument, arguments, call_of, only, unwrapped
 from ..edits.spelling import ACCELERATOR, ELSEWHERE, chosen, dual, quoted
 
 if TYPE_CHECKING:
@@ -44,7 +55,11 @@ class GradScaler(Rule):
         elif call not in self._told and creates(module, call):
             scaler = scaler_of(module, call)
             self._told.update(scaler.creations)
-            yield from self._removed(module, scaler) if scaler.uses else self._kept(module, scaler)
+            sure = all(_is_for_cuda(module, creation) for creation in scaler.creations)
+            if scaler.uses and sure:
+                yield from self._removed(module, scaler)
+            else:
+                yield from self._kept(module, scaler, sure)
 
     # -- a scaler that goes -----------------------------------------------------------------
 
@@ -74,12 +89,14 @@ class GradScaler(Rule):
 
     # -- a scaler that stays ----------------------------------------------------------------
 
-    def _kept(self, module: Module, scaler: Scaler) -> Yield:
+    def _kept(self, module: Module, scaler: Scaler, sure: bool) -> Yield:
+        """A scaler for a device that nothing in the file ties to CUDA may be right as it is."""
         answer = ask(module, _ROW)
+        safety = answer.safety if sure else "unsafe"
         for call in scaler.creations:
             sharded = bool(module.possible_names(call.func) & SHARDED)
             changes = _switched_off(module, call, sharded)
-            fix = Rewrite("switch loss scaling off", answer.safety, changes)
+            fix = Rewrite("switch loss scaling off", safety, changes)
             yield self.finding(
                 module,
                 call,
@@ -88,7 +105,7 @@ class GradScaler(Rule):
                 fix=fix if answer.fixable else None,
                 row=answer.row,
                 code="HPU310" if sharded else "HPU204",
-                covers=(call,) if answer.fixable else (),
+                covers=_gone(module, call, sharded) if answer.fixable else (),
             )
 
     def _mentioned(self, module: Module, node: ast.expr) -> Found:
@@ -109,8 +126,24 @@ class GradScaler(Rule):
         )
 
 
+def _is_for_cuda(module: Module, call: ast.Call) -> bool:
+    """Also a worked out device is, beside a scaler for CUDA alone, as where old torch lacks the general one."""
+    device = device_of(module, call)
+    if device is None or may_be_cuda(module, device):
+        return True
+    return any(True for _ in find(module, *sorted(CUDA_ONLY)))
+
+
 def _shown(module: Module, call: ast.Call) -> str:
     return f"{module.source(call.func)}()"
+
+
+def _gone(module: Module, call: ast.Call, sharded: bool) -> tuple[ast.AST, ...]:
+    """What of the call is written anew: all of it, or all but a device that is worked out."""
+    kept = None if sharded else device_of(module, call)
+    if kept is None:
+        return (call,)
+    return tuple(a for a in (*call.args, *call.keywords) if kept not in (a, getattr(a, "value", a)))
 
 
 def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
@@ -118,6 +151,10 @@ def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change
         return _off_on_gaudi(module, call, sharded)
     if sharded:
         return (only(call, "enabled=False"),)
+    device = device_of(module, call)
+    if device is not None:
+        place = next((n for n, arg in enumerate(call.args) if arg is device), None)
+        return (Replace(call, lambda node: _disabled(node, place)),)
     return (Rename(call.func, _NEW), only(call, f"{quoted(module, 'hpu')}, enabled=False"))
 
 
@@ -137,6 +174,28 @@ def _off_on_gaudi(module: Module, call: ast.Call, sharded: bool) -> tuple[Change
     if device is not None:
         return (Rename(call.func, _NEW), off, Replace(device, ACCELERATOR))
     return (Rename(call.func, _NEW), off, add(call, ACCELERATOR, first=True))
+
+
+def _keyword(given: Any) -> str:
+    return given.keyword.value if given.keyword is not None else ""
+
+
+def _disabled(node: Any, place: int | None) -> Any:
+    """A libcst call of a scaler with its device, given at a place or by keyword, and ``enabled=False``."""
+    import libcst as cst
+
+    kept = next(
+        given
+        for n, given in enumerate(node.args)
+        if (n == place if place is not None else _keyword(given) == "device")
+    )
+    space = cst.SimpleWhitespace(" ")
+    kept = kept.with_changes(
+        comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace("")
+    )
+    return node.with_changes(
+        args=[kept, *arguments("enabled=False")], whitespace_before_args=cst.SimpleWhitespace("")
+    )
 
 
 def _unscaled(module: Module, use: ast.Call) -> Change:

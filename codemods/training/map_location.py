@@ -5,22 +5,23 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices
+from ..analysis.load_places import LOADS, Unplaced, halves, unplaced
+from ..analysis.names import called
 from ..analysis.roles import Role
 from ..analysis.verdict import ask
 from ..edits.arguments import add
-from ..edits.spelling import DEVICE, chosen, dual, quoted
+from ..edits.spelling import DEVICE, chosen, dual, either, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _CUDA = "cuda"
-_LOADS = ("torch.load", "torch.jit.load")
 _ROW = "torch.load(map_location=)"
 
 
@@ -30,21 +31,32 @@ class MapLocation(Rule):
     code = "HPU612"
     name = "map-location-cuda"
     severity = "error"
-    wants = Wants(names=_LOADS, calls=(_CUDA,), words=(_CUDA,))
+    wants = Wants(names=tuple(LOADS), calls=(_CUDA,), words=(_CUDA,), keywords=("map_location",))
     also: ClassVar[dict[str, str]] = {"HPU613": "load-without-map-location"}
 
     def __init__(self) -> None:
         self._maps: set[ast.AST] = set()
+        self._halves: set[ast.AST] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        """``torch.load(path)`` in a file that speaks of CUDA."""
-        call = module.parent(node)
-        if _CUDA.encode() not in module.data or module.qualified(node) not in _LOADS:
+        """Loads that name no place, in a file that speaks of CUDA."""
+        call = called(module, node)
+        if _CUDA.encode() not in module.data or module.qualified(node) != name or call is None:
             return
-        if isinstance(call, ast.Call) and call.func is node and len(call.args) == 1:
+        told = False
+        for half in unplaced(module, call, LOADS[name]):
+            told = True
+            yield from self._as_other_half(module, half)
+        if not told and len(call.args) == 1:
             named = any(k.arg in ("map_location", None) for k in call.keywords)
             if not named and not isinstance(call.args[0], ast.Starred):
                 yield self._without(module, call)
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        """The place that functions of the project and of other libraries hand on to ``torch.load``."""
+        if _CUDA.encode() in module.data:
+            for half in halves(module, node.value):
+                yield from self._as_other_half(module, half)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """``lambda storage, loc: storage.cuda(rank)``."""
@@ -99,6 +111,32 @@ class MapLocation(Rule):
             fix=Rewrite(f"map to {new}", "safe", (Replace(node, new),)),
             row=ask(module, _ROW).row,
             covers=(node,),
+        )
+
+    def _as_other_half(self, module: Module, half: Unplaced) -> Yield:
+        """One half of a choice loads to the CPU: so does the other, for a checkpoint of CUDA is as far away."""
+        node, host = half.node, module.source(half.host)
+        if node in self._halves:
+            return
+        self._halves.add(node)
+        change: Change
+        if half.choice is not None and not dual(module):
+            other = half.choice.orelse if node is half.choice.body else half.choice.body
+            change = Replace(half.choice, module.source(other))
+        elif isinstance(node, ast.Call):
+            place = either(host, "None") if dual(module) else host
+            change = add(node, f"map_location={place}")
+        else:
+            change = Replace(node, either(host, module.source(node)) if dual(module) else host)
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}` puts storages back where they were saved, and a checkpoint from CUDA "
+            "has no such place on Gaudi; load to the CPU, as is done here without CUDA",
+            fix=Rewrite("load to the CPU", "safe", (change,)),
+            row=ask(module, _ROW).row,
+            code="HPU613",
+            covers=(half.choice,) if half.choice is not None and not dual(module) else (),
         )
 
     def _without(self, module: Module, call: ast.Call) -> Found:

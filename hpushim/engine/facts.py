@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpushim.engine.base.text import Project
@@ -17,9 +17,34 @@ _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _PROPERTY = re.compile(
     rb"^[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)", re.MULTILINE
 )
+#: ``from .utils import Tensor, autocast as cast``, also over several lines in parentheses.
+_FROM = re.compile(
+    rb"^[ \t]*from[ \t]+([\w.][\w. \t]*?)[ \t]+import[ \t]*"
+    rb"(\((?:[^()#]|#[^\n]*)*\)|(?:[^;\n\\]|\\\r?\n)*)",
+    re.MULTILINE,
+)
+#: The other statements at the top of a module that give torch's things a name of its own.
+_NAMED = re.compile(
+    rb"^import[ \t]+torch[\w.]*[ \t]+as[ \t]+(\w+)|^(\w+)[ \t]*=[^\n]*\btorch\.", re.MULTILINE
+)
+_WORD = re.compile(rb"\w+")
+_COMMENT = re.compile(rb"#[^\n]*")
+_TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
+#: Classes that scale losses, and may step the optimizer with it.
+_SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
+#: Functions with a step in them, and what shows that a file knows of devices (which is then marked itself).
+_FUNCTION = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+_STEP = re.compile(rb"\b\w*opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
+_KNOWS_DEVICES = re.compile(
+    rb"(?i)cuda|gpu|hpu|device|rank|accelerat|deepspeed|apex|backward\([\w.]*loss"
+)
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
+#: What such a declaration is given, with one level of parentheses; a CUDA device in it, and what shows that it is one.
+_DECLARATION = re.compile(rb"(?:add_argument|add_option|click\.option)\(((?:[^()]|\([^()]*\))*)\)")
+_DEVICE = re.compile(rb"[\"']cuda(:\d+)?[\"']")
+_OTHER_DEVICE = re.compile(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
 
 
 class Facts:
@@ -29,24 +54,93 @@ class Facts:
         self._methods: Counter[bytes] = Counter()
         self._asked: dict[tuple[str, str], None] = {}
         self._options: set[bytes] = set()
+        self._devices: set[bytes] = set()
+        #: What is imported from each module.
+        self._imported: dict[bytes, set[bytes]] = {}
+        #: What the files that import all of a module say, and the names that anybody gives to what is torch's.
+        self._stars: list[tuple[bytes, frozenset[bytes]]] = []
+        self._named: set[bytes] = set()
+        self._scalers: set[bytes] = set()
+        self._steppers: set[bytes] = set()
+        self._marked: set[bytes] = set()
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind == "python":
             self._methods.update(_METHOD.findall(data))
             self._methods.subtract(_PROPERTY.findall(data))
+            for module, names in _FROM.findall(data):
+                self._imported.setdefault(module, set()).add(names)
+                if names.strip() == b"*":
+                    self._stars.append((module, frozenset(_WORD.findall(data))))
+            self._named.update(one or two for one, two in _NAMED.findall(data))
+            if b"Scaler" in data and b".step(" in data:
+                self._scalers.update(_SCALER.findall(data))
+            if _STEP.search(data):
+                known = self._marked if _KNOWS_DEVICES.search(data) else self._steppers
+                known.update(_stepping(data))
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
+                if b"cuda" in data:
+                    self._devices.update(_of_devices(data))
         if says_versions(file.path, file.kind):
             self._asked.update(dict.fromkeys(pins(data, file.kind).items()))
 
     def project(self, root: Path, files: Sequence[File]) -> Project:
+        own = modules(root, files)
         return Project(
             frozenset(name.decode("utf-8", "replace") for name in +self._methods),
-            modules(root, files),
+            own,
             tuple(self._asked),
             frozenset(name.decode("ascii") for name in self._options),
+            frozenset(name.decode("ascii").replace("-", "_") for name in self._devices),
+            frozenset(self._imports(own | {file.path.stem for file in files})),
+            frozenset(name.decode("utf-8", "replace") for name in self._scalers),
+            frozenset(name.decode("utf-8", "replace") for name in self._steppers - self._marked),
             frozenset(file.shown for file in files if file.kind == "python"),
         )
+
+    def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
+        """What is imported from the project's own modules; a script's neighbours are found without their package."""
+        named = set(self._named)
+        for module, statements in self._imported.items():
+            dotted = _dotted(module)
+            ours = dotted.startswith(".") or dotted.partition(".")[0] in own
+            for name in (name for names in statements for name in _names(names)):
+                if ours and name != b"*":
+                    yield dotted.rpartition(".")[2], name.decode("utf-8", "replace")
+                named.add(name)
+        for module, words in self._stars:
+            for name in words & named:
+                yield _dotted(module).rpartition(".")[2], name.decode("utf-8", "replace")
+
+
+def _dotted(module: bytes) -> str:
+    return module.decode("utf-8", "replace").replace(" ", "").replace("\t", "")
+
+
+def _names(statement: bytes) -> list[bytes]:
+    """The names that ``from … import`` takes."""
+    return _TAKEN.findall(_COMMENT.sub(b"", statement))
+
+
+def _of_devices(data: bytes) -> Iterator[bytes]:
+    """The options, without their dashes, that are declared with a CUDA device beside another one, or with an indexed one."""
+    for found in _DECLARATION.finditer(data):
+        declared = found[1]
+        indices = _DEVICE.findall(declared)
+        if any(indices) or (indices and _OTHER_DEVICE.search(declared)):
+            yield from (option.lstrip(b"-") for option in _OPTION.findall(declared))
+
+
+def _stepping(data: bytes) -> set[bytes]:
+    """The functions of a file that step, or that call one of its functions that do."""
+    parts = _FUNCTION.split(data)[1:]  # name, what follows up to the next definition, name, …
+    bodies = list(zip(parts[::2], parts[1::2], strict=True))
+    found = {name for name, body in bodies if _STEP.search(body)}
+    for name, body in bodies:
+        if any(b"." + inner + b"(" in body for inner in found):
+            found = found | {name}
+    return found
 
 
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:

@@ -211,6 +211,8 @@ class Policy(Strict, frozen=True, kw_only=True):
     knows_hpu: tuple[str, ...] = ()
     #: is told that CUDA is there and compares device types itself; `hpushim run` rewrites the comparisons
     compares_devices: tuple[str, ...] = ()
+    #: names below ``torch.cuda`` that torch without CUDA answers, or takes, without an error
+    without_cuda: tuple[str, ...] = ()
 
 
 class Autocast(Strict, frozen=True, kw_only=True):

@@ -7,15 +7,18 @@ import textwrap
 
 import pytest
 
+from hpushim.engine.base.text import ALONE, Project
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
 from hpushim.matrix import load
 from hpushim.model import Mode, Target
 
 
-def migrated(text: str, path: str = "train.py", mode: Mode = "eager") -> str:
+def migrated(
+    text: str, path: str = "train.py", mode: Mode = "eager", project: Project = ALONE
+) -> str:
     """What migrate makes of one file; the result parses and a second run leaves it."""
-    context = Context(Target(mode=mode), load(), unsafe=False)
+    context = Context(Target(mode=mode), load(), project, unsafe=False)
     after = settle(text, "python", path, context).text
     ast.parse(after)
     assert settle(after, "python", path, context).text == after
@@ -235,3 +238,65 @@ def test_the_bridge_is_imported_once(head: str, expected: str, name: str) -> Non
     assert after.count(f"{name}.mark_step()") == 2
     imports = [n for n in ast.parse(after).body if isinstance(n, (ast.Import, ast.ImportFrom))]
     assert sum("habana_frameworks" in ast.unparse(n) for n in imports) == 1
+
+
+@pytest.mark.parametrize("package", ["import torch as th\n", "import torch as torch_\n"])
+@pytest.mark.parametrize(
+    "gone", ["{0}.cuda.empty_cache()", "{0}.cuda.reset_peak_memory_stats()", "{0}.backends.cudnn.benchmark = True"]
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "new", ["with autocast():\n        pass", "run = functools.partial(autocast, enabled=on)"]
+)
+def test_an_alias_stays_for_what_is_written_newly(package: str, gone: str, new: str) -> None:
+    """All old uses of the alias go, and a new one is written in another statement."""
+    alias = package.rsplit(maxsplit=1)[-1]
+    after = migrated(
+        f"{package}import functools\nfrom torch.cuda.amp import autocast\n\n\ndef step():\n"
+        f"    {gone.format(alias)}\n    {new}\n"
+    )
+    assert f"dtype={alias}.bfloat16" in after
+    assert package in after
+
+
+ANNOTATED = [
+    "def f(a: 'GradScaler'): pass",
+    "def f() -> 'list[GradScaler]': pass",
+    "def f(a: Optional['GradScaler'] = None): pass",
+    "def f(*a: 'GradScaler', **k: \"GradScaler\"): pass",
+    "a: 'GradScaler | None' = None",
+    "class A:\n    held: 'GradScaler'",
+    "a = cast('GradScaler', b)",
+    "T = TypeVar('T', bound='GradScaler')",
+    "Scalers = Iterable['GradScaler']",
+    "def f(a):\n    # type: (GradScaler) -> None\n    pass",
+    "held = []  # type: list[GradScaler]",
+]
+
+
+@pytest.mark.parametrize("annotation", ANNOTATED)
+def test_an_import_stays_for_an_annotation_in_a_string(annotation: str) -> None:
+    after = migrated(f"import torch\nfrom torch.cuda.amp import GradScaler{USE.replace('autocast()', 'y')}\n\n{annotation}\n")  # fmt: skip
+    assert "import GradScaler\n" in after
+    after = migrated(f"from torch import cuda\ncuda.empty_cache()\ncuda.synchronize()\n{annotation.replace('GradScaler', 'cuda.Stream')}\n")  # fmt: skip
+    assert "from torch import cuda\n" in after
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["print('GradScaler')", "table = {'GradScaler': 1}", "def f():\n    'A GradScaler.'", "# GradScaler"],
+)  # fmt: skip
+def test_other_texts_hold_no_import(text: str) -> None:
+    after = migrated(f"import torch\nfrom torch.cuda.amp import GradScaler{USE.replace('autocast()', 'y')}\n\n{text}\n")  # fmt: skip
+    assert "import GradScaler" not in after
+
+
+def test_a_name_that_other_files_import_stays() -> None:
+    project = Project(imported=frozenset({("helpers", "GradScaler")}))
+    text = f"import torch\nfrom torch.cuda.amp import GradScaler{USE.replace('autocast()', 'y')}"
+    assert "import GradScaler\n" in migrated(text, "lib/helpers.py", project=project)
+    assert "import GradScaler" not in migrated(text, "lib/others.py", project=project)
+    kind = "FloatTensor = torch.cuda.FloatTensor if use_cuda else torch.FloatTensor"
+    text = f"import torch\n\n{kind}\nz = FloatTensor(3)\n"
+    named = Project(imported=frozenset({("helpers", "FloatTensor")}))
+    assert "FloatTensor = " in migrated(text, "lib/helpers.py", project=named)
+    assert "FloatTensor = " not in migrated(text, "lib/others.py", project=named)

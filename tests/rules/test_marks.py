@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from test_imports import migrated
+
+from hpushim.engine.project import migrate
+from hpushim.model import Target
 
 HEAD = "import torch\nimport habana_frameworks.torch.core as htcore\n\n"
 
@@ -51,11 +56,19 @@ def test_other_things_that_step_get_no_mark(made: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["optimizer", "optim", "opt", "opt_g", "g_opt", "optD", "optimizerG", "self.optimizer", "optimizers[0]",
-     "self.optimizers['d']", "state.optimizer_gen", "d_optim"],
+    ["optimizer", "optim", "optimizerG", "self.optimizer", "optimizers[0]", "self.optimizers['d']",
+     "state.optimizer_gen", "d_optim"],
 )  # fmt: skip
 def test_a_name_says_optimizer_when_nothing_else_does(name: str) -> None:
     assert marks(f"{name}.step()") == [f"{name}.step()"]
+
+
+@pytest.mark.parametrize("name", ["opt", "opt_g", "g_opt", "optD", "self.opt", "opts[0]"])
+def test_a_short_name_needs_a_backward_pass_or_zero_grad_beside_it(name: str) -> None:
+    step = f"{name}.step()"
+    assert marks(step) == []
+    assert marks(f"loss.backward()\n{step}") == ["loss.backward()", step]
+    assert marks(f"{name}.zero_grad()\n{step}") == [step]
 
 
 @pytest.mark.parametrize(
@@ -110,3 +123,209 @@ def test_marks_that_are_there_are_not_doubled(mark: str) -> None:
     text = HEAD + f"def f(x, device, lazy, optimizer):\n    x.to(device).backward()\n    {mark}\n"
     text += f"    optimizer.step()\n    {mark}\n"
     assert migrated(text, mode="lazy") == text
+
+
+@pytest.mark.parametrize(
+    "engine", ["accelerator", "self.accelerator", "engine", "model_engine", "self.model", "booster", "runner.engine",
+               "optimizer", "mp_trainer", "strategy"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "loss", ["loss", "self.loss / n", "losses['g']", "loss=loss", "2 * loss", "loss.mean()"]
+)
+def test_a_loss_handed_to_an_engine_is_marked(engine: str, loss: str) -> None:
+    assert marks(f"{engine}.backward({loss})") == [f"{engine}.backward({loss})"]
+
+
+@pytest.mark.parametrize("engine", ["engine", "self.model", "model_engine", "trainer.engine"])
+def test_the_step_of_an_engine_is_marked(engine: str) -> None:
+    body = f"{engine}.backward(loss)\n{engine}.step()"
+    assert marks(body) == body.splitlines()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "fabric.backward(loss)\noptimizer.step()",
+        "self.fabric.backward(loss)\noptimizer.step()",
+        "self.manual_backward(loss)\noptimizer.step()",
+        "super().backward(loss)",
+    ],
+)
+def test_what_lightning_runs_is_not_marked(body: str) -> None:
+    assert marks(body) == []
+
+
+#: Ways in which a function is compiled or captured by a call.
+COMPILED = (
+    "train = torch.compile(train)",
+    "fast = torch.compile(train, mode='default')",
+    "fast = torch.compile(mode='default')(train)",
+    "model.train_step = torch.jit.script(train)",
+    "fast = torch.jit.trace(train, (1,))",
+    "fast = torch.cuda.make_graphed_callables(train, (1,))",
+    "fast = torch._dynamo.optimize('eager')(train)",
+    "import functools\nfast = functools.partial(torch.compile, fullgraph=True)(train)",
+    "with torch.cuda.graph(g):\n    train(model, optimizer, x)",
+)
+TRAIN = "def train(model, optimizer, x):\n    model(x.to(device)).sum().backward()\n    optimizer.step()\n\n"
+
+
+@pytest.mark.parametrize("call", COMPILED)
+def test_no_mark_in_what_a_call_compiles_or_captures(call: str) -> None:
+    assert "mark_step" not in migrated(f"{HEAD}{TRAIN}{call}\n", mode="lazy")
+    beside = call.replace("train", "other")
+    assert migrated(f"{HEAD}{TRAIN}{beside}\n", mode="lazy").count("mark_step") == 2
+
+
+def test_no_mark_between_the_ends_of_a_capture() -> None:
+    inside = (
+        "g.capture_begin()\nloss.backward()\noptimizer.step()\ng.capture_end()\noptimizer.step()"
+    )
+    assert marks(inside) == ["optimizer.step()"]
+
+
+#: Files that train, as a function of what moves the batch and of where the loop stands.
+LOOPS = (
+    "for x in loader:\n{moved}{loss}.backward()\n    optimizer.step()\n",
+    "def f(loader, model, optimizer):\n  for x in loader:\n{moved}    {loss}.backward()\n    optimizer.step()\n",
+    "class T:\n def f(self, x):\n{moved}    {loss}.backward()\n    self.optimizer.step()\n",
+)
+SIGNS = (
+    "    x = x.to(torch.accelerator.current_accelerator())\n",
+    "    x = x.cuda()\n",
+    "    x = to_device(x)\n",
+    "    x = utils.move_to_cuda(x)\n",
+    "    x = x.to(args.gpu)\n",
+    "    x = x.to(self.device)\n",
+    "    x = x.to(rank)\n",
+    "    x = move_data_to_device(x)\n",
+    "    x = torch.ones(1, device=x.device)\n",
+    "    x = (lambda x, device=None: convert(x, device=device))(x)\n",
+)
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_any_sign_of_a_device_will_do_and_none_will_not(loop: str, sign: str) -> None:
+    text = HEAD + loop.replace("\n{loss}", "\n    {loss}").replace(
+        "{moved}{loss}", "{moved}    {loss}"
+    )
+    full = text.format(moved=sign, loss="model(x).sum()")
+    assert migrated(full, mode="lazy").count("mark_step()") == 2
+    bare = text.format(moved="", loss="model(x).sum()")
+    assert migrated(bare, mode="lazy") == bare
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "inside"),
+    [
+        ("WarmupOptimizer", "step", False),
+        ("NoamOpt", "step", False),
+        ("LossScaler", "step", False),
+        ("MixedOptim", "step_and_update_lr", False),
+        ("Engine", "optimizer_step", True),
+        ("Agent", "step", True),
+        ("Trainer", "update", True),
+    ],
+)
+@pytest.mark.parametrize(
+    "step", ["self.inner_optimizer.step()", "self.scaler.step(self.optimizer)"]
+)
+def test_a_wrapper_is_marked_where_it_is_called_or_inside(
+    owner: str, method: str, inside: bool, step: str
+) -> None:
+    text = f"{HEAD}class {owner}:\n    def {method}(self, x):\n        x.cuda()\n        {step}\n"
+    found = migrated(text, mode="lazy")
+    assert found.count("mark_step") == inside
+    assert migrated(found, mode="lazy") == found
+
+
+def test_a_method_that_is_handed_the_loss_is_marked_where_it_is_called() -> None:
+    text = (
+        f"{HEAD}class Precision:\n    def backward(self, loss):\n        loss.cuda().backward()\n\n"
+        "    def run(self, loss, other):\n        self.backward(loss)\n        other.backward(loss)\n"
+    )
+    found = migrated(text, mode="lazy").splitlines()
+    before = [found[i - 1].strip() for i, line in enumerate(found) if "mark_step" in line]
+    assert before == ["self.backward(loss)", "other.backward(loss)"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["optimizer.step()", "optimizer.step(closure)", "scaler.step(optimizer)", "[o.step() for o in optimizers]",
+     "loss.backward()", "engine.backward(\n    loss\n)"],
+)  # fmt: skip
+def test_a_step_that_is_returned_is_marked_before_it_is_given_back(value: str) -> None:
+    text = f"{HEAD}def f(optimizer, optimizers, scaler, engine, loss, x):\n    x.cuda()\n    return {value}\n"
+    found = migrated(text, mode="lazy")
+    assert found.endswith(f"    result = {value}\n    htcore.mark_step()\n    return result\n")
+    assert migrated(found, mode="lazy") == found
+
+
+def project_marks(folder: Path, files: dict[str, str]) -> dict[str, list[str]]:
+    """The statements in front of the marks, file by file, of a project that is migrated as a whole."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    found: dict[str, list[str]] = {}
+    for file in migrate([folder], Target(mode="lazy"), write=False, jobs=1).files:
+        lines = (file.after or b"").decode().splitlines()
+        found[str(file.path)] = [
+            lines[i - 1].strip() for i, line in enumerate(lines) if "mark_step()" in line
+        ]
+    return found
+
+
+CALLER = (
+    "import torch\nfrom helpers import {name}\n\ndef train(model, loader, optimizer):\n"
+    "    for x in loader:\n        loss = model(x.cuda()).sum()\n        {call}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("optimizer_step", "optimizer_step(model, loss, optimizer)"),
+        ("train_step", "done = train_step(loss, optimizer=optimizer)"),
+        ("optimize", "optimize(optimizer)"),
+        ("update_weights", "update_weights(optimizer, loss)"),
+    ],
+)
+@pytest.mark.parametrize("shows_device", [False, True])
+def test_a_step_in_another_file_is_marked_in_one_of_the_two(
+    tmp_path: Path, name: str, call: str, shows_device: bool
+) -> None:
+    loss = "loss.cuda()" if shows_device else "loss"
+    helper = f"import torch\n\ndef {name}(model, loss, optimizer):\n    {loss}.backward()\n    optimizer.step()\n"
+    files = {"train.py": CALLER.format(name=name, call=call), "helpers.py": helper}
+    found = project_marks(tmp_path, files)
+    inside = ['loss.to("hpu").backward()', "optimizer.step()"]
+    assert found["helpers.py"] == (inside if shows_device else [])
+    assert found["train.py"] == ([] if shows_device else [call])
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_scaler_is_marked_where_it_is_called_only_if_it_is_of_another_package(
+    tmp_path: Path, own: bool, given: bool
+) -> None:
+    call = "loss_scaler(loss, optimizer, clip_grad=1.0)"
+    module = "helpers" if own else "timm.utils"
+    made = "" if given else f"from {module} import NativeScaler\nloss_scaler = NativeScaler()\n"
+    text = CALLER.format(name="batch", call=call).replace("\ndef", f"{made}\ndef")
+    if given:
+        text = text.replace("optimizer):", "optimizer, loss_scaler):")
+    scaler = (
+        "import torch\n\nclass NativeScaler:\n    def __call__(self, loss, optimizer, clip_grad):\n"
+        "        self.scaler.scale(loss.cuda()).backward()\n        self.scaler.step(optimizer)\n"
+    )
+    files = {"train.py": text, "helpers.py": scaler if own else "batch = 1\n"}
+    found = project_marks(tmp_path, files)
+    assert found["train.py"] == ([] if own else [call])
+    assert len(found["helpers.py"]) == (2 if own else 0)
+
+
+def test_what_lightning_calls_in_its_plugins_is_not_marked() -> None:
+    body = "\n    def optimizer_step(self, optimizer, x):\n        x.cuda()\n        return self.scaler.step(optimizer)\n"
+    plugin = f"{HEAD}from lightning.pytorch.plugins import Precision\nclass Mine(Precision):{body}"
+    assert "mark_step" not in migrated(plugin, mode="lazy")
+    assert "mark_step" in migrated(plugin.replace("(Precision)", ""), mode="lazy")

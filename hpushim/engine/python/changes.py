@@ -75,12 +75,14 @@ class Insert:
 class Import:
     """The file imports ``module``, as ``alias`` where one is given; nothing is done where it does already.
 
-    ``code`` is written instead of the plain statement.
+    ``code`` is written instead of the plain statement. ``there`` says that it does import it where that is needed, so that
+    nothing is added: the import only has to stay.
     """
 
     module: str
     alias: str = ""
     code: str = ""
+    there: bool = False
 
 
 @dataclass(frozen=True, slots=True)

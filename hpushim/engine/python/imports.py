@@ -22,6 +22,7 @@ from hpushim.engine.python.changes import (
     Rename,
     Replace,
 )
+from hpushim.engine.python.exports import exported, in_annotations
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -53,14 +54,15 @@ def through(module: Module, node: ast.AST, dotted: str) -> tuple[str, tuple[Impo
     """How ``dotted`` is written at ``node`` through its top package, and the import that this needs."""
     package, _, rest = dotted.partition(".")
     first = root(node)
+    there = (Import(package, there=True),)
     if first is not None and module.qualified(first) == package:
-        return f"{first.id}.{rest}", ()
+        return f"{first.id}.{rest}", there
     scope = module.scope(node)
     for name, bindings in module.global_scope.bindings.items():
         if any(b.qualified == package for b in bindings) and scope.lookup(name) is bindings:
-            return f"{name}.{rest}", ()
+            return f"{name}.{rest}", there
     if any(b.qualified == package for b in scope.lookup(package)):
-        return dotted, ()
+        return dotted, there
     return dotted, (Import(package),)
 
 
@@ -182,7 +184,7 @@ class _Plan:
         kept = any(use not in self._wanted for use in uses)
         if kept or binding.qualified in (None, *targets, *self._needed):
             return
-        if self._exported(binding.name):
+        if exported(module, binding.name):
             return
         if isinstance(statement, ast.Import) and alias.asname is None:
             return  # `import torch.cuda.amp` binds torch: nothing to move
@@ -190,25 +192,15 @@ class _Plan:
         if len(wanted) > 1:
             return
         new = wanted.pop() if wanted else None
+        stays = new is not None and (alias.asname or new.rpartition(".")[2] == binding.name)
+        if not stays and in_annotations(module, binding.name):
+            return
         plan = self._statements.setdefault(statement, _Statement(statement))
         plan.targets[alias] = new
         if new is not None:
             last = new.rpartition(".")[2]
             keep = alias.asname or last == binding.name or _taken(module, last)
             plan.local[alias] = binding.name if keep else last
-
-    def _exported(self, name: str) -> bool:
-        """Whether other files may import the name from this one."""
-        module = self._module
-        if module.path.replace("\\", "/").endswith("__init__.py"):
-            return True
-        exported = module.global_scope.bindings.get("__all__", ())
-        return any(
-            isinstance(part, ast.Constant) and part.value == name
-            for binding in exported
-            if binding.value is not None
-            for part in ast.walk(binding.value)
-        )
 
     # -- writing ----------------------------------------------------------------------------
 
@@ -256,7 +248,11 @@ class _Plan:
 
     def _import(self, change: Import) -> None:
         module = self._module
-        if _existing(module, change.module) is not None or change.module in self._added:
+        if (
+            change.there
+            or _existing(module, change.module) is not None
+            or change.module in self._added
+        ):
             return
         local = local_name(module, change.module, change.alias)
         line = f"import {change.module} as {local}" if change.alias else f"import {change.module}"

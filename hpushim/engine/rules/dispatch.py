@@ -231,7 +231,21 @@ class _Working:
             for item in items
             if not covered or not self._is_covered(kind, item.node, covered)
         ]
-        return [*kept, *((kind, item) for kind, item in self._failed.items())]
+        return [*self._reviewed(kept), *((kind, item) for kind, item in self._failed.items())]
+
+    def _reviewed(self, kept: list[tuple[type[Rule], Found]]) -> list[tuple[type[Rule], Found]]:
+        """The findings as the rules leave them that look at those of all."""
+        for rule in self._rules.values():
+            kind = rule.__class__
+            if kind.review is Rule.review or kind in self._failed:
+                continue
+            try:
+                changed = rule.review(self._module, [item for _, item in kept])
+            except Exception as error:
+                self._failed[kind] = Found(raised(kind, error, 1), None)
+                continue
+            kept = [(one, changed.get(item, item)) for one, item in kept]
+        return kept
 
     def _is_covered(
         self, kind: type[Rule], node: ast.AST | None, covered: dict[ast.AST, set[type[Rule]]]

@@ -7,7 +7,7 @@ see, is called with it and yields findings, which may carry a rewrite. It never 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
@@ -131,6 +131,10 @@ class Rule(Named):
     def on_module(self, module: Module) -> Yield:
         """What can be said when everything else has been looked at."""
         return ()
+
+    def review(self, module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
+        """What becomes of the findings of all rules, where one of them depends on others: the old one and the new."""
+        return {}
 
 
 class TextRule(Named):

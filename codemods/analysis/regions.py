@@ -1,0 +1,230 @@
+"""Which checks control a place, and the CUDA that stands there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from hpushim.engine.rules.references import find
+
+from .device_texts import device_texts, glued
+from .devices import Devices
+from .flow import ANY_TEXT
+from .kernels import nvidia_only
+from .names import called, foreign, word
+from .roles import Role
+from .truth import Truth
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_ASKED = tuple(f"torch.cuda.{name}" for name in ("is_available", "device_count", "is_initialized"))
+#: Roles of texts that are no use of a device.
+_TOLD = frozenset([Role.COMPARE, Role.KERNELS, Role.CUT])
+#: Calls that keep a text as it is.
+_COLLECTS = frozenset(["append", "add", "insert", "extend"])
+_TEXTS = frozenset(["help", "description", "name", "label", "title", "msg", "metavar", "reason"])
+_HANDLERS = frozenset(["ImportError", "ModuleNotFoundError", "Exception", "BaseException", ""])
+
+
+@dataclass(eq=False)
+class Check:
+    """A question for CUDA: ``nodes`` are what rules rewrite, ``roots`` what runs only because the answer is yes."""
+
+    node: ast.AST
+    nodes: list[ast.AST]
+    #: Is it a comparison, beside what it is compared with?
+    compares: bool
+    #: With whether the program stops instead.
+    roots: dict[ast.AST, bool]
+    #: Does the program stop where the answer is no?
+    demanded: bool
+
+
+class Hold(NamedTuple):
+    """That a check controls a place, and whether the program stops where its answer is no."""
+
+    check: Check
+    stops: bool
+
+
+class Regions:
+    """The checks of one file and what they control: ``module.view(Regions)``."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self.checks: list[Check] = [
+            check for check in self._checks() if check.roots or check.demanded
+        ]
+        self._by_root: dict[ast.AST, list[Check]] = {}
+        for check in self.checks:
+            for root in check.roots:
+                self._by_root.setdefault(root, []).append(check)
+
+    def owners(self, node: ast.AST) -> list[Hold]:
+        """The innermost checks that control ``node``: where one of them stays, the place is not reached."""
+        return self._owners(node, frozenset())
+
+    def _owners(self, node: ast.AST, seen: frozenset[ast.AST]) -> list[Hold]:
+        functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+        for place in (node, *self._module.ancestors(node)):
+            found = self._by_root.get(place)
+            if found:
+                outer = {o for check in found for o in self._around(check) if o is not check}
+                inner = [check for check in found if check not in outer] or found
+                return [Hold(check, check.roots[place]) for check in inner]
+            if isinstance(place, (ast.FunctionDef, ast.AsyncFunctionDef)) and place not in seen:
+                functions.append(place)
+        for function in functions:
+            holds = self._calling(function, seen | {function})
+            if holds:
+                return holds
+        return []
+
+    def _calling(self, function: ast.AST, seen: frozenset[ast.AST]) -> list[Hold]:
+        """The checks that control every call of a function; none where it is called without one, or unseen."""
+        name: str = function.name  # type: ignore[attr-defined]
+        index = self._module.index
+        calls = [c for c in index.calls(name) if function not in self._module.ancestors(c)]
+        names: list[ast.Name | ast.Attribute] = [*index.names(name), *index.attributes(name)]
+        used = [node for node in names if isinstance(node.ctx, ast.Load)]
+        if not calls or len(used) > len(index.calls(name)):
+            return []
+        found: dict[Hold, None] = {}
+        for call in calls:
+            holds = self._owners(call, seen)
+            if not holds:
+                return []
+            found.update(dict.fromkeys(holds))
+        return list(found)
+
+    def _around(self, check: Check) -> list[Check]:
+        """The checks that ``check`` itself is controlled by."""
+        for place in self._module.ancestors(check.node):
+            if place in self._by_root:
+                return self._by_root[place]
+        return []
+
+    # -- the checks -------------------------------------------------------------------------
+
+    def _checks(self) -> Iterator[Check]:
+        module = self._module
+        for node, name in find(module, *_ASKED):
+            if name in _ASKED:
+                yield self._check(called(module, node) or node, [node], compares=False)
+        for attribute in module.index.attributes("is_cuda"):
+            parent = module.parent(attribute)
+            if not (isinstance(parent, ast.Call) and parent.func is attribute):
+                yield self._check(attribute, [attribute], compares=False)
+        compared: dict[ast.AST, list[ast.AST]] = {}
+        for site in module.view(Devices).of_role(Role.COMPARE, Role.KERNELS, Role.DEVICE):
+            owner = site.owner
+            if site.role is Role.DEVICE:  # x.device == torch.device("cuda")
+                owner = module.parent(owner) or owner
+                if not isinstance(owner, ast.Compare):
+                    continue
+            if isinstance(owner, ast.Match):
+                owner = module.parent(site.node) or owner
+            if not isinstance(owner, (ast.Dict, ast.Subscript)):
+                compared.setdefault(owner, []).append(site.node)
+        for owner, nodes in compared.items():
+            yield self._check(owner, nodes, compares=True)
+
+    def _check(self, node: ast.AST, nodes: list[ast.AST], *, compares: bool) -> Check:
+        differs = isinstance(node, ast.Compare) and isinstance(
+            node.ops[0], (ast.NotEq, ast.NotIn, ast.IsNot)
+        )
+        truth = Truth(self._module, node, true=not differs)
+        return Check(node, nodes, compares, truth.roots, truth.demanded)
+
+    # -- the CUDA ---------------------------------------------------------------------------
+
+    def cuda(self) -> Iterator[ast.AST]:
+        """Every use of CUDA that a check controls and that torch without CUDA does not bear; checks apart."""
+        if self._by_root:
+            for node in self._uses():
+                if self.owners(node) and not self._is_annotation(node):
+                    yield node
+
+    def _uses(self) -> Iterator[ast.AST]:
+        module = self._module
+        harmless = module.matrix.policy.without_cuda
+        for node, name in find(module, "torch.cuda.*"):
+            below = f"{name.removeprefix('torch.cuda.')}."
+            borne = any(below.startswith(f"{known}.") for known in harmless)
+            if not borne and not self._is_asked(node):
+                yield node
+        for call in module.index.calls("cuda"):
+            if isinstance(call.func, ast.Attribute) and not foreign(module, call.func):
+                yield call
+        told = {s.node for s in module.view(Devices).sites if s.role in _TOLD}
+        for text in device_texts(module):
+            if text.node not in told and not self._is_told(text.node):
+                yield text.node
+        for constant in module.index.strings("nccl"):
+            if constant.value == "nccl" and not self._is_compared(constant):
+                yield constant
+        for statement in module.imports:
+            if nvidia_only(module, statement) and not self._is_guarded(statement):
+                yield statement
+
+    def _is_asked(self, node: ast.AST) -> bool:
+        """Is the name given to `isinstance` or caught, where it is only never met?"""
+        parent = self._module.parent(node)
+        while isinstance(parent, ast.Tuple):
+            parent = self._module.parent(parent)
+        if isinstance(parent, ast.Call):
+            return self._module.qualified(parent.func) in (
+                "builtins.isinstance",
+                "builtins.hasattr",
+            )
+        return isinstance(parent, ast.ExceptHandler)
+
+    def _is_told(self, node: ast.AST) -> bool:
+        """Is the text compared, written out or part of a larger one?"""
+        if self._is_compared(node) or glued(self._module, node):
+            return True
+        parent = self._module.parent(node)
+        if isinstance(parent, ast.keyword):
+            return parent.arg in _TEXTS
+        if isinstance(parent, ast.Call):
+            return word(parent.func) in ANY_TEXT - _COLLECTS
+        return isinstance(parent, (ast.FormattedValue, ast.Expr))
+
+    def _is_compared(self, node: ast.AST) -> bool:
+        parent = self._module.parent(node)
+        if isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
+            parent = self._module.parent(parent)
+        if isinstance(parent, ast.Dict):
+            return any(key is node for key in parent.keys)
+        return isinstance(parent, (ast.Compare, ast.Subscript, ast.MatchValue))
+
+    def _is_annotation(self, node: ast.AST) -> bool:
+        child = node
+        for above in self._module.ancestors(node):
+            if child is getattr(above, "annotation", None) or child is getattr(
+                above, "returns", None
+            ):
+                return True
+            if isinstance(above, ast.stmt):
+                return False
+            child = above
+        return False
+
+    def _is_guarded(self, statement: ast.AST) -> bool:
+        """Does a ``try`` catch that the package is not there?"""
+        child = statement
+        for above in self._module.ancestors(statement):
+            if isinstance(above, ast.Try) and any(s is child for s in above.body):
+                caught = [
+                    getattr(kind, "id", "")
+                    for handler in above.handlers
+                    for kind in getattr(handler.type, "elts", [handler.type])
+                ]
+                return not _HANDLERS.isdisjoint(caught)
+            if isinstance(above, (ast.FunctionDef, ast.ClassDef)):
+                return False
+            child = above
+        return False

@@ -1,0 +1,266 @@
+"""A check turns only where everything CUDA that it controls turns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hpushim.engine.python.changes import Remove, Rename, Replace
+from hpushim.engine.rules.rule import Found, Rule
+from hpushim.engine.rules.wants import Wants
+from hpushim.model import Safety
+
+from ..analysis.regions import Check, Regions
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_LEVELS: tuple[Safety, ...] = ("safe", "unsafe", "manual")
+_SHOWN = 40
+
+
+class CheckRegions(Rule):
+    """``if torch.cuda.is_available():`` over code that has no form for Gaudi."""
+
+    code = "HPU028"
+    name = "check-controls-cuda"
+    severity = "error"
+    wants = Wants(words=("cuda", "is_cuda"))
+
+    def review(self, module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
+        regions = module.view(Regions)
+        if not regions.checks or not found:
+            return {}
+        return _Review(self, module, regions, found).result()
+
+
+class _Review:
+    """One file's findings, raised to the level of what their checks control: 0 safe, 1 unsafe, 2 not at all."""
+
+    def __init__(
+        self, rule: Rule, module: Module, regions: Regions, found: Sequence[Found]
+    ) -> None:
+        self._rule = rule
+        self._module = module
+        self._regions = regions
+        self._fixed = [item for item in found if item.finding.fix is not None and item.node]
+        self._base = {item: _LEVELS.index(item.finding.safety) for item in self._fixed}
+        self._level = dict(self._base)
+        self._by_node: dict[ast.AST, list[Found]] = {}
+        self._changed: dict[ast.AST, list[Found]] = {}
+        self._covered: dict[ast.AST, list[Found]] = {}
+        for item in self._fixed:
+            self._by_node.setdefault(item.node, []).append(item)  # type: ignore[arg-type]
+            for node in _changed(item):
+                self._changed.setdefault(node, []).append(item)
+            for node in item.covers:
+                self._covered.setdefault(node, []).append(item)
+        #: The findings that turn each check; a check without any stays.
+        self._turns = {
+            check: [item for node in check.nodes for item in self._by_node.get(node, ())]
+            for check in regions.checks
+        }
+        self._of = {item: check for check, items in self._turns.items() for item in items}
+        #: What a check controls; true where the program stops without it, so that nothing is lost when it turns alone.
+        self._owned: dict[Check, dict[Found, bool]] = {}
+        self._needed: dict[Check, dict[Found, ast.AST]] = {}
+        self._stuck: dict[Check, list[ast.AST]] = {}
+        self._keeps: dict[Check, ast.AST] = {}
+        self._groups: dict[str, list[Found]] = {}
+        for item in self._fixed:
+            fix = item.finding.fix
+            if fix is not None and fix.group:
+                self._groups.setdefault(fix.group, []).append(item)
+
+    def result(self) -> dict[Found, Found]:
+        self._assign()
+        while self._raise():
+            pass
+        return self._written()
+
+    # -- what belongs to a check ------------------------------------------------------------
+
+    def _assign(self) -> None:
+        for item in self._fixed:
+            for check, stops in self._regions.owners(item.node):  # type: ignore[arg-type]
+                if self._of.get(item) is not check:
+                    self._owned.setdefault(check, {})[item] = stops
+        for node in self._regions.cuda():
+            items = self._covering(node)
+            for check, _ in self._regions.owners(node):
+                if not items:
+                    self._stuck.setdefault(check, []).append(node)
+                for item in items:
+                    if self._of.get(item) is not check:
+                        self._needed.setdefault(check, {})[item] = node
+
+    def _covering(self, node: ast.AST) -> list[Found]:
+        """The findings whose fix takes the CUDA at ``node`` away."""
+        module = self._module
+        near = [node]
+        parent = module.parent(node)
+        near += [place for place in (parent, module.parent(parent) if parent else None) if place]
+        if isinstance(node, ast.Attribute):
+            inner: ast.AST = node
+            while isinstance(inner, ast.Attribute):
+                inner = inner.value
+                near.append(inner)
+        found = [item for place in near for item in self._changed.get(place, ())]
+        for above in module.ancestors(node):
+            found += [item for item in self._changed.get(above, ()) if _swallows(item, above)]
+        found += self._covered.get(node, ())
+        return list(dict.fromkeys(found))
+
+    # -- levels -----------------------------------------------------------------------------
+
+    def _raise(self) -> bool:
+        """Raises levels once; says whether any rose."""
+        before = dict(self._level)
+        for check, items in self._turns.items():
+            if not items:
+                continue
+            level = max(self._level[item] for item in items)
+            wanted, why = self._wanted(check)
+            if why is not None and wanted > max(self._base[item] for item in items):
+                self._keeps[check] = why
+            level = max(level, wanted)
+            behind = [i for i, stops in self._owned.get(check, {}).items() if not stops]
+            for item in (*items, *behind):
+                self._level[item] = max(self._level[item], level)
+        for items in self._groups.values():
+            # A comparison that stays is False; what it is compared with may turn all the same.
+            level = max((self._level[i] for i in items if not self._detached(i)), default=0)
+            for item in items:
+                self._level[item] = max(self._level[item], level)
+        return before != self._level
+
+    def _detached(self, item: Found) -> bool:
+        check = self._of.get(item)
+        return check is not None and check.compares
+
+    def _wanted(self, check: Check) -> tuple[int, ast.AST | None]:
+        """The level that what a check controls allows, and the node that says so."""
+        stuck = self._stuck.get(check)
+        if stuck:
+            return 2, min(stuck, key=_place)
+        level, why = 0, None
+        for item, node in self._needed.get(check, {}).items():
+            if item not in self._of and self._level[item] > level:
+                level, why = self._level[item], node
+        for item in self._owned.get(check, ()):
+            inner = self._of.get(item)
+            if inner is not None and inner.demanded and self._level[item] > level:
+                level, why = self._level[item], inner.node
+        return level, why
+
+    # -- what is said -----------------------------------------------------------------------
+
+    def _written(self) -> dict[Found, Found]:
+        joined = self._joined()
+        result: dict[Found, Found] = {}
+        for item in self._fixed:
+            level, group = self._level[item], joined.get(item)
+            fix = item.finding.fix
+            assert fix is not None
+            if level == self._base[item] and (group is None or group == fix.group):
+                continue
+            safety = _LEVELS[level]
+            new = msgspec.structs.replace(
+                fix, safety=safety, group=fix.group if group is None else group
+            )
+            finding = msgspec.structs.replace(item.finding, fix=new, safety=safety)
+            result[item] = Found(finding, item.node, item.changes, item.covers)
+        for check, why in self._keeps.items():
+            first = self._turns[check][0]
+            result[first] = self._told(check, why, result.get(first, first))
+        return result
+
+    def _told(self, check: Check, why: ast.AST, item: Found) -> Found:
+        """The finding at a check that what it controls keeps."""
+        module = self._module
+        shown, kept = _short(module.source(check.node)), _short(module.source(why))
+        line = getattr(why, "lineno", 0)
+        unsafe = item.finding.safety == "unsafe"
+        others = len(self._stuck.get(check, ())) - 1
+        more = f" and {others} more" if others > 0 else ""
+        told = f"`{shown}` stays, and finds no CUDA on Gaudi: it controls `{kept}` on line {line}{more}, "
+        if unsafe:
+            told += "whose rewrite is unsafe; `--unsafe` makes both"
+        elif check in self._stuck:
+            told += "which has no form for Gaudi; change that first, or leave the branch to CUDA"
+        else:
+            told += "which stays with a check of its own; change what keeps that one first"
+        finding = msgspec.structs.replace(
+            item.finding,
+            code=self._rule.code,
+            name=self._rule.name,
+            severity=self._rule.severity,
+            message=told,
+            fix=item.finding.fix if unsafe else None,
+        )
+        return Found(finding, item.node, item.changes if unsafe else (), item.covers)
+
+    def _joined(self) -> dict[Found, str]:
+        """The groups: a check, what it controls, and those that they were in before."""
+        parents: dict[Found, Found] = {}
+
+        def top(item: Found) -> Found:
+            while parents.get(item, item) is not item:
+                item = parents[item]
+            return item
+
+        def merge(one: Found, other: Found) -> None:
+            first, second = top(one), top(other)
+            if first is not second:
+                parents[second] = first
+
+        for items in self._groups.values():
+            level = min(self._level[item] for item in items)
+            together = [item for item in items if self._level[item] == level]
+            for item in together[1:]:
+                merge(together[0], item)
+        for check, items in self._turns.items():
+            for item in items[1:]:
+                merge(items[0], item)
+            for item in self._needed.get(check, ()) if items else ():
+                stops = self._owned.get(check, {}).get(item, False)
+                same = self._level[item] == self._level[items[0]]
+                if item not in self._of and same and not stops:
+                    merge(items[0], item)
+        members: dict[Found, list[Found]] = {}
+        for item in self._fixed:
+            members.setdefault(top(item), []).append(item)
+        named: dict[Found, str] = {}
+        for items in members.values():
+            if len(items) > 1:
+                start = min(item.finding.span.start for item in items)
+                named.update(dict.fromkeys(items, f"check:{start}"))
+            elif items[0].finding.fix and items[0].finding.fix.group:
+                named[items[0]] = ""
+        return named
+
+
+def _changed(item: Found) -> Iterator[ast.AST]:
+    for change in item.changes:
+        if isinstance(change, (Replace, Rename, Remove)):
+            yield change.node
+
+
+def _swallows(item: Found, node: ast.AST) -> bool:
+    return any(
+        change.node is node and (not isinstance(change, Replace) or change.swallows)
+        for change in item.changes
+        if isinstance(change, (Replace, Rename, Remove))
+    )
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"

@@ -1,0 +1,56 @@
+"""A device that is chosen where it is given: every word of the choice turns, with the check that makes it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
+from hpushim.matrix import load
+from hpushim.model import Style, Target
+
+CALLS = [
+    "with torch.autocast({}): pass",
+    "with torch.autocast({}, dtype=torch.bfloat16): pass",
+    "with torch.amp.autocast(device_type={}, enabled=on): pass",
+    "with torch.autocast(enabled=on, device_type={}): pass",
+    "region = functools.partial(torch.autocast, {})",
+    "def f(x):\n    @torch.autocast({})\n    def g(): pass",
+    "s = torch.amp.GradScaler({})",
+    "s = torch.amp.GradScaler(enabled=on, device={})",
+    "class A:\n    def __init__(self, args):\n        self.s = torch.amp.GradScaler({}, init_scale=2.0)",
+    "mesh = torch.distributed.init_device_mesh({}, (2,))",
+    "on = torch.is_autocast_enabled({})",
+    "d = torch.device({})",
+    "x = torch.zeros(3, device={})",
+    "x = x.to({})",
+]
+CHOICES = [
+    '"cuda" if torch.cuda.is_available() else "cpu"',
+    '"cpu" if not torch.cuda.is_available() else "cuda"',
+    '("cuda" if use else "cpu")',
+    '"cuda" if use and args.gpu else "cpu"',
+    '"cuda" if torch.cuda.is_available() else "mps" if mps else "cpu"',
+    '"cpu" if args.cpu else "cuda"',
+    'args.device or "cuda"',
+    '"cuda" if "cuda" in str(args.device) else "cpu"',
+]
+
+
+@pytest.mark.parametrize("style", ["native", "dual"])
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("call", CALLS)
+def test_all_of_a_choice_turns(call: str, choice: str, style: Style) -> None:
+    context = Context(Target(mode="eager", style=style), load())
+    text = f"import functools\nimport torch\n\nuse = torch.cuda.is_available()\n{call.format(choice)}\n"
+    after = settle(text, "python", "train.py", context).text
+    ast.parse(after)
+    assert settle(after, "python", "train.py", context).text == after
+    written = after.partition("\nuse = ")[2]
+    if style == "native":
+        assert "cuda" not in written
+    else:
+        assert '"cuda"' not in written
+        assert "ACCELERATOR" in written

@@ -1,0 +1,83 @@
+"""Devices whose index is read again keep one; those of which nobody reads it lose it."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
+from hpushim.matrix import load
+from hpushim.model import Style, Target
+
+TEXTS = ['f"cuda:{n}"', '"cuda:%d" % n', '"cuda:" + str(n)', '"cuda:{}".format(n)', '"cuda:3"']
+#: Where a device is kept, and how it is read there.
+HOLDERS = {
+    "device": "device = {}",
+    "place": "place = {}\nmodel.to(place)",
+    "self.device": "class A:\n    def __init__(self, n):\n        self.device = {}\n",
+    "args.device": "args.device = {}",
+}
+READS = [
+    "int({}.split(':')[1])",
+    "int({}.split(':')[-1])",
+    "int({}.split(':', 1)[1])",
+    "int({}.rsplit(':', maxsplit=1)[-1])",
+    "int({}.partition(':')[2])",
+    "int({}[5:])",
+]
+OTHERS = ["{}.split(':')[0]", "{}[:4] == 'cuda'", "{}.type", "names.index({})", "print({})"]
+
+
+def migrated(text: str, style: Style = "native") -> str:
+    context = Context(Target(mode="eager", style=style), load())
+    after = settle(text, "python", "train.py", context).text
+    ast.parse(after)
+    assert settle(after, "python", "train.py", context).text == after
+    return after
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("read", [*READS, "_, k = {}.split(':')", "torch.device({}).index"])
+def test_an_index_that_is_read_stays(text: str, holder: str, read: str) -> None:
+    indented = "    def f(self):\n        " if holder.startswith("self") else ""
+    use = read.format(holder)
+    line = use if "=" in use.partition("(")[0] else f"number = {use}"
+    after = migrated(f"import torch\n\n{HOLDERS[holder].format(text)}\n{indented}{line}\n")
+    assert '"hpu:0"' in after
+    assert "cuda" not in after
+    assert "[5:]" not in after
+
+
+@pytest.mark.parametrize("read", READS)
+def test_what_is_read_is_a_number(read: str) -> None:
+    """The migrated code runs."""
+    after = migrated(f"import torch\n\ndevice = 'cuda:3'\nnumber = {read.format('device')}\n")
+    found: dict[str, object] = {}
+    exec(after, found)
+    assert found["number"] == 0
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("read", OTHERS)
+def test_other_reads_keep_no_index(text: str, holder: str, read: str) -> None:
+    indented = "    def f(self):\n        " if holder.startswith("self") else ""
+    line = f"found = {read.format(holder)}"
+    after = migrated(f"import torch\n\n{HOLDERS[holder].format(text)}\n{indented}{line}\n")
+    assert '"hpu"' in after
+    assert "hpu:0" not in after
+
+
+@pytest.mark.parametrize("read", READS)
+def test_on_cuda_the_dual_style_reads_the_same_index(read: str) -> None:
+    after = migrated(
+        f"import torch\n\ndevice = 'cuda:3'\nnumber = {read.format('device')}\n", "dual"
+    )
+    for accelerator, number in (("cuda", 3), ("hpu", 0)):
+        found: dict[str, object] = {}
+        exec(re.sub(r"(?m)^ACCELERATOR = .*", f"ACCELERATOR = '{accelerator}'", after), found)
+        assert found["number"] == number

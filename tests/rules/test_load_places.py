@@ -1,0 +1,93 @@
+"""Checkpoints that go to the CPU only where CUDA is not: after migration they go there on Gaudi, by whatever way it is written."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import pytest
+
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
+from hpushim.matrix import load
+from hpushim.model import Style, Target
+
+TESTS = {
+    "torch.cuda.is_available()": True,
+    "not torch.cuda.is_available()": False,
+    "use_cuda": True,
+    "not use_cuda": False,
+    "args.gpu is not None": True,
+    "args.device == 'cpu'": False,
+}
+PLACES = ["'cpu'", "torch.device('cpu')", "lambda storage, loc: storage"]
+#: ``{0}`` is the test, ``{1}`` the half for CUDA where it holds, and ``{2}`` the other.
+WAYS = {
+    "argument": "torch.load(p, map_location={1} if {0} else {2})",
+    "position": "torch.load(p, {1} if {0} else {2})",
+    "name": "where = {1} if {0} else {2}\ntorch.load(p, map_location=where)",
+    "statement": "if {0}:\n    where = {1}\nelse:\n    where = {2}\ntorch.load(p, map_location=where)",
+    "another's": "net.restore(p, map_location={1} if {0} else {2})",
+    "table": "torch.load(p, **({{'map_location': {1}}} if {0} else {{'map_location': {2}}}))",
+}
+
+
+def migrated(text: str, style: Style = "native") -> str:
+    context = Context(Target(mode="eager", style=style), load())
+    after = settle(text, "python", "train.py", context).text
+    ast.parse(after)
+    assert settle(after, "python", "train.py", context).text == after
+    return after
+
+
+@pytest.mark.parametrize("style", ["native", "dual"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_no_half_is_left_to_cuda(way: str, test: str, place: str, style: Style) -> None:
+    halves = ("None", f"({place})") if TESTS[test] else (f"({place})", "None")
+    head = "import torch\n\nuse_cuda = torch.cuda.is_available()\n"
+    after = migrated(head + WAYS[way].format(test, *halves) + "\n", style).partition("\nuse_cuda")[
+        2
+    ]
+    if style == "native":
+        assert "None" not in after.replace("is not None", "")
+    else:
+        assert "None" not in re.sub(r"if ACCELERATOR == .hpu. else None|is not None", "", after)
+
+
+LOADS = {
+    "expression": "x = torch.load(p) if {0} else torch.load(p, map_location={1})",
+    "inside": "m.load_state_dict(torch.load(p) if {0} else torch.load(p, map_location={1}))",
+    "statement": "if {0}:\n    x = torch.load(p)\nelse:\n    x = torch.load(p, map_location={1})",
+    "deeper": "if {0}:\n    m.cuda()\n    m.load_state_dict(torch.load(p)['m'])\nelse:\n    m.load_state_dict(torch.load(p, {1})['m'])",
+    "early": "def f(p):\n    if not {0}:\n        return torch.load(p, map_location={1})\n    return torch.load(p)",
+    "empty table": "torch.load(p, **({{}} if {0} else {{'map_location': {1}}}))",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("test", [test for test, cuda in TESTS.items() if cuda])
+@pytest.mark.parametrize("way", LOADS)
+def test_no_load_is_left_without_a_place(way: str, test: str, place: str) -> None:
+    head = "import torch\n\nuse_cuda = torch.cuda.is_available()\n"
+    after = migrated(head + LOADS[way].format(test, f"({place})") + "\n")
+    calls = [node for node in ast.walk(ast.parse(after)) if isinstance(node, ast.Call)]
+    loads: list[Any] = [call for call in calls if getattr(call.func, "attr", "") == "load"]
+    assert loads
+    assert all(call.keywords or len(call.args) == 2 for call in loads)
+    assert "{}" not in after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = torch.load(p, map_location=None)",
+        "x = torch.load(p, map_location=None if resume else 'cpu')",
+        "x = torch.load(p) if resume else torch.load(q, map_location='cpu')",
+        "def f(p, map_location=None):\n    return torch.load(p, map_location=map_location)",
+    ],
+)
+def test_other_choices_stay(text: str) -> None:
+    assert migrated(f"import torch\n\n# cuda\n{text}\n").endswith(f"{text}\n")
