@@ -1,0 +1,166 @@
+"""CUDA and NCCL words of which no rule has said anything: none is passed over in silence."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.model import Span
+
+from ..analysis.cuda_words import CudaWord, inside, told_of, whole
+from ..analysis.device_texts import glued
+from ..analysis.devices import Devices
+from ..analysis.names import word
+from ..analysis.words import words_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from hpushim.engine.python.module import Module
+    from hpushim.engine.rules.told import Told
+
+_MODULE = "torch.cuda"
+_VARIABLES = ("CUDA_", "NCCL_")
+#: Calls that write a text out, or make a larger one of it.
+_LOGGING = frozenset(
+    [
+        *("print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "fatal"),
+        *("write", "format", "skip", "skipIf", "skipUnless", "xfail", "echo", "title", "set_title"),
+        *("getLogger", "get_logger", "simplefilter", "filterwarnings", "match", "search", "sub"),
+        *("plot", "legend", "label", "set_label", "add_scalar", "range_push", "record_function"),
+    ]
+)  # fmt: skip
+_FAILURES = ("Error", "Exception", "Warning")
+#: Arguments that hold prose or a name of the author's own.
+_PROSE = frozenset(["help", "description", "title", "label", "msg", "message", "reason", "desc", "name", "metavar", "doc", "prefix", "suffix", "match"])  # fmt: skip
+#: What people call the settings of a program, whose ``cuda`` is a switch.
+_SETTINGS = frozenset(["self", "cls", "args", "arg", "opt", "opts", "options", "config", "cfg", "conf", "params", "hparams", "hps", "flags", "FLAGS", "settings", "gpu", "use"])  # fmt: skip
+_TESTS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Assert)
+
+
+class LeftOver(Rule):
+    """``methodcaller("cuda")``, ``build(where="cuda")``, ``map(Module.cuda, parts)``."""
+
+    code = "HPU010"
+    name = "cuda-word-unknown"
+    severity = "unknown"
+    safety = "manual"
+    wants = Wants(
+        names=(_MODULE, f"{_MODULE}.*"),
+        attributes=("cuda",),
+        strings=("cuda", "nccl", "CUDA", "NCCL"),
+        imports=(_MODULE,),
+        words=("cuda", "nccl"),
+        hints=frozenset(["cuda", "CUDA"]),
+        texts=_VARIABLES,
+    )
+
+    def __init__(self) -> None:
+        self._seen: dict[ast.AST, tuple[str, str]] = {}  # kind and what is shown, by place
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if not isinstance(module.parent(node), ast.Attribute):
+            self._seen.setdefault(node, ("name", module.source(node)))
+        return ()
+
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        """``x.cuda``, as a call or as a value; a switch of that name is none."""
+        parent = module.parent(node)
+        called = isinstance(parent, ast.Call) and parent.func is node
+        value = isinstance(node.ctx, ast.Load) and not isinstance(parent, (ast.Attribute, *_TESTS))
+        if called or (value and word(node.value) not in _SETTINGS):
+            shown = module.source(node)
+            self._seen.setdefault(node, ("method", shown if "\n" not in shown else "….cuda"))
+        return ()
+
+    def on_import(self, module: Module, node: ast.alias, name: str) -> Yield:
+        """An import that nothing uses; others are told of where they are used."""
+        bound = node.asname or node.name.partition(".")[0]
+        if bound != "*" and not module.index.names(bound):
+            self._seen.setdefault(node, ("name", name))
+        return ()
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        if node in module.index.lost:
+            return ()
+        parent = module.parent(node)
+        if isinstance(parent, ast.Expr) or not isinstance(node.value, str):
+            return ()
+        found = _word(module, node, parent)
+        if found is not None and not _is_text(module, node, found):
+            shown = found.text if isinstance(parent, ast.JoinedStr) else module.source(node)
+            self._seen[node] = (found.kind, shown if "\n" not in shown else found.text)
+        return ()
+
+    def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
+        for name, keyword in _variables(module):
+            self._seen.setdefault(keyword, ("variable", name))
+        devices = module.view(Devices) if self._seen else None
+        for node, (kind, shown) in self._seen.items():
+            span = _span(module, node)
+            assert devices is not None
+            if told.covers(span, module.position(span.start)[0]) or devices.handles_hpu(node):
+                continue
+            if kind != "backend" or not _beside_hccl(module, node):
+                yield self.finding(module, span, told_of(kind, shown), node=node)
+
+
+def _span(module: Module, node: ast.AST) -> Span:
+    """Where a word stands: at the end of a chain of attributes, which may begin lines above."""
+    span = module.span(node)
+    if isinstance(node, ast.Attribute) and node.attr == "cuda":
+        return Span(span.end - len(node.attr), span.end)
+    return span
+
+
+def _word(module: Module, node: ast.Constant, parent: ast.AST | None) -> CudaWord | None:
+    """The word that a string, or a part of an f-string, is or gives as a value."""
+    text = str(node.value)
+    if isinstance(parent, ast.JoinedStr):
+        first = parent.values[0] is node
+        found = whole(text) if first and text in ("cuda", "cuda:") else None
+    else:
+        found = whole(text)
+    return found or next(inside(text), None)
+
+
+def _is_text(module: Module, node: ast.expr, found: CudaWord) -> bool:
+    """Is it written out, a part of a path or of a larger word, or the author's own prose?"""
+    string = module.parent(node)
+    child: ast.AST = string if isinstance(string, ast.JoinedStr) else node
+    alone = whole(found.text) is not None
+    if alone and isinstance(child, ast.expr) and glued(module, child):
+        return True
+    for above in module.ancestors(child):
+        match above:
+            case ast.keyword() if above.arg in _PROSE:
+                return True
+            case ast.Call() if child is not above.func:
+                name = word(above.func)
+                return name in _LOGGING or name.endswith(_FAILURES)
+            case ast.Raise() | ast.Assert():
+                return isinstance(above, ast.Raise) or child is above.msg
+            case ast.FormattedValue() | ast.Expr():
+                return True
+            case ast.stmt():
+                return False
+        child = above
+    return False
+
+
+def _variables(module: Module) -> Iterator[tuple[str, ast.keyword]]:
+    """``dict(os.environ, CUDA_VISIBLE_DEVICES="0")``."""
+    for name in {name for part in _VARIABLES for name in words_with(module, part)}:
+        found = whole(name)
+        if found is not None and found.kind == "variable":
+            yield from ((name, keyword) for keyword in module.index.keywords(name))
+
+
+def _beside_hccl(module: Module, node: ast.AST) -> bool:
+    """Is the other choice of the same expression Gaudi's?"""
+    return any(
+        isinstance(above, ast.expr) and "hccl" in module.source(above)
+        for above in module.ancestors(node)
+    )
