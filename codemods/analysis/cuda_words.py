@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from .verdict import said
+
+if TYPE_CHECKING:
+    from hpushim.engine.base.text import Text
+    from hpushim.model import Severity
 
 _VALUE = r"cuda(?::(?:\d+|\*|all))?|nccl"
 _WHOLE = re.compile(rf"(?:{_VALUE}|cpu:gloo,cuda:nccl|NCCL|CUDA|cuda:(?:\{{[^{{}}]*\}}|%[dsi])?)")
 _VARIABLE = re.compile(
     r"(?:TORCH_)?NCCL_[A-Z][A-Z0-9_]*|CUDA_[A-Z][A-Z0-9_]*|PYTORCH_CUDA_ALLOC_CONF"
 )
-_DOTTED = re.compile(r"(?:[\w]+\.)*torch\.cuda(?:\.\w+)*")
+_DOTTED = re.compile(r"(?:\w+\.)*torch\.cuda(?:\.\w+)*(?:\(\S*\))?;?")
 #: ``--device cuda``, ``device=cuda``, ``${DEVICE:-cuda}``, ``${oc.env:DEVICE,cuda}``, ``[cuda, cpu]``.
 _INSIDE = re.compile(
     rf"(?:(?<![\w-])--?\w[\w.-]*(?:=|[ \t]+)|(?<![\w.\-])[A-Za-z_][\w.]*=|\$\{{[^{{}}\s]*?(?::-|:=|-|=|:|,))"
@@ -64,6 +70,19 @@ _ADVICE = {
 }
 
 
-def told_of(kind: str, shown: str, where: str = "here") -> str:
-    """The message on a word of which no rule knows what it does."""
-    return f"`{shown}` stays as it is: what it does {where} is not known; {_ADVICE[kind]}"
+class Told(NamedTuple):
+    """What is said of a word, by which row, and how grave it is."""
+
+    message: str
+    row: str | None
+    severity: Severity
+
+
+def told_of(text: Text, kind: str, name: str, shown: str, where: str = "here") -> Told:
+    """What is said of a word of which no rule knows what it does; of a variable without a reader more is known."""
+    if kind == "variable":
+        row = text.matrix.covering(name)
+        if row is not None and row.kind == "env" and row.status == "noop":
+            return Told(f"`{name}` has no reader on Gaudi: {said(row.note)}", row.name, "info")
+    message = f"`{shown}` stays as it is: what it does {where} is not known; {_ADVICE[kind]}"
+    return Told(message, None, "unknown")

@@ -28,6 +28,11 @@ _NOT_STARTED = frozenset(["echo", "printf", "grep", "egrep", "sed", "awk", "pip"
 _LINE = re.compile(rb"(?m)^[ \t]*(?P<name>[\w.\-]+)[ \t]*[?:+]?[=:][ \t]*(?P<value>[^#;\r\n]*)")
 #: Longer words are shown in part.
 _LONG = 60
+#: Lines of a script that are no command and no assignment: tests, loops, the cases of a choice.
+_OTHER_LINE = re.compile(
+    rb"(?m)^[ \t]*(?:(?:(?:el)?if|while|until|unset|for|case|\[\[?|test)[ \t][^#\r\n]*|[\w\"'|]+\))"
+)
+_WORD = re.compile(rb"(?<![\w./\-$])(?:cuda(?::\d+)?|nccl|[A-Z]*_?(?:CUDA|NCCL)_[A-Z0-9_]+)(?![\w./\-])|(?<=\$)\{?(?:CUDA|NCCL)_[A-Z0-9_]+")
 _READ = re.compile(r"\$\{?(?P<name>\w+)")
 
 
@@ -58,7 +63,8 @@ class LeftOverValue(TextRule):
                 variables.add(found.text)  # a variable is told of once in a file
                 shown = found.text if found.kind == "variable" else document.source(span)
                 shown = shown if len(shown) < _LONG and "\n" not in shown else found.text
-                yield self.finding(document, span, told_of(found.kind, shown, "in this file"))
+                message, row, severity = told_of(document, found.kind, found.text, shown, "in this file")
+                yield self.finding(document, span, message, row=row, severity=severity)
 
     def _places(self, document: Document) -> Iterator[tuple[Span, CudaWord]]:
         if document.kind in _DATA:
@@ -116,6 +122,11 @@ def _script(document: Document) -> Iterator[tuple[Span, CudaWord]]:
                 yield assignment.name_span, name
             if assignment.value is not None:
                 yield from _value(document, assignment.value.span, assignment.value.text)
+    for line in _OTHER_LINE.finditer(document.data) if document.kind != "notebook" else ():
+        for found in _WORD.finditer(document.data, *line.span()):
+            word = whole(found.group().decode().strip("{"))
+            if word is not None:
+                yield Span(*found.span()), word
     for command in document.script.commands:
         if command.program not in _NOT_STARTED:
             yield from _command(document, command)

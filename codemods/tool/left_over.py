@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -58,11 +58,11 @@ class LeftOver(Rule):
     )
 
     def __init__(self) -> None:
-        self._seen: dict[ast.AST, tuple[str, str]] = {}  # kind and what is shown, by place
+        self._seen: dict[ast.AST, _Seen] = {}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if not isinstance(module.parent(node), ast.Attribute):
-            self._seen.setdefault(node, ("name", module.source(node)))
+            self._seen.setdefault(node, _Seen("name", name, module.source(node)))
         return ()
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
@@ -72,14 +72,14 @@ class LeftOver(Rule):
         value = isinstance(node.ctx, ast.Load) and not isinstance(parent, (ast.Attribute, *_TESTS))
         if called or (value and word(node.value) not in _SETTINGS):
             shown = module.source(node)
-            self._seen.setdefault(node, ("method", shown if "\n" not in shown else "….cuda"))
+            self._seen.setdefault(node, _Seen("method", "cuda", shown if "\n" not in shown else "….cuda"))
         return ()
 
     def on_import(self, module: Module, node: ast.alias, name: str) -> Yield:
         """An import that nothing uses; others are told of where they are used."""
         bound = node.asname or node.name.partition(".")[0]
         if bound != "*" and not module.index.names(bound):
-            self._seen.setdefault(node, ("name", name))
+            self._seen.setdefault(node, _Seen("name", name, name))
         return ()
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
@@ -91,20 +91,25 @@ class LeftOver(Rule):
         found = _word(module, node, parent)
         if found is not None and not _is_text(module, node, found):
             shown = found.text if isinstance(parent, ast.JoinedStr) else module.source(node)
-            self._seen[node] = (found.kind, shown if "\n" not in shown else found.text)
+            shown = shown if "\n" not in shown else found.text
+            self._seen[node] = _Seen(found.kind, found.text, shown)
         return ()
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
         for name, keyword in _variables(module):
-            self._seen.setdefault(keyword, ("variable", name))
-        devices = module.view(Devices) if self._seen else None
-        for node, (kind, shown) in self._seen.items():
+            self._seen.setdefault(keyword, _Seen("variable", name, name))
+        for node, seen in self._seen.items():
             span = _span(module, node)
-            assert devices is not None
-            if told.covers(span, module.position(span.start)[0]) or devices.handles_hpu(node):
+            if told.covers(span, module.position(span.start)[0]) or _beside(module, node, seen):
                 continue
-            if kind != "backend" or not _beside_hccl(module, node):
-                yield self.finding(module, span, told_of(kind, shown), node=node)
+            message, row, severity = told_of(module, *seen)
+            yield self.finding(module, span, message, row=row, severity=severity, node=node)
+
+
+class _Seen(NamedTuple):
+    kind: str
+    name: str
+    shown: str
 
 
 def _span(module: Module, node: ast.AST) -> Span:
@@ -158,9 +163,11 @@ def _variables(module: Module) -> Iterator[tuple[str, ast.keyword]]:
             yield from ((name, keyword) for keyword in module.index.keywords(name))
 
 
-def _beside_hccl(module: Module, node: ast.AST) -> bool:
+def _beside(module: Module, node: ast.AST, seen: _Seen) -> bool:
     """Is the other choice of the same expression Gaudi's?"""
-    return any(
+    if module.view(Devices).handles_hpu(node):
+        return True
+    return seen.kind == "backend" and any(
         isinstance(above, ast.expr) and "hccl" in module.source(above)
         for above in module.ancestors(node)
     )

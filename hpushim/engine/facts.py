@@ -10,6 +10,7 @@ from pathlib import Path
 from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
+from hpushim.engine.rules.registry import rules
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
 _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
@@ -17,6 +18,7 @@ _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _PROPERTY = re.compile(
     rb"^[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)", re.MULTILINE
 )
+_CODE = frozenset({"python", "notebook", "yaml", "json", "toml", "ini", "shell", "makefile"})
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
@@ -29,6 +31,8 @@ class Facts:
         self._methods: Counter[bytes] = Counter()
         self._asked: dict[tuple[str, str], None] = {}
         self._options: set[bytes] = set()
+        self._asked_for = {text for rule in rules() for text in rule.wants.project}
+        self._mentioned: set[str] = set()
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind == "python":
@@ -36,6 +40,9 @@ class Facts:
             self._methods.subtract(_PROPERTY.findall(data))
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
+        if file.kind in _CODE:
+            waiting = self._asked_for - self._mentioned
+            self._mentioned |= {text for text in waiting if _in_code(data, text.encode())}
         if says_versions(file.path, file.kind):
             self._asked.update(dict.fromkeys(pins(data, file.kind).items()))
 
@@ -45,7 +52,18 @@ class Facts:
             modules(root, files),
             tuple(self._asked),
             frozenset(name.decode("ascii") for name in self._options),
+            frozenset(self._mentioned),
         )
+
+
+def _in_code(data: bytes, text: bytes) -> bool:
+    """Does the text stand in a line before any ``#``?"""
+    at = data.find(text)
+    while at >= 0:
+        if b"#" not in data[data.rfind(b"\n", 0, at) + 1 : at]:
+            return True
+        at = data.find(text, at + 1)
+    return False
 
 
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:

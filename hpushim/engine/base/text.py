@@ -60,6 +60,8 @@ class Project(msgspec.Struct, frozen=True):
     pins: tuple[tuple[str, str], ...] = ()
     #: The options (``--lr``) that the project's Python files declare or mention beside such declarations.
     options: frozenset[str] = frozenset()
+    #: Of the texts that rules ask for (``Wants.project``), those that stand in some file; None where nobody has looked.
+    mentions: frozenset[str] | None = None
 
 
 ALONE = Project()
