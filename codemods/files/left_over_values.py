@@ -11,6 +11,7 @@ from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Span
 
 from ..analysis.cuda_words import CudaWord, inside, told_of, whole
+from ..analysis.launches import commands
 from ..analysis.settings_files import builds
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _script(document: Document) -> Iterator[tuple[Span, CudaWord]]:
             word = whole(found.group().decode().strip("{"))
             if word is not None:
                 yield Span(*found.span()), word
-    for command in document.script.commands:
+    for command in commands(document):
         if command.program not in _NOT_STARTED:
             yield from _command(document, command)
 

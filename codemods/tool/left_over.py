@@ -131,11 +131,11 @@ def _word(module: Module, node: ast.Constant, parent: ast.AST | None) -> CudaWor
     return found or next(inside(text), None)
 
 
-def _is_text(module: Module, node: ast.expr, found: CudaWord) -> bool:
+def _is_text(module: Module, node: ast.Constant, found: CudaWord) -> bool:
     """Is it written out, a part of a path or of a larger word, or the author's own prose?"""
-    string = module.parent(node)
-    child: ast.AST = string if isinstance(string, ast.JoinedStr) else node
-    alone = whole(found.text) is not None
+    above = module.parent(node)
+    child: ast.AST = above if isinstance(above, ast.JoinedStr) or _spells(above, node) else node
+    alone = found.text == node.value
     if alone and isinstance(child, ast.expr) and glued(module, child):
         return True
     for above in module.ancestors(child):
@@ -153,6 +153,12 @@ def _is_text(module: Module, node: ast.expr, found: CudaWord) -> bool:
                 return False
         child = above
     return False
+
+
+def _spells(above: ast.AST | None, node: ast.Constant) -> bool:
+    """Does an operation add the number of a card: ``"cuda:" + str(rank)``, ``"cuda:%d" % rank``?"""
+    text = str(node.value)
+    return isinstance(above, ast.BinOp) and above.left is node and text.startswith("cuda:")
 
 
 def _variables(module: Module) -> Iterator[tuple[str, ast.keyword]]:
