@@ -122,7 +122,9 @@ def test_before_becomes_after_and_stays(page: Page, block: Block, following: lis
     )
     settled = _run(block)
     assert settled.text == after.text, _shown(settled.findings)
-    assert {f.code for f in settled.findings if f.applied} & _codes(page) or page.path.stem in HELD, (
+    assert {f.code for f in settled.findings if f.applied} & _codes(
+        page
+    ) or page.path.stem in HELD, (
         f"none of the page's own codes was applied: {_shown(settled.findings)}"
     )
     again = _run(Block(**{**_fields(after), "options": block.options}))

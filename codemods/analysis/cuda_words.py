@@ -25,7 +25,6 @@ _INSIDE = re.compile(
 )
 #: ``NAME=value`` for the programs that a command line starts.
 _SETTING = re.compile(rf"(?<![\w$])(?P<value>{_VARIABLE.pattern})=")
-_PROSE = 400
 
 
 class CudaWord(NamedTuple):
@@ -51,8 +50,6 @@ def whole(text: str) -> CudaWord | None:
 
 def inside(text: str) -> Iterator[CudaWord]:
     """The words that are values of options, settings and expansions inside a text, such as a command line."""
-    if len(text) > _PROSE and "\n" in text:
-        return
     for found in _INSIDE.finditer(text):
         value = found["value"]
         kind = "backend" if value == "nccl" else "device"

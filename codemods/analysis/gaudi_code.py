@@ -108,7 +108,7 @@ def _is_own(name: str) -> bool:
 
 
 def _test(choice: ast.AST) -> ast.AST:
-    return choice.subject if isinstance(choice, ast.Match) else choice.test  # type: ignore[attr-defined, no-any-return]
+    return choice.subject if isinstance(choice, ast.Match) else choice.test  # type: ignore[attr-defined]
 
 
 def _is_else(outer: ast.If | ast.IfExp, inner: ast.AST) -> bool:

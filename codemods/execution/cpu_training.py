@@ -43,9 +43,15 @@ class CpuTraining(Rule):
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = module.parent(node)
-        if module.qualified(node) != name or not isinstance(call, ast.Call) or call.func is not node:
+        if (
+            module.qualified(node) != name
+            or not isinstance(call, ast.Call)
+            or call.func is not node
+        ):
             return
-        if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+        if any(k.arg is None for k in call.keywords) or any(
+            isinstance(a, ast.Starred) for a in call.args
+        ):
             return
         given = next((k.value for k in call.keywords if k.arg == "accelerator"), None)
         row = module.matrix.row(_ROW, "argument")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.kind import Kind
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Span
 
@@ -15,14 +16,13 @@ from ..analysis.launches import commands
 from ..analysis.settings_files import builds
 
 if TYPE_CHECKING:
-    from hpushim.engine.base.kind import Kind
     from hpushim.engine.data.document import Document
     from hpushim.engine.data.entries import Entry
     from hpushim.engine.rules.told import Told
     from hpushim.engine.shell.words import Command, Word
 
-_DATA = frozenset({"yaml", "json", "toml"})
-_SCRIPTS = frozenset({"shell", "dockerfile", "makefile", "notebook"})
+_DATA: frozenset[Kind] = frozenset({"yaml", "json", "toml"})
+_SCRIPTS: frozenset[Kind] = frozenset({"shell", "dockerfile", "makefile", "notebook"})
 #: Programs that write their words out, look for them, or install packages.
 _NOT_STARTED = frozenset(["echo", "printf", "grep", "egrep", "sed", "awk", "pip", "pip3", "conda", "mamba", "apt", "apt-get", "yum", "dnf", "brew", "which", "ls", "cat", "rm", "cp", "mv", "mkdir", "cd", "git", "wget", "curl", "logger"])  # fmt: skip
 #: ``device = cuda`` and ``DEVICE ?= cuda``, a line each.
@@ -33,7 +33,9 @@ _LONG = 60
 _OTHER_LINE = re.compile(
     rb"(?m)^[ \t]*(?:(?:(?:el)?if|while|until|unset|for|case|\[\[?|test)[ \t][^#\r\n]*|[\w\"'|]+\))"
 )
-_WORD = re.compile(rb"(?<![\w./\-$])(?:cuda(?::\d+)?|nccl|[A-Z]*_?(?:CUDA|NCCL)_[A-Z0-9_]+)(?![\w./\-])|(?<=\$)\{?(?:CUDA|NCCL)_[A-Z0-9_]+")
+_WORD = re.compile(
+    rb"(?<![\w./\-$])(?:cuda(?::\d+)?|nccl|[A-Z]*_?(?:CUDA|NCCL)_[A-Z0-9_]+)(?![\w./\-])|(?<=\$)\{?(?:CUDA|NCCL)_[A-Z0-9_]+"
+)
 _READ = re.compile(r"\$\{?(?P<name>\w+)")
 
 
@@ -57,14 +59,17 @@ class LeftOverValue(TextRule):
 
     def rest(self, document: Document, told: Told) -> Iterable[Finding]:
         variables: set[str] = set()
-        for span, found in sorted(self._places(document), key=lambda place: place[0]):
+        places = (_narrowed(document, *place) for place in self._places(document))
+        for span, found in sorted(places, key=lambda place: place[0]):
             if told.covers(span, document.position(span.start)[0]):
                 variables.add(found.text)
             elif found.kind != "variable" or found.text not in variables:
                 variables.add(found.text)  # a variable is told of once in a file
                 shown = found.text if found.kind == "variable" else document.source(span)
                 shown = shown if len(shown) < _LONG and "\n" not in shown else found.text
-                message, row, severity = told_of(document, found.kind, found.text, shown, "in this file")
+                message, row, severity = told_of(
+                    document, found.kind, found.text, shown, "in this file"
+                )
                 yield self.finding(document, span, message, row=row, severity=severity)
 
     def _places(self, document: Document) -> Iterator[tuple[Span, CudaWord]]:
@@ -75,6 +80,15 @@ class LeftOverValue(TextRule):
             yield from _script(document)
         if document.kind in ("ini", "makefile"):
             yield from _lines(document)
+
+
+def _narrowed(document: Document, span: Span, found: CudaWord) -> tuple[Span, CudaWord]:
+    """The word's own place in a value of several lines."""
+    data = document.data[span.start : span.end]
+    at = data.find(found.text.encode())
+    if b"\n" not in data or at < 0:
+        return span, found
+    return Span(span.start + at, span.start + at + len(found.text.encode())), found
 
 
 # -- settings -------------------------------------------------------------------------------
@@ -124,10 +138,10 @@ def _script(document: Document) -> Iterator[tuple[Span, CudaWord]]:
             if assignment.value is not None:
                 yield from _value(document, assignment.value.span, assignment.value.text)
     for line in _OTHER_LINE.finditer(document.data) if document.kind != "notebook" else ():
-        for found in _WORD.finditer(document.data, *line.span()):
-            word = whole(found.group().decode().strip("{"))
-            if word is not None:
-                yield Span(*found.span()), word
+        for match in _WORD.finditer(document.data, *line.span()):
+            found = whole(match.group().decode().strip("{"))
+            if found is not None:
+                yield Span(*match.span()), found
     for command in commands(document):
         if command.program not in _NOT_STARTED:
             yield from _command(document, command)

@@ -32,9 +32,11 @@ _LOGGING = frozenset(
         *("plot", "legend", "label", "set_label", "add_scalar", "range_push", "record_function"),
     ]
 )  # fmt: skip
+#: A text of several lines that is longer is no command line.
+_PROSE = 400
 _FAILURES = ("Error", "Exception", "Warning")
 #: Arguments that hold prose or a name of the author's own.
-_PROSE = frozenset(["help", "description", "title", "label", "msg", "message", "reason", "desc", "name", "metavar", "doc", "prefix", "suffix", "match"])  # fmt: skip
+_PROSE_KEYS = frozenset(["help", "description", "title", "label", "msg", "message", "reason", "desc", "name", "metavar", "doc", "prefix", "suffix", "match"])  # fmt: skip
 #: What people call the settings of a program, whose ``cuda`` is a switch.
 _SETTINGS = frozenset(["self", "cls", "args", "arg", "opt", "opts", "options", "config", "cfg", "conf", "params", "hparams", "hps", "flags", "FLAGS", "settings", "gpu", "use"])  # fmt: skip
 _TESTS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Assert)
@@ -72,7 +74,9 @@ class LeftOver(Rule):
         value = isinstance(node.ctx, ast.Load) and not isinstance(parent, (ast.Attribute, *_TESTS))
         if called or (value and word(node.value) not in _SETTINGS):
             shown = module.source(node)
-            self._seen.setdefault(node, _Seen("method", "cuda", shown if "\n" not in shown else "….cuda"))
+            self._seen.setdefault(
+                node, _Seen("method", "cuda", shown if "\n" not in shown else "….cuda")
+            )
         return ()
 
     def on_import(self, module: Module, node: ast.alias, name: str) -> Yield:
@@ -128,34 +132,38 @@ def _word(module: Module, node: ast.Constant, parent: ast.AST | None) -> CudaWor
         found = whole(text) if first and text in ("cuda", "cuda:") else None
     else:
         found = whole(text)
-    return found or next(inside(text), None)
+    if found is None and (len(text) < _PROSE or "\n" not in text):
+        found = next(inside(text), None)
+    return found
 
 
 def _is_text(module: Module, node: ast.Constant, found: CudaWord) -> bool:
     """Is it written out, a part of a path or of a larger word, or the author's own prose?"""
     above = module.parent(node)
-    child: ast.AST = above if isinstance(above, ast.JoinedStr) or _spells(above, node) else node
+    child: ast.AST = node
+    if isinstance(above, ast.JoinedStr) or (above is not None and _spells(above, node)):
+        child = above
     alone = found.text == node.value
     if alone and isinstance(child, ast.expr) and glued(module, child):
         return True
-    for above in module.ancestors(child):
-        match above:
-            case ast.keyword() if above.arg in _PROSE:
+    for outer in module.ancestors(child):
+        match outer:
+            case ast.keyword() if outer.arg in _PROSE_KEYS:
                 return True
-            case ast.Call() if child is not above.func:
-                name = word(above.func)
+            case ast.Call() if child is not outer.func:
+                name = word(outer.func)
                 return name in _LOGGING or name.endswith(_FAILURES)
             case ast.Raise() | ast.Assert():
-                return isinstance(above, ast.Raise) or child is above.msg
+                return isinstance(outer, ast.Raise) or child is outer.msg
             case ast.FormattedValue() | ast.Expr():
                 return True
             case ast.stmt():
                 return False
-        child = above
+        child = outer
     return False
 
 
-def _spells(above: ast.AST | None, node: ast.Constant) -> bool:
+def _spells(above: ast.AST, node: ast.Constant) -> bool:
     """Does an operation add the number of a card: ``"cuda:" + str(rank)``, ``"cuda:%d" % rank``?"""
     text = str(node.value)
     return isinstance(above, ast.BinOp) and above.left is node and text.startswith("cuda:")

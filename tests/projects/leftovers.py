@@ -25,12 +25,46 @@ DOTTED = re.compile(r"(^|[\w.]\.)torch\.cuda(\.\w+)*$|^torch\.cuda")
 VALUE = re.compile(r"(?:(?<=[=\s:,'\"])|(?<=[(\[{]))(cuda(:\d+)?|nccl)(?=$|[\s,'\"})\];|&])")
 OPTION = re.compile(r"(--?[\w.-]+[= ]|\b[\w.]+=)['\"]?(cuda(:\d+)?|nccl)(?=$|[\s,'\"])")
 LOGGING = {
-    *("print", "info", "debug", "warning", "warn", "error", "exception", "log", "write", "critical"),
+    *(
+        "print",
+        "info",
+        "debug",
+        "warning",
+        "warn",
+        "error",
+        "exception",
+        "log",
+        "write",
+        "critical",
+    ),
     *("skip", "skipIf", "skipUnless", "echo", "format", "title", "set_title", "field"),
 }
-PATHS = {"join", "open", "exists", "isfile", "isdir", "Path", "glob", "joinpath", "replace", "makedirs"}
+PATHS = {
+    "join",
+    "open",
+    "exists",
+    "isfile",
+    "isdir",
+    "Path",
+    "glob",
+    "joinpath",
+    "replace",
+    "makedirs",
+}
 LOOKS = "looks like one"
-FLAGS = {"args", "opt", "opts", "options", "config", "cfg", "conf", "params", "hparams", "flags", "FLAGS"}
+FLAGS = {
+    "args",
+    "opt",
+    "opts",
+    "options",
+    "config",
+    "cfg",
+    "conf",
+    "params",
+    "hparams",
+    "flags",
+    "FLAGS",
+}
 
 
 class Site(NamedTuple):
@@ -70,7 +104,9 @@ class Walk:
         while not isinstance(statement, (ast.stmt, ast.excepthandler, ast.pattern)):
             statement = self.above[statement]
         first, last = statement.lineno, statement.end_lineno
-        if body := getattr(statement, "body", None):  # what stands in the header of a compound statement
+        if body := getattr(
+            statement, "body", None
+        ):  # what stands in the header of a compound statement
             last = max(statement.lineno, body[0].lineno - 1)
         first = min([first, *(d.lineno for d in getattr(statement, "decorator_list", []))])
         self.found.append(Site(cast("Any", node).lineno, kind, text, first, last))
@@ -151,17 +187,32 @@ class Walk:
             ):
                 return True
             if isinstance(parent, ast.BinOp) and not isinstance(parent.op, ast.Mod):
-                if not (isinstance(child, ast.Constant) and parent.left is child and child.value == "cuda:"):
-                    return not isinstance(self.above[parent], ast.BinOp) and not isinstance(child, ast.List)
-            if isinstance(parent, ast.keyword) and parent.arg in ("help", "description", "title", "label", "msg", "reason", "desc", "name", "match"):
+                if not (
+                    isinstance(child, ast.Constant)
+                    and parent.left is child
+                    and child.value == "cuda:"
+                ):
+                    return not isinstance(self.above[parent], ast.BinOp) and not isinstance(
+                        child, ast.List
+                    )
+            if isinstance(parent, ast.keyword) and parent.arg in (
+                "help",
+                "description",
+                "title",
+                "label",
+                "msg",
+                "reason",
+                "desc",
+                "name",
+                "match",
+            ):
                 return True
             if isinstance(parent, ast.Raise):
                 return True
             if isinstance(parent, ast.Call) and child is not parent.func:
                 name = getattr(parent.func, "attr", getattr(parent.func, "id", ""))
-                if name in LOGGING or name in PATHS or name.endswith(("Error", "Exception", "Warning")):
-                    return True
-                return False
+                failing = name.endswith(("Error", "Exception", "Warning"))
+                return failing or name in LOGGING or name in PATHS
             if isinstance(parent, (ast.stmt, ast.Compare, ast.Dict)):
                 return False
             child = parent
@@ -190,14 +241,17 @@ def notebook(text: str) -> list[Site]:
         if cell.get("cell_type") != "code":
             continue
         code = "".join(lines)
-        plain = "\n".join("pass" if re.match(r"\s*[!%]", line) else line for line in code.split("\n"))
+        plain = "\n".join(
+            "pass" if re.match(r"\s*[!%]", line) else line for line in code.split("\n")
+        )
         try:
             inside = python(plain)
         except (SyntaxError, ValueError):
             continue
         for site in inside:
             first, line, last = (
-                places[min(number, len(places) - 1)] for number in (site.first, site.line, site.last)
+                places[min(number, len(places) - 1)]
+                for number in (site.first, site.line, site.last)
             )
             found.append(site._replace(first=first, line=line, last=last))
     return found
@@ -216,17 +270,31 @@ def shell(text: str) -> Iterator[Site]:
                 continue
             yield Site(number, "variable", match.group(), first, number)
         for match in VALUE.finditer(code):
-            yield Site(number, "'nccl'" if "nccl" in match.group() else "'cuda'", code.strip()[:80], first, number)
+            yield Site(
+                number,
+                "'nccl'" if "nccl" in match.group() else "'cuda'",
+                code.strip()[:80],
+                first,
+                number,
+            )
 
 
 def data(text: str) -> Iterator[Site]:
     """YAML, TOML and JSON, line by line: values and items, overrides, defaults of interpolations."""
     for number, line in enumerate(text.splitlines(), 1):
         code = re.sub(r"(^|\s)(#|//).*", "", line)
-        value = re.search(r"(?:^|[:=\-\[,{(])\s*['\"]?(cuda(:\d+)?|nccl)['\"]?\s*($|[,}\])])", code, re.I)
+        value = re.search(
+            r"(?:^|[:=\-\[,{(])\s*['\"]?(cuda(:\d+)?|nccl)['\"]?\s*($|[,}\])])", code, re.I
+        )
         inner = OPTION.search(code) or re.search(r"\$\{[^}]*[:,\-](cuda(:\d+)?|nccl)\}", code)
         if value or inner:
-            yield Site(number, "'nccl'" if "nccl" in code.lower() else "'cuda'", code.strip()[:80], number, number)
+            yield Site(
+                number,
+                "'nccl'" if "nccl" in code.lower() else "'cuda'",
+                code.strip()[:80],
+                number,
+                number,
+            )
         for match in re.finditer(rf"(?<![\w$])({VARIABLE.pattern})(?!\w)", code):
             yield Site(number, "variable", match.group(), number, number)
 
@@ -246,7 +314,10 @@ def sites(path: str, text: str) -> list[Site]:
     pure = PurePosixPath(path)
     reader = READERS.get(pure.suffix.lower())
     if reader is None:
-        if not re.match(r"(docker|container)file", pure.name.lower()) and pure.suffix.lower() != ".dockerfile":
+        if (
+            not re.match(r"(docker|container)file", pure.name.lower())
+            and pure.suffix.lower() != ".dockerfile"
+        ):
             return []
         reader = shell
     if reader is data and BUILD.search(path):
@@ -289,7 +360,9 @@ def judged(root: Path, totals: Counter[str], *, verbose: bool) -> Counter[str]:
         told = [(f.line, f.end_line, f.message) for f in file.findings if f.code != "HPU009"]
         own = any(f.code == "HPU009" for f in file.findings)
         for site in silent(file.path, text, told):
-            if own and site.kind != LOOKS:  # a branch for Gaudi governs it, or it should be told: read these
+            if (
+                own and site.kind != LOOKS
+            ):  # a branch for Gaudi governs it, or it should be told: read these
                 site = site._replace(kind="in a file that handles Gaudi")
             here[site.kind] += 1
             if verbose:

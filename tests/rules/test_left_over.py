@@ -59,9 +59,7 @@ def told(findings: tuple[Finding, ...], line: int) -> bool:
 
 
 @settings(deadline=None, max_examples=300)
-@given(
-    st.sampled_from(WORDS), st.sampled_from(TAKEN), st.sampled_from(HOLDERS), st.booleans()
-)
+@given(st.sampled_from(WORDS), st.sampled_from(TAKEN), st.sampled_from(HOLDERS), st.booleans())
 def test_a_value_is_told_of_wherever_it_is_given(
     word: str, taken: str, holder: str, torch: bool
 ) -> None:
@@ -104,7 +102,7 @@ def test_other_words_are_told_of(code: str) -> None:
 
 @pytest.mark.parametrize(("look", "word"), list(itertools.product(LOOKS, ("cuda", "nccl"))))
 def test_what_only_looks_like_one_stays_out(look: str, word: str) -> None:
-    text = f'def f(args, log):\n    {look.format(chr(34) + word + chr(34))}\n'
+    text = f"def f(args, log):\n    {look.format(chr(34) + word + chr(34))}\n"
     assert not [f for f in found(text) if f.code == "HPU010"], text
 
 
