@@ -59,8 +59,7 @@ class LeftOverValue(TextRule):
 
     def rest(self, document: Document, told: Told) -> Iterable[Finding]:
         variables: set[str] = set()
-        places = (_narrowed(document, *place) for place in self._places(document))
-        for span, found in sorted(places, key=lambda place: place[0]):
+        for span, found in sorted(_narrowed(document, self._places(document)), key=_place):
             if told.covers(span, document.position(span.start)[0]):
                 variables.add(found.text)
             elif found.kind != "variable" or found.text not in variables:
@@ -82,13 +81,24 @@ class LeftOverValue(TextRule):
             yield from _lines(document)
 
 
-def _narrowed(document: Document, span: Span, found: CudaWord) -> tuple[Span, CudaWord]:
-    """The word's own place in a value of several lines."""
-    data = document.data[span.start : span.end]
-    at = data.find(found.text.encode())
-    if b"\n" not in data or at < 0:
-        return span, found
-    return Span(span.start + at, span.start + at + len(found.text.encode())), found
+def _narrowed(
+    document: Document, places: Iterable[tuple[Span, CudaWord]]
+) -> Iterator[tuple[Span, CudaWord]]:
+    """Each place once; in a value of several lines the word's own."""
+    after: dict[tuple[Span, str], int] = {}
+    for span, found in dict.fromkeys(places):
+        if b"\n" in document.data[span.start : span.end]:
+            written = found.text.encode()
+            at = document.data.find(written, after.get((span, found.text), span.start), span.end)
+            if at >= 0:
+                after[span, found.text] = at + len(written)
+                yield Span(at, at + len(written)), found
+                continue
+        yield span, found
+
+
+def _place(place: tuple[Span, CudaWord]) -> Span:
+    return place[0]
 
 
 # -- settings -------------------------------------------------------------------------------
@@ -130,6 +140,7 @@ def _script(document: Document) -> Iterator[tuple[Span, CudaWord]]:
         for word in (assignment.value, *assignment.items):
             if word is not None:
                 yield from _value(document, word.span, word.text)
+                yield from _reads(word)
     for instruction in document.instructions:
         for assignment in instruction.assignments:
             name = whole(assignment.name)

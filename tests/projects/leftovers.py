@@ -39,6 +39,7 @@ LOGGING = {
     ),
     *("skip", "skipIf", "skipUnless", "echo", "format", "title", "set_title", "field"),
 }
+PROSE = {"help", "description", "title", "label", "msg", "reason", "desc", "name", "match"}
 PATHS = {
     "join",
     "open",
@@ -52,6 +53,8 @@ PATHS = {
     "makedirs",
 }
 LOOKS = "looks like one"
+#: A choice beside Gaudi's own: its author has decided.
+BESIDE = "beside hpu"
 FLAGS = {
     "args",
     "opt",
@@ -109,7 +112,23 @@ class Walk:
         ):  # what stands in the header of a compound statement
             last = max(statement.lineno, body[0].lineno - 1)
         first = min([first, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+        kind = BESIDE if kind != LOOKS and self.beside_hpu(node) else kind
         self.found.append(Site(cast("Any", node).lineno, kind, text, first, last))
+
+    def beside_hpu(self, node: ast.AST) -> bool:
+        """Is it one of several choices, of which another is Gaudi's?"""
+        child = node
+        while child in self.above:
+            parent = self.above[child]
+            tests: list[ast.AST] = []
+            if isinstance(parent, (ast.If, ast.IfExp)):
+                tests = [parent.test]
+            elif isinstance(parent, (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.BoolOp)):
+                tests = [parent]
+            if any("hpu" in ast.unparse(test).lower() for test in tests):
+                return True
+            child = parent
+        return False
 
     def look(self, node: ast.AST) -> None:
         if isinstance(node, ast.Attribute) and node.attr == "cuda":
@@ -186,26 +205,10 @@ class Walk:
                 isinstance(parent, ast.JoinedStr) and parent.values[0] is child
             ):
                 return True
-            if isinstance(parent, ast.BinOp) and not isinstance(parent.op, ast.Mod):
-                if not (
-                    isinstance(child, ast.Constant)
-                    and parent.left is child
-                    and child.value == "cuda:"
-                ):
-                    return not isinstance(self.above[parent], ast.BinOp) and not isinstance(
-                        child, ast.List
-                    )
-            if isinstance(parent, ast.keyword) and parent.arg in (
-                "help",
-                "description",
-                "title",
-                "label",
-                "msg",
-                "reason",
-                "desc",
-                "name",
-                "match",
-            ):
+            added = isinstance(parent, ast.BinOp) and not isinstance(parent.op, ast.Mod)
+            if added and not isinstance(child, ast.List) and getattr(child, "value", "") != "cuda:":
+                return True
+            if isinstance(parent, ast.keyword) and parent.arg in PROSE:
                 return True
             if isinstance(parent, ast.Raise):
                 return True
