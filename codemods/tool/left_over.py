@@ -80,9 +80,12 @@ class LeftOver(Rule):
         return ()
 
     def on_import(self, module: Module, node: ast.alias, name: str) -> Yield:
-        """An import that nothing uses; others are told of where they are used."""
+        """An import without a use that is known to be CUDA's; others are told of where they are used."""
         bound = node.asname or node.name.partition(".")[0]
-        if bound != "*" and not module.index.names(bound):
+        uses = module.index.names(bound)
+        if isinstance(module.parent(node), ast.ImportFrom) or node.asname:
+            uses = [use for use in uses if (module.qualified(use) or "").startswith(_MODULE)]
+        if bound != "*" and not uses:
             self._seen.setdefault(node, _Seen("name", name, name))
         return ()
 

@@ -78,6 +78,8 @@ class Site(NamedTuple):
     text: str
     first: int
     last: int
+    #: The line of the import that makes the word what it is.
+    origin: int = 0
 
 
 # -- Python ---------------------------------------------------------------------------------
@@ -122,13 +124,22 @@ class Walk:
             parent = self.above[child]
             tests: list[ast.AST] = []
             if isinstance(parent, (ast.If, ast.IfExp)):
-                tests = [parent.test]
+                tests = [*self.tests(parent)]
             elif isinstance(parent, (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.BoolOp)):
                 tests = [parent]
             if any("hpu" in ast.unparse(test).lower() for test in tests):
                 return True
             child = parent
         return False
+
+    def tests(self, choice: ast.AST) -> Iterator[ast.AST]:
+        """The tests of a choice and of the ones behind its ``else``."""
+        while isinstance(choice, (ast.If, ast.IfExp)):
+            yield choice.test
+            rest = choice.orelse
+            choice = (
+                (rest[0] if len(rest) == 1 else choice.test) if isinstance(rest, list) else rest
+            )
 
     def look(self, node: ast.AST) -> None:
         if isinstance(node, ast.Attribute) and node.attr == "cuda":
@@ -156,6 +167,7 @@ class Walk:
                 uses = [n for n in ast.walk(self.tree) if isinstance(n, ast.Name) and n.id == bound]
                 for use in uses or [node]:
                     self.add(use, "torch.cuda", name)
+                    self.found[-1] = self.found[-1]._replace(origin=node.lineno)
 
     def method(self, node: ast.Attribute) -> None:
         parent = self.above[node]
@@ -344,6 +356,7 @@ def silent(path: str, text: str, told: Iterable[tuple[int, int, str]]) -> list[S
         site
         for site in sites(path, text)
         if not any(first <= site.last and site.first <= last for first, last, _ in findings)
+        and not any(first <= site.origin <= last for first, last, _ in findings)
         and not (site.kind == "variable" and re.search(rf"\b{site.text}\b", names))
     ]
 
