@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from hpushim.engine.base.text import Text
     from hpushim.model import Severity
 
+#: A text without these holds none of the words.
+_PARTS = ("cuda", "nccl", "CUDA_", "NCCL_")
 _VALUE = r"cuda(?::(?:\d+|\*|all))?|nccl"
 _WHOLE = re.compile(rf"(?:{_VALUE}|cpu:gloo,cuda:nccl|NCCL|CUDA|cuda:(?:\{{[^{{}}]*\}}|%[dsi])?)")
 _VARIABLE = re.compile(
@@ -50,6 +52,8 @@ def whole(text: str) -> CudaWord | None:
 
 def inside(text: str) -> Iterator[CudaWord]:
     """The words that are values of options, settings and expansions inside a text, such as a command line."""
+    if not any(part in text for part in _PARTS):
+        return
     for found in _INSIDE.finditer(text):
         value = found["value"]
         kind = "backend" if value == "nccl" else "device"

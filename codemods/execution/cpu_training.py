@@ -41,8 +41,14 @@ class CpuTraining(Rule):
         project=(*_CHOSEN, *_MOVES, *_OTHERS),
     )  # fmt: skip
 
+    def __init__(self) -> None:
+        self._told = False
+
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """The first such trainer of a file."""
         call = module.parent(node)
+        if self._told or name.partition(".")[0] in module.project.modules:
+            return
         if (
             module.qualified(node) != name
             or not isinstance(call, ast.Call)
@@ -58,6 +64,7 @@ class CpuTraining(Rule):
         if row is None or (given is not None and module.constant(given) != "auto"):
             return
         if judge(module, row).status == "unsupported":
+            self._told = True
             yield self.finding(
                 module,
                 module.span(node),  # told whatever covers the call: it is about an argument
