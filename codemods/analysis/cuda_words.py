@@ -67,6 +67,7 @@ _ADVICE = {
     "backend": "write `hccl` if it picks the backend of torch.distributed",
     "variable": "Gaudi reads no variable of this name",
     "method": 'tensors and modules move with `.to("hpu")`',
+    "library": "see what the library has for Gaudi",
     "name": "`torch.hpu` has a counterpart for a part of `torch.cuda`",
 }
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hpushim.engine.python.module import Module
+    from hpushim.engine.python.scope import Binding
     from hpushim.engine.rules.told import Told
 
 _MODULE = "torch.cuda"
@@ -63,7 +64,9 @@ class LeftOver(Rule):
         self._seen: dict[ast.AST, _Seen] = {}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if not isinstance(module.parent(node), ast.Attribute):
+        """A use of the name itself; what a variable holds is told of where it is assigned."""
+        held = isinstance(node, ast.Name) and not all(_imports(b) for b in module.bindings(node))
+        if not held and not isinstance(module.parent(node), ast.Attribute):
             self._seen.setdefault(node, _Seen("name", name, module.source(node)))
         return ()
 
@@ -111,6 +114,10 @@ class LeftOver(Rule):
                 continue
             message, row, severity = told_of(module, *seen)
             yield self.finding(module, span, message, row=row, severity=severity, node=node)
+
+
+def _imports(binding: Binding) -> bool:
+    return isinstance(binding.node, (ast.alias, ast.Import, ast.ImportFrom))
 
 
 class _Seen(NamedTuple):
