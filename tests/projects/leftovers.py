@@ -22,7 +22,9 @@ DEVICE = re.compile(r"cuda(:(\d+|\{[^{}]*\}|%[dsi])?)?|nccl|(cpu:gloo,)?cuda:ncc
 VARIABLE = re.compile(r"(TORCH_)?NCCL_[A-Z][A-Z_0-9]*|CUDA_[A-Z][A-Z_0-9]*|PYTORCH_CUDA_ALLOC_CONF")
 DOTTED = re.compile(r"(^|[\w.]\.)torch\.cuda(\.\w+)*$|^torch\.cuda")
 #: A value inside a command line, an override or a default of an expansion.
-VALUE = re.compile(r"(?:(?<=[=\s:,'\"])|(?<=[(\[{]))(cuda(:\d+)?|nccl)(?=$|[\s,'\"})\];|&])")
+VALUE = re.compile(
+    r"(?:(?<=[=\s:,'\"])|(?<=[(\[{])|(?<=:-))(cuda(:\d+)?|nccl)(?=$|[\s,'\"})\];|&])"
+)
 OPTION = re.compile(r"(--?[\w.-]+[= ]|\b[\w.]+=)['\"]?(cuda(:\d+)?|nccl)(?=$|[\s,'\"])")
 LOGGING = {
     *(
