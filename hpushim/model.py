@@ -12,7 +12,8 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
-Severity = Literal["error", "warning", "info"]
+#: ``unknown``: nobody has established what becomes of it on Gaudi.
+Severity = Literal["error", "warning", "info", "unknown"]
 Safety = Literal["safe", "unsafe", "manual"]
 Status = Literal["changed", "unchanged", "skipped", "failed"]
 Generation = Literal["gaudi1", "gaudi2", "gaudi3"]

@@ -106,6 +106,10 @@ def _cases(role: str) -> list[Any]:
     return found
 
 
+#: Rules without a fix, whose page shows what becomes of the fixes of others.
+HELD = {"gaudi_aware"}
+
+
 def _shown(findings: tuple[Finding, ...]) -> str:
     return "\n".join(f"{f.line}:{f.column}: {f.code} {f.message}" for f in findings)
 
@@ -118,7 +122,9 @@ def test_before_becomes_after_and_stays(page: Page, block: Block, following: lis
     )
     settled = _run(block)
     assert settled.text == after.text, _shown(settled.findings)
-    assert {f.code for f in settled.findings if f.applied} & _codes(page), (
+    assert {f.code for f in settled.findings if f.applied} & _codes(
+        page
+    ) or page.path.stem in HELD, (
         f"none of the page's own codes was applied: {_shown(settled.findings)}"
     )
     again = _run(Block(**{**_fields(after), "options": block.options}))
@@ -140,8 +146,10 @@ HANDLES_GAUDI = "\n\ndef is_hpu_available():\n    return False\n"
 def test_before_stays_in_a_file_that_handles_gaudi(
     page: Page, block: Block, following: list[Block]
 ) -> None:
+    """What is safe elsewhere is for a person to decide there."""
     text = block.text + HANDLES_GAUDI
-    settled = _run(_with(block, text=text))
+    options = {name: value for name, value in block.options.items() if name != "unsafe"}
+    settled = _run(_with(block, text=text, options=options))
     assert settled.text == text, _shown(settled.findings)
 
 

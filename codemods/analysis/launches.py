@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _LAUNCHERS = re.compile(
     r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$"
 )
+#: What stands before a variable's name where it is read or taken away.
+_READS = re.compile(rb"\$\{?[#!]?$|^\s*unset\s")
 
 
 def commands(document: Document) -> Iterator[Command]:
@@ -54,6 +56,7 @@ def mentions(document: Document, name: str) -> list[Span]:
     for match in word.finditer(document.data):
         inside = any(span.start <= match.start() and match.end() <= span.end for span in reach)
         line = document.data[document.data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+        inside = inside or _READS.search(line) is not None  # a test, a loop, `unset`
         if inside and not line.lstrip().startswith(b"#"):
             found.append(Span(match.start(), match.end()))
     return found

@@ -79,7 +79,7 @@ class DeviceLiteral(Rule):
             message = f"`{shown}` is not known to be a device; write `hpu` if it is one"
         return self.finding(
             module, site.node, message,
-            code="HPU015", severity="info", safety="manual", covers=site.covers,
+            code="HPU015", severity="unknown", safety="manual", covers=site.covers,
         )  # fmt: skip
 
     def _collected(self, module: Module, collection: ast.expr, card: ast.expr) -> Found:

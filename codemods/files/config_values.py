@@ -10,6 +10,7 @@ from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from ..analysis.options import holds_device
+from ..analysis.settings_files import builds
 from ..analysis.verdict import ask, said
 from ..analysis.versions import judge
 from ..edits.spelling import DEVICE, hpu, on_gaudi
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
 
 _DEVICE = re.compile(r"cuda(?::(\d+))?")
 _BACKEND_KEY = re.compile(r"backend|process_group|comm|dist", re.I)
-#: Where "cuda" or "gpu" is a build, a package or a machine, and no device of torch.
-_NOT_OURS = re.compile(
-    r"^(\.github|\.gitlab|\.circleci|\.azure|\.buildkite)(/|$)|(^|/)\.github/|"
-    r"(^|/)(package(-lock)?|tsconfig|composer|vcpkg|conanfile|mkdocs|\.pre-commit-config|"
-    r"pyproject|Pipfile|poetry|environment|conda|meta|recipe)\w*\.(json|ya?ml|toml)$"
-)
 _HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "torch.float16": "torch.bfloat16",
          "16-mixed": "bf16-mixed", "16-true": "bf16-true", "fp16-mixed": "bf16-mixed"}  # fmt: skip
 _HALF_KEY = re.compile(r"dtype|precision|^amp|_amp$", re.I)
@@ -52,7 +47,7 @@ class ConfigValues(TextRule):
     also: ClassVar[dict[str, str]] = {"HPU802": "config-float16", "HPU803": "config-accelerator"}
 
     def check(self, document: Document) -> Iterator[Finding]:
-        if _NOT_OURS.search(document.path.replace("\\", "/")):
+        if builds(document.path):
             return
         for entry in document.entries:
             if entry.kind == "scalar":

@@ -1,21 +1,16 @@
-"""Files that handle Gaudi themselves: their CUDA code is for CUDA."""
+"""Files that handle Gaudi themselves: what their branches for it govern stays, the rest is told."""
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rules.rule import Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.gaudi_code import GaudiCode
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
-
-#: The word inside a name; "throughput" has its letters and is no such name.
-_HPU = re.compile(r"(?<![A-Za-z])hpu(?![a-z])|(?<![A-Z])HPU(?![a-z])|Hpu(?![a-z])")
-_WORD = re.compile(r"\w+")
 
 
 class GaudiAware(Rule):
@@ -27,39 +22,16 @@ class GaudiAware(Rule):
     wants = Wants(texts=("hpu", "HPU", "Hpu"), advice=True)
 
     def on_module(self, module: Module) -> Yield:
-        names = sorted(name for name in set(_WORD.findall(module.text)) if _is_own(name))
-        found = [node for name in names for node in _named(module, name)]
-        if found and b"cuda" not in module.data:
-            yield Kept(module.tree)  # nothing that the user would look for stays
-        elif found:
+        code = module.view(GaudiCode)
+        if not code.governed:
+            return
+        yield from map(Kept, code.governed)
+        left = code.left()
+        yield Kept(module.tree, but=left)
+        if b"cuda" in module.data:  # else nothing that the user would look for stays
             yield self.finding(
                 module,
-                min(found, key=module.span),
-                "the file has code of its own for Gaudi, so what it does for CUDA stays as it is",
-                covers=(module.tree,),
+                min(code.named, key=module.span),
+                "the file has code of its own for Gaudi: what that governs stays as it is"
+                + (", the rest of its CUDA code is told" if left else ""),
             )
-
-
-def _is_own(name: str) -> bool:
-    """Is it a name of the author's own for Gaudi?
-
-    ``torch.hpu`` and ``"hpu"`` alone are no such name: they are what a rewrite leaves behind.
-    """
-    small = name.lower()
-    return "hpu" in small and small != "hpu" and _HPU.search(name) is not None
-
-
-def _named(module: Module, name: str) -> Iterator[ast.AST]:
-    """What bears a name: reads, attributes, functions, classes, parameters, imports, arguments."""
-    index = module.index
-    yield from index.names(name)
-    yield from index.attributes(name)
-    yield from index.keywords(name)
-    yield from index.definitions(name)
-    for binding in module.bindings_of(name):
-        if isinstance(binding.node, ast.arg):
-            yield binding.node
-    for statement in module.imports:
-        for alias in statement.names:
-            if (alias.asname or alias.name.rpartition(".")[2]) == name:
-                yield alias

@@ -10,6 +10,7 @@ from pathlib import Path
 from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
+from hpushim.engine.rules.registry import rules
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
 _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
@@ -38,6 +39,7 @@ _STEP = re.compile(rb"\b\w*opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
 _KNOWS_DEVICES = re.compile(
     rb"(?i)cuda|gpu|hpu|device|rank|accelerat|deepspeed|apex|backward\([\w.]*loss"
 )
+_CODE = frozenset({"python", "notebook", "yaml", "json", "toml", "ini", "shell", "makefile"})
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
@@ -63,6 +65,8 @@ class Facts:
         self._scalers: set[bytes] = set()
         self._steppers: set[bytes] = set()
         self._marked: set[bytes] = set()
+        self._asked_for = {text for rule in rules() for text in rule.wants.project}
+        self._mentioned: set[str] = set()
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind == "python":
@@ -82,6 +86,9 @@ class Facts:
                 self._options.update(_OPTION.findall(data))
                 if b"cuda" in data:
                     self._devices.update(_of_devices(data))
+        if file.kind in _CODE:
+            waiting = self._asked_for - self._mentioned
+            self._mentioned |= {text for text in waiting if _in_code(data, text.encode())}
         if says_versions(file.path, file.kind):
             self._asked.update(dict.fromkeys(pins(data, file.kind).items()))
 
@@ -97,6 +104,7 @@ class Facts:
             frozenset(name.decode("utf-8", "replace") for name in self._scalers),
             frozenset(name.decode("utf-8", "replace") for name in self._steppers - self._marked),
             frozenset(file.shown for file in files if file.kind == "python"),
+            frozenset(self._mentioned),
         )
 
     def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -141,6 +149,16 @@ def _stepping(data: bytes) -> set[bytes]:
         if any(b"." + inner + b"(" in body for inner in found):
             found = found | {name}
     return found
+
+
+def _in_code(data: bytes, text: bytes) -> bool:
+    """Does the text stand in a line before any ``#``?"""
+    at = data.find(text)
+    while at >= 0:
+        if b"#" not in data[data.rfind(b"\n", 0, at) + 1 : at]:
+            return True
+        at = data.find(text, at + 1)
+    return False
 
 
 def modules(root: Path, files: Sequence[File]) -> frozenset[str]:

@@ -19,6 +19,7 @@ from hpushim.engine.python.module import Module
 from hpushim.engine.rules import dispatch, references
 from hpushim.engine.rules.registry import rules, text_rules
 from hpushim.engine.rules.rule import AnyRule, TextRule
+from hpushim.engine.rules.told import Told
 from hpushim.engine.suppress import suppress
 from hpushim.matrix import Matrix
 from hpushim.model import Finding
@@ -95,6 +96,13 @@ def examine_document(document: Document, context: Context) -> Examined:
         if _marked(kind, document.data):
             try:
                 found += kind().check(document)
+            except Exception as error:
+                found.append(dispatch.raised(kind, error, 1))
+    told = Told(found)
+    for kind in reading:
+        if kind.rest is not TextRule.rest and _marked(kind, document.data):
+            try:
+                found += kind().rest(document, told)
             except Exception as error:
                 found.append(dispatch.raised(kind, error, 1))
     return _examined(document, [(finding, ()) for finding in found], reading, context, python=False)

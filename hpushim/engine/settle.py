@@ -7,6 +7,7 @@ proved, or does not come to rest, is taken back and reported.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Protocol
@@ -265,9 +266,11 @@ class _Record:
         self._rejected: dict[tuple[str, int], tuple[str, str]] = {}
         self._text: Examined | None = None
         self._last: set[tuple[str, int]] = set()  # what the last pass still found
+        self._final: tuple[Finding, ...] = ()
 
     def enter(self, found: Examined, done: _Pass, *, first: bool) -> None:
         self._rejected = {}
+        self._final = found.findings
         self._last = {(f.code, self._back(f.span.start)) for f in found.findings}
         if first:
             self._text = found
@@ -301,6 +304,13 @@ class _Record:
             gone = (finding.code, finding.span.start) not in self._last
             if gone and self._places and finding.safety == "safe" and finding.fix is not None:
                 self.findings[place] = msgspec.structs.replace(finding, applied=True)
+        said = Counter((f.code, f.message) for f in self.findings)
+        for finding in self._final:
+            said[finding.code, finding.message] -= 1
+            if finding.severity == "unknown" and said[finding.code, finding.message] < 0:
+                # The rewrites have left it behind, and nobody has spoken of it before.
+                moved = self._moved(finding, self._back(finding.span.start))
+                self.findings.append(msgspec.structs.replace(moved, applied=False))
         for (code, start), (rule, why) in self._rejected.items():
             self.findings.append(
                 diagnostic(

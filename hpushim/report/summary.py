@@ -10,11 +10,16 @@ import msgspec
 from hpushim.model import FileResult, Report
 from hpushim.report import lines
 
+#: Codes that say that training stays on the CPU: nothing stops, and nothing is gained.
+_ON_CPU = frozenset({"HPU503"})
 Verdict = Literal["clean", "ready", "handled", "needs-you", "incomplete"]
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Counts over all files. ``pending`` findings have a fix that was not applied."""
+    """Counts over all files. ``pending`` findings have a fix that was not applied.
+
+    ``unknown`` are those of severity ``unknown`` and those on a matrix row of that status.
+    """
 
     files: int
     changed: int
@@ -47,6 +52,7 @@ def summarise(report: Report) -> Summary:
     pending_unsafe = sum(f.fix is not None and f.safety == "unsafe" for f in open_ones)
     manual = sum(f.safety == "manual" and f.severity != "info" for f in open_ones)
     blocking = sum(f.safety == "manual" and f.severity == "error" for f in open_ones)
+    open_words = sum(f.severity == "unknown" for f in open_ones)
     applied = len(findings) - len(open_ones)
     added, removed = diff_size(report.files)
     # Binary, generated and ignored files are skipped for good reason; an unreadable one leaves the verdict open.
@@ -56,6 +62,8 @@ def summarise(report: Report) -> Summary:
         pending=pending_safe + pending_unsafe,
         manual=manual,
         blocking=blocking,
+        unknown=open_words,
+        on_cpu=sum(f.code in _ON_CPU for f in open_ones),
         failed=status["failed"],
     )
     return Summary(
@@ -72,7 +80,7 @@ def summarise(report: Report) -> Summary:
         pending_safe=pending_safe,
         pending_unsafe=pending_unsafe,
         manual=manual,
-        unknown=_unknown_rows(report),
+        unknown=_unknown_rows(report) + severity["unknown"],
         lines_added=added,
         lines_removed=removed,
         codes=dict(sorted(Counter(f.code for f in findings).items())),
@@ -96,7 +104,15 @@ def diff_size(files: tuple[FileResult, ...]) -> tuple[int, int]:
 
 
 def _verdict(
-    *, findings: int, applied: int, pending: int, manual: int, blocking: int, failed: int
+    *,
+    findings: int,
+    applied: int,
+    pending: int,
+    manual: int,
+    blocking: int,
+    unknown: int,
+    on_cpu: int,
+    failed: int,
 ) -> tuple[Verdict, str]:
     if failed:
         return (
@@ -105,11 +121,23 @@ def _verdict(
         )
     if not findings:
         return "clean", "Nothing in these files is specific to CUDA."
+    handled = f"{applied + pending} of {findings} findings are handled by rewrites."
     if blocking:
         return (
             "needs-you",
             f"{_count(blocking, 'place')} will stop on Gaudi and {_need(blocking)} you; "
-            f"{manual - blocking} more to look at, {applied + pending} of {findings} findings are handled by rewrites.",
+            f"{manual - blocking} more to look at, {handled}",
+        )
+    if on_cpu:
+        return (
+            "needs-you",
+            f"Training would run on the CPU: nothing puts it on Gaudi; {_count(manual, 'place')} to look at, {handled}",
+        )
+    if unknown:
+        return (
+            "needs-you",
+            f"{_count(unknown, 'place')} {_need(unknown)} you: what becomes of {'it' if unknown == 1 else 'them'} on Gaudi is not known; "
+            f"{manual - unknown} more to look at, {handled}",
         )
     if pending:
         return (
@@ -132,4 +160,8 @@ def _need(number: int) -> str:
 
 def _unknown_rows(report: Report) -> int:
     """Findings whose matrix row says that nobody has established what Gaudi does."""
-    return sum(f.row in report.unknown for file in report.files for f in file.findings)
+    return sum(
+        f.row in report.unknown and f.severity != "unknown"
+        for file in report.files
+        for f in file.findings
+    )

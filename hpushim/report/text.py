@@ -10,7 +10,7 @@ from hpushim import showing
 from hpushim.model import FileResult, Finding, Report
 from hpushim.report.summary import Summary, summarise
 
-_STYLE = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+_STYLE = {"error": "bold red", "warning": "yellow", "info": "cyan", "unknown": "magenta"}
 #: Characters of a source line that are shown, and of them how many before the finding at most.
 _WIDTH = 160
 _BEFORE = 100

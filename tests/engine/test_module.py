@@ -250,3 +250,11 @@ def test_scopes_of_defaults_decorators_and_bases() -> None:
     m = module("q = 1\n@q\ndef f(a: q = q) -> q:\n  q = 2\n  class C(q, k=q):\n    q = 3\n    q\n")
     scopes: list[Any] = [type(m.scope(n).node).__name__ for n in names(m, "q")]
     assert scopes == ["Module"] * 5 + ["FunctionDef"] * 3 + ["ClassDef"] * 2
+
+
+def test_a_text_is_found_inside_words_after_it_was_asked_for_as_a_word() -> None:
+    """``names("A")`` walks fewer statements than ``strings("A")`` needs."""
+    found = module('A = 1\nb = "A_LONG"\n')
+    assert len(found.index.names("A")) == 1
+    assert [node.value for node in found.index.strings("A")] == ["A_LONG"]
+    assert len(found.index.names("A")) == 1

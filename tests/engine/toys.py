@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,8 @@ from hpushim.engine.context import Context
 from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Import, Remove, Rename, Replace, Rewrite
 from hpushim.engine.python.module import Module
-from hpushim.engine.rules.rule import Kept, Rule, TextRule, Yield
+from hpushim.engine.rules.rule import Found, Kept, Rule, TextRule, Yield
+from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span, Target
@@ -53,6 +54,44 @@ class Unsafe(_OnWords):
     def on_word(self, module: Module, node: ast.Name) -> Yield:
         fix = Rewrite("dare", "unsafe", (Replace(node, "bold"),))
         yield self.finding(module, node, "`risky` is risky", fix=fix)
+
+
+class Wraps(Rule):
+    """``wrap(x)`` becomes ``x``: it speaks of the whole call."""
+
+    code = "HPU911"
+    name = "wraps"
+    wants = Wants(calls=("wrap",))
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        fix = Rewrite("unwrap", "safe", (Replace(node, module.source(node.args[0])),))
+        yield self.finding(module, node, "`wrap` goes", fix=fix)
+
+
+class Rest(Rule):
+    """``odd`` wherever nobody has spoken of it."""
+
+    code = "HPU912"
+    name = "rest"
+    severity = "unknown"
+    wants = Wants(words=("odd",))
+
+    def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
+        for node in module.index.names("odd"):
+            if not told.covers(module.span(node), node.lineno):
+                yield self.finding(module, node, "`odd` is not known")
+
+
+class Keeps(Rule):
+    """All of a file that has ``keep`` stays, but for what stands beside ``open``."""
+
+    code = "HPU913"
+    name = "keeps"
+    wants = Wants(words=("keep",))
+
+    def on_module(self, module: Module) -> Yield:
+        opened = (module.statement(node) for node in module.index.names("open_"))
+        yield Kept(module.tree, but=frozenset(opened))
 
 
 class Raises(Rule):

@@ -79,7 +79,7 @@ SCHEMA = {
                             ],
                             "properties": {
                                 "code": {"pattern": "^HPU[0-9]{3}$"},
-                                "severity": {"enum": ["error", "warning", "info"]},
+                                "severity": {"enum": ["error", "warning", "info", "unknown"]},
                                 "safety": {"enum": ["safe", "unsafe", "manual"]},
                                 "line": {"type": "integer", "minimum": 1},
                                 "column": {"type": "integer", "minimum": 1},

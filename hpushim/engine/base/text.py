@@ -71,6 +71,8 @@ class Project(msgspec.Struct, frozen=True):
     steppers: frozenset[str] = frozenset()
     #: The project's Python files, as they are shown.
     files: frozenset[str] = frozenset()
+    #: Of the texts that rules ask for (``Wants.project``), those that stand in some file; None where nobody has looked.
+    mentions: frozenset[str] | None = None
 
 
 ALONE = Project()

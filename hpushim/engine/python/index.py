@@ -57,7 +57,8 @@ class Index:
         self.stores: defaultdict[str, list[ast.expr]] = defaultdict(list)
         self._definitions: dict[str, list[ast.AST]] = {}
         self._opened: set[ast.AST] = set()
-        self._words: set[bytes] = set()
+        #: What has been asked for, as a whole word or as any part of one.
+        self._words: set[tuple[bytes, bool]] = set()
         self._whole = False
         self._names: defaultdict[str, list[ast.Name]] = defaultdict(list)
         self._attributes: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
@@ -185,9 +186,9 @@ class Index:
         if self._whole:
             return
         written = word.encode()
-        if written in self._words:
+        if (written, False) in self._words or (written, whole) in self._words:
             return
-        self._words.add(written)
+        self._words.add((written, whole))
         if word.isascii():
             self._open(written, whole=whole)
         else:

@@ -15,8 +15,9 @@ from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import references
 from hpushim.engine.rules.rule import AnyRule, Found, Kept, Rule
+from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
-from hpushim.model import Finding
+from hpushim.model import Finding, Span
 
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 _BLANKED = bytes(c if c < 128 and (chr(c).isalnum() or c == 95) else 32 for c in range(256))
@@ -154,6 +155,8 @@ class _Working:
         }
         self._found: dict[type[Rule], list[Found]] = {}
         self._covers: list[tuple[type[Rule], ast.AST]] = []
+        #: Nodes inside kept ones where findings are told after all.
+        self._open: set[ast.AST] = set()
         self._failed: dict[type[Rule], Found] = {}
 
     def run(self) -> list[tuple[type[Rule], Found]]:
@@ -211,6 +214,7 @@ class _Working:
                 for item in getattr(rule, handler)(self._module, *arguments):
                     if isinstance(item, Kept):
                         self._covers.append((kind, item.node))
+                        self._open |= item.but
                     else:
                         self._found.setdefault(kind, []).append(item)
                         self._covers += [(kind, node) for node in item.covers]
@@ -224,14 +228,17 @@ class _Working:
             if kind not in self._failed:
                 covered.setdefault(node, set()).add(kind)
         whole = covered.get(self._module.tree, _NOBODY)
-        kept = [
-            (kind, item if whole <= {kind} else _unchanged(item))
-            for kind, items in self._found.items()
-            if kind not in self._failed
-            for item in items
-            if not covered or not self._is_covered(kind, item.node, covered)
-        ]
-        return [*self._reviewed(kept), *((kind, item) for kind, item in self._failed.items())]
+        kept: list[tuple[type[Rule], Found]] = []
+        for kind, items in self._found.items():
+            for item in items if kind not in self._failed else ():
+                around, opened = self._around(item.node, covered)
+                if opened:
+                    kept.append((kind, _unsafe(item)))
+                elif kind.uncovered or not around - {kind}:
+                    kept.append((kind, item if whole <= {kind} else _unchanged(item)))
+        kept = self._reviewed(kept)
+        kept += self._rest(kept, covered)
+        return [*kept, *((kind, item) for kind, item in self._failed.items())]
 
     def _reviewed(self, kept: list[tuple[type[Rule], Found]]) -> list[tuple[type[Rule], Found]]:
         """The findings as the rules leave them that look at those of all."""
@@ -247,14 +254,42 @@ class _Working:
             kept = [(one, changed.get(item, item)) for one, item in kept]
         return kept
 
-    def _is_covered(
-        self, kind: type[Rule], node: ast.AST | None, covered: dict[ast.AST, set[type[Rule]]]
-    ) -> bool:
-        if node is None or kind.uncovered:
-            return False
-        if covered.get(node, _NOBODY) - {kind}:
-            return True
-        return any(covered.get(above, _NOBODY) - {kind} for above in self._module.ancestors(node))
+    def _spans(self, nodes: Iterable[ast.AST]) -> Iterator[Span]:
+        module = self._module
+        for node in nodes:
+            if node is module.tree:
+                yield Span(0, len(module.data))
+            elif hasattr(node, "lineno") and node not in module.index.lost:
+                yield module.span(node)
+
+    def _around(
+        self, node: ast.AST | None, covered: dict[ast.AST, set[type[Rule]]]
+    ) -> tuple[set[type[Rule]], bool]:
+        """The rules that cover a node, and whether what they cover as a whole is open there."""
+        if node is None or not covered:
+            return _NOBODY, False
+        around: set[type[Rule]] = set()
+        for above in (node, *self._module.ancestors(node)):
+            if above in self._open and not around:
+                return around, True
+            around |= covered.get(above, _NOBODY)
+        return around, False
+
+    def _rest(
+        self, found: list[tuple[type[Rule], Found]], covered: Iterable[ast.AST]
+    ) -> Iterator[tuple[type[Rule], Found]]:
+        """What some rules say of places that nobody has spoken of."""
+        asking = [p for p, rule in self._rules.items() if type(rule).on_rest is not Rule.on_rest]
+        if not asking:
+            return
+        told = Told(
+            (item.finding for _, item in found), self._spans(covered), self._spans(self._open)
+        )
+        for place in asking:
+            kind = type(self._rules[place])
+            before = len(self._found.get(kind, ()))
+            self._call((place,), "on_rest", told)
+            yield from ((kind, item) for item in self._found.get(kind, ())[before:])
 
 
 _NOBODY: set[type[Rule]] = set()
@@ -266,6 +301,16 @@ def _unchanged(item: Found) -> Found:
         return item
     finding = msgspec.structs.replace(item.finding, fix=None, safety="manual")
     return Found(finding, item.node)
+
+
+def _unsafe(item: Found) -> Found:
+    """The finding with its fix left to a person: what is said where code of the author's own is near."""
+    fix = item.finding.fix
+    if fix is None or fix.safety != "safe":
+        return item
+    fix = msgspec.structs.replace(fix, safety="unsafe")
+    finding = msgspec.structs.replace(item.finding, fix=fix, safety="unsafe")
+    return Found(finding, item.node, item.changes, item.covers)
 
 
 def _imported_by(wanted: dict[str, tuple[int, ...]], name: str) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Rewrite
+from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Finding, Fix, Safety, Severity, Span
 
@@ -38,9 +39,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """A node that stays as it is on purpose: other rules' findings inside it are not told."""
+    """A node that stays as it is on purpose: other rules' findings inside it are not told.
+
+    Those inside ``but`` are, and their fixes are unsafe: whether they are wanted there is for a person to say.
+    """
 
     node: ast.AST
+    but: frozenset[ast.AST] = frozenset()
 
 
 Yield = Iterable[Found | Kept]
@@ -136,6 +141,10 @@ class Rule(Named):
         """What becomes of the findings of all rules, where one of them depends on others: the old one and the new."""
         return {}
 
+    def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
+        """What is said of places of which no rule has said anything; called when all findings are known."""
+        return ()
+
 
 class TextRule(Named):
     """Base of every rule on files that are not Python: YAML, JSON, TOML, shell, Dockerfile …
@@ -171,6 +180,10 @@ class TextRule(Named):
     def check(self, document: Document) -> Iterator[Finding]:
         """The findings in one file; build them with :meth:`finding`."""
         raise NotImplementedError
+
+    def rest(self, document: Document, told: Told) -> Iterable[Finding]:
+        """What is said of places of which no rule has said anything; called when all findings are known."""
+        return ()
 
 
 AnyRule = type[Rule] | type[TextRule]

@@ -38,6 +38,8 @@ class Wants(msgspec.Struct, frozen=True):
     texts: tuple[str, ...] = ()
     #: Words or other pieces of text of which one must be in the file as well.
     beside: tuple[str, ...] = ()
+    #: Texts of which the rule asks whether they stand in the code of any file of the project: ``module.project.mentions``.
+    project: tuple[str, ...] = ()
     #: Those of the above that are no reason to read a file, as they are written there.
     hints: frozenset[str] = frozenset()
     advice: bool = False

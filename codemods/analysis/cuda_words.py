@@ -1,0 +1,90 @@
+"""CUDA's and NCCL's words in texts: what is a value, a variable or an option, and what is prose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from .verdict import said
+
+if TYPE_CHECKING:
+    from hpushim.engine.base.text import Text
+    from hpushim.model import Severity
+
+#: A text without these holds none of the words.
+_PARTS = ("cuda", "nccl", "CUDA_", "NCCL_")
+_VALUE = r"cuda(?::(?:\d+|\*|all))?|nccl"
+_WHOLE = re.compile(rf"(?:{_VALUE}|cpu:gloo,cuda:nccl|NCCL|CUDA|cuda:(?:\{{[^{{}}]*\}}|%[dsi])?)")
+_VARIABLE = re.compile(
+    r"(?:TORCH_)?NCCL_[A-Z][A-Z0-9_]*|CUDA_[A-Z][A-Z0-9_]*|PYTORCH_CUDA_ALLOC_CONF"
+)
+_DOTTED = re.compile(r"(?:\w+\.)*torch\.cuda(?:\.\w+)*(?:\(\S*\))?;?")
+#: ``--device cuda``, ``device=cuda``, ``${DEVICE:-cuda}``, ``${oc.env:DEVICE,cuda}``, ``[cuda, cpu]``.
+_INSIDE = re.compile(
+    rf"(?:(?<![\w-])--?\w[\w.-]*(?:=|[ \t]+)|(?<![\w.\-])[A-Za-z_][\w.]*=|\$\{{[^{{}}\s]*?(?::-|:=|-|=|:|,))"
+    rf"['\"]?(?P<value>{_VALUE})(?=$|[\s'\",;|&)}}\]])"
+)
+#: ``NAME=value`` for the programs that a command line starts.
+_SETTING = re.compile(rf"(?<![\w$])(?P<value>{_VARIABLE.pattern})=")
+
+
+class CudaWord(NamedTuple):
+    """A word in a text with its place there; ``kind`` is ``device``, ``backend``, ``variable`` or ``name``."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def whole(text: str) -> CudaWord | None:
+    """The word that a text is as a whole."""
+    kind = ""
+    if _WHOLE.fullmatch(text):
+        kind = "backend" if "nccl" in text.lower() else "device"
+    elif _VARIABLE.fullmatch(text):
+        kind = "variable"
+    elif _DOTTED.fullmatch(text):
+        kind = "name"
+    return CudaWord(kind, text, 0, len(text)) if kind else None
+
+
+def inside(text: str) -> Iterator[CudaWord]:
+    """The words that are values of options, settings and expansions inside a text, such as a command line."""
+    if not any(part in text for part in _PARTS):
+        return
+    for found in _INSIDE.finditer(text):
+        value = found["value"]
+        kind = "backend" if value == "nccl" else "device"
+        yield CudaWord(kind, found.group(), found.start(), found.end())
+    for found in _SETTING.finditer(text):
+        yield CudaWord("variable", found["value"], found.start("value"), found.end("value"))
+
+
+_ADVICE = {
+    "device": "write `hpu` if it picks the device",
+    "backend": "write `hccl` if it picks the backend of torch.distributed",
+    "variable": "Gaudi reads no variable of this name",
+    "method": 'tensors and modules move with `.to("hpu")`',
+    "library": "see what the library has for Gaudi",
+    "name": "`torch.hpu` has a counterpart for a part of `torch.cuda`",
+}
+
+
+class Told(NamedTuple):
+    """What is said of a word, by which row, and how grave it is."""
+
+    message: str
+    row: str | None
+    severity: Severity
+
+
+def told_of(text: Text, kind: str, name: str, shown: str, where: str = "here") -> Told:
+    """What is said of a word of which no rule knows what it does; of a variable without a reader more is known."""
+    if kind == "variable":
+        row = text.matrix.covering(name)
+        if row is not None and row.kind == "env" and row.status == "noop":
+            return Told(f"`{name}` has no reader on Gaudi: {said(row.note)}", row.name, "info")
+    message = f"`{shown}` stays as it is: what it does {where} is not known; {_ADVICE[kind]}"
+    return Told(message, None, "unknown")

@@ -1,0 +1,90 @@
+"""Training that nothing puts on the card."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.versions import judge
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_TRAINERS = (
+    "lightning.Trainer",
+    "lightning.pytorch.Trainer",
+    "pytorch_lightning.Trainer",
+)
+_ROW = "lightning.Trainer(accelerator=)"
+#: Libraries that choose a device, and words of those that are chosen.
+_CHOSEN = (
+    *("cuda", "hpu", "habana", "xla", "tpu", "gpu", "GPU"),
+    *("ccelerat", "deepspeed", "ightning", "Trainer", "fastai", "horovod", "composer", "ignite"),
+)
+#: What moves a model or a batch, or makes it on a device.
+_MOVES = (".to(", "device")
+_OTHERS = ('"cpu"', "'cpu'", '"mps"', "'mps'")
+
+
+class CpuTraining(Rule):
+    """``loss.backward()`` in a project that never names a device; Lightning's ``Trainer()`` where it knows no Gaudi."""
+
+    code = "HPU503"
+    name = "training-on-the-cpu"
+    severity = "warning"
+    safety = "manual"
+    wants = Wants(
+        names=_TRAINERS, words=("backward",), beside=("torch", "lightning", "pytorch_lightning"),
+        project=(*_CHOSEN, *_MOVES, *_OTHERS),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """The first such trainer of a file."""
+        call = module.parent(node)
+        if self._told or name.partition(".")[0] in module.project.modules:
+            return
+        if (
+            module.qualified(node) != name
+            or not isinstance(call, ast.Call)
+            or call.func is not node
+        ):
+            return
+        if any(k.arg is None for k in call.keywords) or any(
+            isinstance(a, ast.Starred) for a in call.args
+        ):
+            return
+        given = next((k.value for k in call.keywords if k.arg == "accelerator"), None)
+        row = module.matrix.row(_ROW, "argument")
+        if row is None or (given is not None and module.constant(given) != "auto"):
+            return
+        if judge(module, row).status == "unsupported":
+            self._told = True
+            yield self.finding(
+                module,
+                module.span(node),  # told whatever covers the call: it is about an argument
+                f"`{module.source(node)}` chooses its accelerator itself, and Lightning from 2.5.6 on knows no hpu: "
+                "it trains on the CPU; ask for lightning<2.5.6, or start the script under the runtime shim",
+                row=row.name,
+            )
+
+    def on_module(self, module: Module) -> Yield:
+        mentions = module.project.mentions
+        if mentions is None:
+            return
+        moves, chosen = mentions & {*_MOVES}, mentions & {*_CHOSEN}
+        if chosen or (moves and not mentions & {*_OTHERS}):
+            return
+        backward = module.index.calls("backward")
+        if backward and module.index.calls("step"):
+            yield self.finding(
+                module,
+                module.span(backward[0]),
+                f"`{module.source(backward[0])}` trains on the CPU: nothing in the project puts the model and its batches on Gaudi; "
+                'write `model.to("hpu")`, and the same for each batch',
+            )
