@@ -70,6 +70,14 @@ def test_diff_shows_and_writes_nothing(project: Path) -> None:
     assert (project / "train.py").read_text() == TRAIN
 
 
+def test_diff_says_what_was_refused(project: Path) -> None:
+    (project / "broken.py").write_text("import torch\nx = torch.zeros(2).cuda(\n")
+    done = hpushim("migrate", "--diff", ".", cwd=project)
+    assert done.returncode == 3
+    assert "broken.py:2:24: HPU001 not Python" in done.stderr, done.stderr
+    assert "HPU001" not in done.stdout  # which `git apply` reads
+
+
 def test_migrate_then_again_then_undo(project: Path) -> None:
     (project / "other.py").write_text("x = 1\n")
     os.utime(project / "other.py", ns=(1, 1))

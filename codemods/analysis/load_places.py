@@ -44,7 +44,7 @@ def unplaced(module: Module, call: ast.Call, position: int = 1) -> Iterator[Unpl
     """What a call of ``torch.load`` leaves where it was saved, although the file sends it to the CPU where there is no CUDA."""
     place = argument(call, _PLACE, position)
     if place is not None:
-        yield from chosen(module, place)
+        yield from halves(module, place)
         return
     tables = [keyword.value for keyword in call.keywords if keyword.arg is None]
     for table in tables:
@@ -66,7 +66,7 @@ def is_host(module: Module, node: ast.AST | None) -> bool:
 # -- a place that is chosen -----------------------------------------------------------------
 
 
-def chosen(module: Module, place: ast.expr) -> Iterator[Unplaced]:
+def halves(module: Module, place: ast.expr) -> Iterator[Unplaced]:
     """``map_location=None if torch.cuda.is_available() else "cpu"``, also through names and statements."""
     if isinstance(place, ast.IfExp) and _ABOUT.search(module.source(place.test)):
         for half, other in ((place.body, place.orelse), (place.orelse, place.body)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..edits.arguments import argument
+from ..edits.spelling import ACCELERATOR
 from .entry import is_entry
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def creates(module: Module, call: ast.Call) -> bool:
     names = module.possible_names(call.func)
     if not names or not names <= CUDA_ONLY | GENERIC | SHARDED:
         return False
+    if any(isinstance(part, ast.Name) and part.id == ACCELERATOR for part in ast.walk(call)):
+        return False  # off on Gaudi already
     if names & CUDA_ONLY:
         return True
     given = {k.arg: module.constant(k.value) for k in call.keywords}
@@ -45,6 +48,11 @@ def creates(module: Module, call: ast.Call) -> bool:
         return not off
     device = module.constant(call.args[0]) if call.args else given.get("device")
     return device not in ("cpu", "hpu") and not (off and device != "cuda")
+
+
+def is_generic(module: Module, call: ast.Call) -> bool:
+    """Is it the class whose first parameter is the device?"""
+    return module.possible_names(call.func) <= GENERIC
 
 
 def device_of(module: Module, call: ast.Call) -> ast.expr | None:

@@ -19,7 +19,7 @@ from ..analysis.names import called
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import known, said
 from ..edits.imports import through
-from ..edits.spelling import ACCELERATOR, dual
+from ..edits.spelling import ACCELERATOR, dual, zero
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -149,7 +149,9 @@ class NameRule(Rule):
     ) -> Found:
         """The finding whose fix writes ``target`` in place of the use, arguments as the row says."""
         gone = self.gone(module, use, verdict)
-        changes = (*respell(module, use.node, target), *extra, *map(Remove, gone))
+        number = dual(module) and use.below in self.card
+        without = [_given_up(module, argument, number=number) for argument in gone]
+        changes = (*respell(module, use.node, target), *extra, *without)
         note = f"; {said(verdict.note)}" if verdict.status != "renamed" else ""
         return self.finding(
             module,
@@ -191,6 +193,14 @@ class NameRule(Rule):
         return self.finding(
             module, use.node, message, fix=fix, row=use.name, code=code, severity="info"
         )
+
+
+def _given_up(module: Module, argument: ast.expr | ast.keyword, *, number: bool) -> Change:
+    """An argument goes, or the ``number`` of a card stays for CUDA."""
+    value = argument.value if isinstance(argument, ast.keyword) else argument
+    if number and is_other_card(module, value):
+        return zero(module, value)
+    return Remove(argument)
 
 
 def _wanted(rule: type[NameRule]) -> tuple[str, ...]:
@@ -259,8 +269,8 @@ def respell(module: Module, node: ast.expr, target: str, tail: str = "") -> tupl
     """Writes ``target`` in place of ``node``; in the dual style ``torch.hpu`` is the module of either accelerator."""
     if dual(module) and target.startswith("torch.hpu"):
         text, needed = through(module, node, "torch.get_device_module")
-        last = "" if target == "torch.hpu" else f".{target.rpartition('.')[2]}"
-        return (Replace(node, f"{text}({ACCELERATOR}){last}{tail}"), *needed)
+        below = target.removeprefix("torch.hpu")
+        return (Replace(node, f"{text}({ACCELERATOR}){below}{tail}"), *needed)
     return (Rename(node, target, tail),)
 
 
@@ -268,7 +278,7 @@ def spelled(module: Module, node: ast.expr, target: str) -> tuple[str, tuple[Imp
     """How ``target`` is written at ``node``, as a part of a larger text."""
     if dual(module) and target.startswith("torch.hpu"):
         text, needed = through(module, node, "torch.get_device_module")
-        return f"{text}({ACCELERATOR}).{target.rpartition('.')[2]}", needed
+        return f"{text}({ACCELERATOR}){target.removeprefix('torch.hpu')}", needed
     return through(module, node, target)
 
 

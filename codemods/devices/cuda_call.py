@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety, Span
 
-from ..analysis.cards import is_card
 from ..analysis.kinds import (
     becomes_torch,
     defines_method,
@@ -20,9 +19,19 @@ from ..analysis.kinds import (
     used_as_torch,
 )
 from ..analysis.names import foreign, word
+from ..analysis.sizes import host_kind, made_on_the_host
+from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import ask
-from ..edits.arguments import arguments, by_keyword, renamed_method, with_arguments
-from ..edits.spelling import dual, either, quoted
+from ..edits.arguments import (
+    argument,
+    arguments,
+    by_keyword,
+    renamed_method,
+    unwrapped,
+    with_arguments,
+)
+from ..edits.makers import on_device
+from ..edits.spelling import chosen, dual, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -82,7 +91,7 @@ class CudaCall(Rule):
             token,
             f"`{shown}` moves to CUDA, which is not there on Gaudi; move with `.to`"
             + ("" if sure else ", unless the object is one of the project's own classes"),
-            fix=Rewrite("move with .to", safety, (self._moved(module, call, receiver),)),
+            fix=Rewrite("move with .to", safety, self._changes(module, call, receiver)),
             row=answer.row,
             code=None if sure else "HPU103",
             node=call,
@@ -135,11 +144,20 @@ class CudaCall(Rule):
 
     # -- writing it -------------------------------------------------------------------------
 
-    def _moved(self, module: Module, call: ast.Call, receiver: ast.expr) -> Replace:
-        """``cuda(…)`` to ``to("hpu", …)``."""
+    def _changes(self, module: Module, call: ast.Call, receiver: ast.expr) -> tuple[Change, ...]:
         device = quoted(module, "hpu", call)
-        if call.args and dual(module) and is_card(module, call.args[0]):
-            device = either(device, module.source(call.args[0]))
+        given = argument(call, "device", 0)
+        if dual(module) and given is not None and not _is_none(given):
+            device = chosen(module, given, device)
+        made = made_on_the_host(module, receiver)
+        if made is None:
+            return (self._moved(module, call, receiver, device),)
+        kind = DTYPES[host_kind(module, made.func)]
+        there = Replace(call, lambda node: unwrapped(node, node.func.value))
+        return (*on_device(module, made, kind, device), there)
+
+    def _moved(self, module: Module, call: ast.Call, receiver: ast.expr, device: str) -> Replace:
+        """``cuda(…)`` to ``to("hpu", …)``."""
         lead = "device=" if _is_storage(module, receiver) else ""
 
         def moved(node: Any) -> Any:
@@ -155,7 +173,7 @@ class CudaCall(Rule):
                     "whitespace_after_arg": given[0].whitespace_after_arg,
                 }
                 names = zip(given[1 : len(call.args)], _POSITIONAL[1:], strict=False)
-                rest = [by_keyword(argument, name) for argument, name in names]
+                rest = [by_keyword(other, name) for other, name in names]
                 return node.with_changes(
                     args=[new.with_changes(**kept), *rest, *given[len(call.args) :]]
                 )
@@ -165,6 +183,10 @@ class CudaCall(Rule):
             return with_arguments(node, lead + device, first=True)
 
         return Replace(call, moved)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_plain(call: ast.Call) -> bool:

@@ -10,6 +10,7 @@ from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.collections_of_cards import collections_of_cards
 from ..analysis.device_index import cuts
 from ..analysis.devices import Devices
 from ..analysis.roles import Role
@@ -36,9 +37,18 @@ class DeviceLiteral(Rule):
 
     def on_module(self, module: Module) -> Yield:
         devices = module.view(Devices)
-        for site in devices.of_role(Role.DEVICE, Role.NAME, Role.BRANCH, Role.OPTION):
+        cards = module.view(collections_of_cards)
+        for collection, card in cards.items():
+            yield self._collected(module, collection, card)
+
+        def alone(*roles: Role) -> Iterator[Site]:
+            for site in devices.of_role(*roles):
+                if not any(above in cards for above in module.ancestors(site.node)):
+                    yield site
+
+        for site in alone(Role.DEVICE, Role.NAME, Role.BRANCH, Role.OPTION):
             yield self._written(module, devices, site)
-        for site in devices.of_role(Role.UNPROVEN, Role.CUT):
+        for site in alone(Role.UNPROVEN, Role.CUT):
             yield self._left(module, site)
         yield from self._several(module, devices)
         if any(site.text.index for site in devices.sites):
@@ -72,10 +82,25 @@ class DeviceLiteral(Rule):
             code="HPU015", severity="unknown", safety="manual", covers=site.covers,
         )  # fmt: skip
 
+    def _collected(self, module: Module, collection: ast.expr, card: ast.expr) -> Found:
+        """Several cards in one list: as many times the same card would be something else."""
+        return self.finding(
+            module,
+            card,
+            f"`{module.source(card)}` is one of several cards in one process; "
+            "a process on Gaudi holds one card, start a process per card",
+            code="HPU121",
+            safety="manual",
+            covers=(collection,),
+        )
+
     def _several(self, module: Module, devices: Devices) -> Iterator[Found]:
         """Fixed indices of more than one card: a model or a pipeline that is split in one process."""
         seen: dict[str, Site] = {}
+        cards = module.view(collections_of_cards)
         for site in devices.of_role(Role.DEVICE, Role.TO, Role.ARGUMENT, Role.NAME):
+            if any(above in cards for above in module.ancestors(site.node)):
+                continue
             if site.text.index.isdigit():
                 seen.setdefault(site.text.index, site)
         if len(seen) < 2:

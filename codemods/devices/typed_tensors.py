@@ -12,6 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 
 from ..analysis.names import called
+from ..analysis.sizes import of_sizes
 from ..analysis.tensor_types import (
     DTYPES,
     Alias,
@@ -24,12 +25,14 @@ from ..analysis.verdict import ask
 from ..bases.torch_name import CUDA
 from ..edits import arguments
 from ..edits.imports import torch
+from ..edits.makers import on_device
 from ..edits.spelling import ACCELERATOR, dual, quoted, retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _DEVICE = "tensor_device"
+_WARNINGS = {"DoubleTensor": ", which Gaudi keeps as 32-bit floats: seven digits are left"}
 
 
 class TypedTensor(Rule):
@@ -89,7 +92,7 @@ class TypedTensor(Rule):
             module,
             node,
             f"`{module.source(node)}` is a type of CUDA tensors; "
-            f"say the device and `torch.{DTYPES[kind]}` instead",
+            f"say the device and `torch.{DTYPES[kind]}` instead{_WARNINGS.get(kind, '')}",
             fix=Rewrite("say device and dtype", safety, tuple(changes), group),
             row=ask(module, f"{CUDA}{kind}").row,
         )
@@ -100,7 +103,7 @@ class TypedTensor(Rule):
         parent = module.parent(node)
         word = quoted(module, "hpu", node)
         if (made := called(module, node)) is not None:
-            yield self._told(module, node, kind, _made(made, kind, word))
+            yield self._told(module, node, kind, _made(module, made, kind, word))
         elif (call := conversion(module, node)) is not None:
             yield self._told(module, node, kind, _converted(module, call, kind, word))
         elif isinstance(parent, ast.IfExp) and (chosen := _chosen(module, parent, node, kind)):
@@ -130,7 +133,7 @@ class TypedTensor(Rule):
             changes.append(Remove(alias.statement))
         for use in alias.uses:
             if (made := called(module, use)) is not None:
-                changes += _made(made, kind, name)
+                changes += _made(module, made, kind, name)
             elif (call := conversion(module, use)) is not None:
                 changes += _converted(module, call, kind, name)
         return self._told(module, alias.node, kind, changes, group=_group(module, alias))
@@ -156,8 +159,10 @@ def _group(module: Module, alias: Alias) -> str:
     return f"typed:{first.lineno}:{_test(module, alias)}"
 
 
-def _made(call: ast.Call, kind: str, device: str) -> tuple[Change, ...]:
-    """``torch.cuda.FloatTensor(…)`` to ``torch.FloatTensor(…).to(device)``."""
+def _made(module: Module, call: ast.Call, kind: str, device: str) -> tuple[Change, ...]:
+    """``torch.cuda.FloatTensor(…)`` to ``torch.FloatTensor(…).to(device)``; of sizes, to ``torch.empty`` on the device."""
+    if of_sizes(module, call):
+        return on_device(module, call, DTYPES[kind], device)
     return Rename(call.func, f"torch.{kind}"), arguments.called(call, f".to({device})")
 
 

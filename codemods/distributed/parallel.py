@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -16,7 +17,7 @@ from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
 from ..edits.imports import torch
-from ..edits.spelling import DEVICE, quoted, retext
+from ..edits.spelling import DEVICE, chosen, dual, kept_for_cuda, quoted, retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -79,7 +80,13 @@ class DeviceIds(Rule):
         if not given and not by_place:
             return
         answer = ask(module, "torch.nn.parallel.DistributedDataParallel")
-        gone = drop(call, "device_ids", "output_device", positional=1 if by_place else None)
+        if dual(module):
+            values = [*(keyword.value for keyword in given), *(call.args[1:] if by_place else ())]
+            gone = _kept_for_cuda(module, values)
+            if not gone:
+                return
+        else:
+            gone = drop(call, "device_ids", "output_device", positional=1 if by_place else None)
         yield self.finding(
             module,
             given[0] if given else call.args[1],
@@ -114,7 +121,10 @@ class DeviceIds(Rule):
             return
         answer = ask(module, "torch.distributed.fsdp.FullyShardedDataParallel(device_id=)")
         device, needed = torch(module, given.func, "device")
-        change = Replace(given, f"{device}({quoted(module, DEVICE)})")
+        bare = f"{device}({quoted(module, DEVICE)})"
+        if dual(module):
+            bare = chosen(module, given, bare)
+        change = Replace(given, bare)
         yield self.finding(
             module,
             given,
@@ -130,11 +140,16 @@ class DeviceIds(Rule):
         if not given or _is_passed_on(module, given[0].value):
             return
         answer = ask(module, "torch.distributed.barrier")
+        gone: tuple[Change, ...] = drop(call, "device_ids")
+        if dual(module):
+            gone = _kept_for_cuda(module, [keyword.value for keyword in given])
+            if not gone:
+                return
         yield self.finding(
             module,
             given[0],
             "`device_ids` of a barrier is for NCCL; hccl knows its card",
-            fix=Rewrite("drop the device indices", answer.safety, drop(call, "device_ids")),
+            fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
             code="HPU315",
             covers=[keyword.value for keyword in given],
@@ -154,6 +169,11 @@ class DeviceIds(Rule):
             code="HPU317",
             covers=(device,),
         )
+
+
+def _kept_for_cuda(module: Module, values: Iterable[ast.expr]) -> tuple[Change, ...]:
+    """None on Gaudi, and what is written on CUDA."""
+    return tuple(change for value in values for change in kept_for_cuda(module, value, "None"))
 
 
 def _is_passed_on(module: Module, node: ast.expr) -> bool:

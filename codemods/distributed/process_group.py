@@ -15,7 +15,7 @@ from ..analysis.spelled_names import availability
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
 from ..edits.imports import local_name, through
-from ..edits.spelling import BACKEND, on_gaudi, quoted, retext
+from ..edits.spelling import BACKEND, dual, kept_for_cuda, on_gaudi, quoted, retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -124,11 +124,16 @@ class Nccl(Rule):
         given = argument(call, "device_id")
         if given is None or (isinstance(given, ast.Constant) and given.value is None):
             return
+        changes: tuple[Change, ...] = drop(call, "device_id")
+        if dual(module):
+            changes = kept_for_cuda(module, given, "None")
+            if not changes:
+                return
         yield self.finding(
             module,
             given,
             "`device_id` binds the process group to a CUDA device; hccl takes the card of the process",
-            fix=Rewrite("drop the device", "safe", drop(call, "device_id")),
+            fix=Rewrite("drop the device", "safe", changes),
             row=ask(module, "torch.distributed.init_process_group(device_id=)").row,
             severity="warning",
             covers=(given,),

@@ -10,7 +10,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any
 
-from hpushim.engine.python.changes import Replace
+from hpushim.engine.python import imports
+from hpushim.engine.python.changes import Import, Replace
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -58,20 +59,58 @@ def either(gaudi: str, cuda: str, mark: str = '"') -> str:
     return f"{gaudi} if {ACCELERATOR} == {mark}{DEVICE}{mark} else {cuda}"
 
 
+#: True where the dual style runs on anything but Gaudi.
+ELSEWHERE = f'{ACCELERATOR} != "{DEVICE}"'
+
+
+def is_either(node: ast.AST | None) -> bool:
+    """Is it such an expression?"""
+    return isinstance(node, ast.IfExp) and is_choice(node.test)
+
+
+def is_choice(test: ast.expr) -> bool:
+    """Is it ``ACCELERATOR == "hpu"``?"""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == ACCELERATOR
+        and isinstance(test.ops[0], ast.Eq)
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value == DEVICE
+    )
+
+
+def kept_for_cuda(module: Module, node: ast.expr, gaudi: str) -> tuple[Replace, ...]:
+    """``gaudi`` in place of an expression that stays as it is for CUDA; nothing where it is done already."""
+    return () if is_either(node) else (Replace(node, chosen(module, node, gaudi)),)
+
+
 def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
     """``text`` as a string literal in the quotes that the file prefers; in the dual style what stands for it.
 
     Inside an f-string (``at`` says where) in other quotes than its own, which Python needs before 3.12.
     """
-    mark = "'" if module.data.count(b"'") > module.data.count(b'"') else '"'
-    for above in module.ancestors(at) if at is not None else ():
+    mark = _inside(module, at) if at is not None else ""
+    mark = mark or ("'" if module.data.count(b"'") > module.data.count(b'"') else '"')
+    return (_for_both(text, mark) if dual(module) else None) or f"{mark}{text}{mark}"
+
+
+def _inside(module: Module, at: ast.AST) -> str:
+    """The quotes that are free in the f-string around ``at``; "" where there is none."""
+    mark = ""
+    for above in module.ancestors(at):
         if isinstance(above, ast.JoinedStr):
-            place = module.span(at).start  # type: ignore[arg-type]
+            place = module.span(at).start
             around = [t for t in module.string_tokens(above) if t.start <= place < t.end]
             if around:
                 token = module.source(around[0]).lstrip("fFrRbBuU")
                 mark = '"' if token.startswith("'") else "'"
-    return (_for_both(text, mark) if dual(module) else None) or f"{mark}{text}{mark}"
+    return mark
+
+
+def chosen(module: Module, node: ast.expr, gaudi: str) -> str:
+    """``gaudi`` on Gaudi and what is written elsewhere."""
+    return either(gaudi, module.source(node), _inside(module, node) or '"')
 
 
 def _for_both(text: str, mark: str) -> str | None:
@@ -84,6 +123,14 @@ def _for_both(text: str, mark: str) -> str | None:
     if BACKEND in text:
         cuda = text.replace(BACKEND, "nccl").replace(DEVICE, "cuda")
     return either(f"{mark}{text}{mark}", f"{mark}{cuda}{mark}", mark) if cuda is not None else None
+
+
+def half(module: Module, node: ast.AST) -> tuple[str, tuple[Import, ...]]:
+    """The half precision that autocast gets at ``node``, and the import that it needs; in the dual style CUDA keeps float16."""
+    bfloat16, needed = imports.through(module, node, "torch.bfloat16")
+    if not dual(module):
+        return bfloat16, needed
+    return either(bfloat16, bfloat16.removesuffix("bfloat16") + "float16"), needed
 
 
 def retext(module: Module, node: ast.expr, new: str) -> Replace:
@@ -127,7 +174,7 @@ def device(
     if isinstance(node, ast.Constant) and not (dual(module) and index not in ("", "0")):
         return retext(module, node, word)
     if dual(module):
-        return Replace(node, either(_for_both(word, '"') or word, module.source(node)))
+        return Replace(node, chosen(module, node, quoted(module, word, node)))
     spans = module.string_tokens(_first(node))
     body = module.source(spans[0]).lstrip("fFrRuUbB") if spans else '"'
     mark = body[:3] if body[:3] in ('"""', "'''") else body[:1]
@@ -146,9 +193,9 @@ def _first(node: ast.expr) -> ast.expr:
 def numbered(module: Module, node: ast.expr) -> Replace:
     """Writes Gaudi's device in place of the number of a card; in the dual style the number stays for CUDA."""
     word = quoted(module, DEVICE, node)
-    return Replace(node, either(word, module.source(node)) if dual(module) else word)
+    return Replace(node, chosen(module, node, word) if dual(module) else word)
 
 
 def zero(module: Module, node: ast.expr) -> Replace:
     """Writes card 0 in place of the number of another; in the dual style the number stays for CUDA."""
-    return Replace(node, either("0", module.source(node)) if dual(module) else "0")
+    return Replace(node, chosen(module, node, "0") if dual(module) else "0")

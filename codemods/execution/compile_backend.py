@@ -11,7 +11,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import ask
 from ..edits.arguments import add, argument, called, drop
-from ..edits.spelling import COMPILER, quoted, retext
+from ..edits.spelling import COMPILER, dual, is_either, kept_for_cuda, quoted, retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -75,15 +75,19 @@ class CompileBackend(Rule):
 
     def _options(self, module: Module, call: ast.Call) -> Yield:
         given = [k for k in call.keywords if k.arg in ("mode", "options") and not _is_none(k.value)]
+        given = [k for k in given if not is_either(k.value)]
         if not given:
             return
         answer = ask(module, "torch.compile(mode='max-autotune')")
+        changes: tuple[Change, ...] = drop(call, "mode", "options")
+        if dual(module):
+            changes = tuple(c for k in given for c in kept_for_cuda(module, k.value, "None"))
         names = " and ".join(f"`{k.arg}`" for k in given)
         yield self.finding(
             module,
             given[0],
             f"{names} tunes the inductor; `{COMPILER}` takes none of it",
-            fix=Rewrite("drop it", answer.safety, drop(call, "mode", "options")),
+            fix=Rewrite("drop it", answer.safety, changes),
             row=answer.row,
             code="HPU511",
         )

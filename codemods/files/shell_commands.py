@@ -254,7 +254,8 @@ class ShellCommands(TextRule):
         for command in document.script.commands:
             if trains(command):
                 value = "1" if document.target.mode == "lazy" else "0"
-                edit = line_before(document, command.span.start, f"export {_LAZY}={value}")
+                place = command.outer or command.span  # once, not in one branch or in every turn
+                edit = line_before(document, place.start, f"export {_LAZY}={value}")
                 yield self.finding(
                     document,
                     command.words[0].span,

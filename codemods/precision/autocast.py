@@ -13,7 +13,7 @@ from ..analysis.autocast import CUDA_ONLY, GENERIC, AutocastSite, site
 from ..analysis.verdict import ask
 from ..edits.arguments import add, by_keyword, with_arguments
 from ..edits.imports import local_name, root, torch
-from ..edits.spelling import quoted, retext
+from ..edits.spelling import half, quoted, retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -65,7 +65,7 @@ class CudaAutocast(Rule):
         front = f"device_type={quoted(module, 'hpu')}"
         needed: tuple[Import, ...] = ()
         if "dtype" not in given and None not in given and len(found.args) < 2 and not found.is_off:
-            bfloat16, needed = torch(module, found.call, "bfloat16")
+            bfloat16, needed = half(module, found.call)
             front += f", dtype={bfloat16}"
         lead = 0 if found.func is found.call.func else 1  # partial(autocast, …)
         count = len(found.args)
@@ -88,7 +88,7 @@ class CudaAutocast(Rule):
         """The class itself as a value: a ``partial`` of the general one stands in for it."""
         answer = ask(module, "torch.cuda.amp.autocast")
         name, needed = torch(module, node, "autocast")
-        bfloat16, _ = torch(module, node, "bfloat16")
+        bfloat16, _ = half(module, node)
         tools = local_name(module, "functools")
         device = f"device_type={quoted(module, 'hpu')}"
         new = f"{tools}.partial({name}, {device}, dtype={bfloat16})"
@@ -113,7 +113,7 @@ class CudaAutocast(Rule):
         changes: list[Change] = [retext(module, device, "hpu")]
         given = {keyword.arg for keyword in found.call.keywords}
         if len(found.args) < 2 and not given & {"dtype", None} and not found.is_off:
-            bfloat16, needed = torch(module, found.call, "bfloat16")
+            bfloat16, needed = half(module, found.call)
             changes += [add(found.call, f"dtype={bfloat16}", behind=device), *needed]
         yield self.finding(
             module,

@@ -12,10 +12,19 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.devices import may_be_cuda
 from ..analysis.names import called
-from ..analysis.scalers import CUDA_ONLY, GENERIC, SHARDED, Scaler, creates, device_of, scaler_of
+from ..analysis.scalers import (
+    CUDA_ONLY,
+    GENERIC,
+    SHARDED,
+    Scaler,
+    creates,
+    device_of,
+    is_generic,
+    scaler_of,
+)
 from ..analysis.verdict import ask
-from ..edits.arguments import arguments, call_of, only, unwrapped
-from ..edits.spelling import quoted
+from ..edits.arguments import add, argument, arguments, call_of, only, unwrapped
+from ..edits.spelling import ACCELERATOR, ELSEWHERE, chosen, dual, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -138,6 +147,8 @@ def _gone(module: Module, call: ast.Call, sharded: bool) -> tuple[ast.AST, ...]:
 
 
 def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
+    if dual(module):
+        return _off_on_gaudi(module, call, sharded)
     if sharded:
         return (only(call, "enabled=False"),)
     device = device_of(module, call)
@@ -145,6 +156,24 @@ def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change
         place = next((n for n, arg in enumerate(call.args) if arg is device), None)
         return (Replace(call, lambda node: _disabled(node, place)),)
     return (Rename(call.func, _NEW), only(call, f"{quoted(module, 'hpu')}, enabled=False"))
+
+
+def _off_on_gaudi(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
+    """The scaler of CUDA, with all that it is given, which is off on Gaudi."""
+    enabled = argument(call, "enabled", 5 if is_generic(module, call) else 4)
+    off: Change
+    if enabled is None:
+        off = add(call, f"enabled={ELSEWHERE}")
+    elif module.constant(enabled) is True:
+        off = Replace(enabled, ELSEWHERE)
+    else:
+        off = Replace(enabled, chosen(module, enabled, "False"))
+    if sharded:
+        return (off,)
+    device = argument(call, "device", 0) if is_generic(module, call) else None
+    if device is not None:
+        return (Rename(call.func, _NEW), off, Replace(device, ACCELERATOR))
+    return (Rename(call.func, _NEW), off, add(call, ACCELERATOR, first=True))
 
 
 def _keyword(given: Any) -> str:

@@ -17,8 +17,7 @@ from ..analysis.placement import is_on_device
 from ..analysis.tensors import is_in_module, is_other
 from ..analysis.verdict import ask
 from ..edits.arguments import attribute, rename
-from ..edits.imports import torch
-from ..edits.spelling import retext
+from ..edits.spelling import half, retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -133,7 +132,7 @@ def _may_be_torch(module: Module, func: ast.Attribute) -> bool:
 
 
 def _as_bfloat16(module: Module, node: ast.expr) -> tuple[Change, ...]:
-    text, needed = torch(module, node, "bfloat16")
+    text, needed = half(module, node)
     return (Replace(node, text), *needed)
 
 

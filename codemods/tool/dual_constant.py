@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.changes import Define, Import, Rewrite
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.python.changes import Change, Define, Import, Rewrite
+from hpushim.engine.rules.rule import Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..edits.imports import local_name
-from ..edits.spelling import ACCELERATOR, dual
+from ..edits.spelling import ACCELERATOR, dual, is_choice
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+
+#: Where torch may not be there yet, or not at all.
+_WITHOUT_TORCH = (
+    "import importlib.util\n\n"
+    f'{ACCELERATOR} = "hpu" if importlib.util.find_spec("habana_frameworks") else "cuda"'
+)
 
 
 class DualConstant(Rule):
@@ -25,17 +33,66 @@ class DualConstant(Rule):
     uncovered = True
 
     def on_module(self, module: Module) -> Yield:
-        if not dual(module) or ACCELERATOR in module.global_scope.bindings:
+        if not dual(module):
+            return
+        yield from _sides_of_cuda(module)
+        if ACCELERATOR in module.global_scope.bindings:
             return
         uses = [use for use in module.index.names(ACCELERATOR) if not module.bindings(use)]
         if not uses:
             return
-        torch = local_name(module, "torch")
-        value = f'"hpu" if hasattr({torch}, "hpu") and {torch}.hpu.is_available() else "cuda"'
-        changes = (Import("torch"), Define(ACCELERATOR, f"{ACCELERATOR} = {value}"))
+        user = _first_user(module, uses)
+        changes: tuple[Change, ...] = (Define(ACCELERATOR, _WITHOUT_TORCH, user, _WITHOUT_TORCH),)
+        if _imports(module, "torch"):
+            torch = local_name(module, "torch")
+            value = f'"hpu" if hasattr({torch}, "hpu") and {torch}.hpu.is_available() else "cuda"'
+            defined = Define(ACCELERATOR, f"{ACCELERATOR} = {value}", user, _WITHOUT_TORCH)
+            changes = (Import("torch"), defined)
         yield self.finding(
             module,
             uses[0],
             f"`{ACCELERATOR}` is the device that this machine has, `hpu` or `cuda`; it is defined behind the imports",
             fix=Rewrite(f"define {ACCELERATOR}", "safe", changes),
         )
+
+
+def _imports(module: Module, package: str) -> bool:
+    """Does the file import a package whenever it is loaded: under no condition, in no ``try``?"""
+    for statement in module.imports:
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        else:
+            names = [statement.module or ""] if not statement.level else []
+        found = any(name.partition(".")[0] == package for name in names)
+        if found and statement in module.tree.body:
+            return True
+    return False
+
+
+def _sides_of_cuda(module: Module) -> Iterator[Kept]:
+    """What a choice by the constant keeps for CUDA."""
+    for use in module.index.names(ACCELERATOR):
+        test = module.parent(use)
+        choice = module.parent(test) if isinstance(test, ast.Compare) and is_choice(test) else None
+        if isinstance(choice, ast.IfExp) and choice.test is test:
+            yield Kept(choice.orelse)
+
+
+def _first_user(module: Module, uses: list[ast.Name]) -> ast.stmt | None:
+    """The first statement at the top level that needs the constant when the file is loaded."""
+    for use in sorted(uses, key=lambda name: (name.lineno, name.col_offset)):
+        if not _waits(module, use):
+            return next(s for s in module.ancestors(use) if s in module.tree.body)
+    return None
+
+
+def _waits(module: Module, use: ast.AST) -> bool:
+    """Does a use stand in the body of a function, which runs when it is called?"""
+    child = use
+    for above in module.ancestors(use):
+        if isinstance(above, ast.Lambda) and above.body is child:
+            return True
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in above.body:
+            return True
+        child = above
+    return False

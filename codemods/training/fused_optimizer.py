@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import ask
 from ..edits.arguments import drop
+from ..edits.spelling import ELSEWHERE, chosen, dual, is_either
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -49,24 +50,28 @@ class FusedOptimizer(Rule):
         guards = [test for guard in _guards(module, call) for test in _tests(module, guard)]
         self._tests.update(dict.fromkeys(guards))
         if not guards and name.startswith(_OPTIMIZERS):
+            changes: tuple[Change, ...] = drop(call, _OPTION)
+            if dual(module):
+                changes = (Replace(node.value, ELSEWHERE),)
             yield self.finding(
                 module,
                 node,
                 f"`{module.source(node)}` needs kernels that are not established for Gaudi; "
                 "without it the numbers are the same",
-                fix=Rewrite(_TITLE, "safe", drop(call, _OPTION)),
+                fix=Rewrite(_TITLE, "safe", changes),
                 row=answer.row,
             )
 
     def on_module(self, module: Module) -> Yield:
         answer = ask(module, _ROW)
         for test in self._tests:
+            off = chosen(module, test, "False") if dual(module) else "False"
             yield self.finding(
                 module,
                 test,
                 f"this decides `{_OPTION}=`, whose kernels for Gaudi are not established; "
                 "it stays off, the numbers are the same",
-                fix=Rewrite(_TITLE, "safe", (Replace(test, "False"),)),
+                fix=Rewrite(_TITLE, "safe", (Replace(test, off),)),
                 row=answer.row,
                 code="HPU605",
                 covers=(test,),
@@ -79,7 +84,7 @@ def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.Name):
         bound = module.bindings(node)
         values = [b.value for b in bound if b.kind == "assign" and b.value is not None]
-    return [value for value in values if _asks_for_cuda(module, value)]
+    return [value for value in values if not is_either(value) and _asks_for_cuda(module, value)]
 
 
 def _guards(module: Module, node: ast.AST) -> Iterator[ast.expr]:

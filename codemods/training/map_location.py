@@ -11,12 +11,12 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices
-from ..analysis.load_places import LOADS, Unplaced, chosen, unplaced
+from ..analysis.load_places import LOADS, Unplaced, halves, unplaced
 from ..analysis.names import called
 from ..analysis.roles import Role
 from ..analysis.verdict import ask
 from ..edits.arguments import add
-from ..edits.spelling import DEVICE, dual, either, quoted
+from ..edits.spelling import DEVICE, chosen, dual, either, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -55,7 +55,7 @@ class MapLocation(Rule):
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """The place that functions of the project and of other libraries hand on to ``torch.load``."""
         if _CUDA.encode() in module.data:
-            for half in chosen(module, node.value):
+            for half in halves(module, node.value):
                 yield from self._as_other_half(module, half)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
@@ -102,6 +102,8 @@ class MapLocation(Rule):
     def _map(self, module: Module, node: ast.expr, new: str) -> Found:
         """The finding on a map of storages that becomes one place for all."""
         self._maps.add(node)
+        if dual(module):
+            new = chosen(module, node, new)
         return self.finding(
             module,
             node,

@@ -94,6 +94,16 @@ def show_diff(report: Report) -> None:
             else:
                 # To a program the bytes go as they are.
                 click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
+    show_trouble(report)
+
+
+def show_trouble(report: Report) -> None:
+    """Says on standard error what could not be read, and which rewrites were refused."""
+    for file in report.files:
+        for finding in file.findings:
+            if finding.code in _TROUBLE:
+                where = f"{file.path}:{finding.line}:{finding.column}"
+                say(f"{where}: {finding.code} {finding.message}", err=True)
 
 
 def _echo_colored(text: str) -> None:

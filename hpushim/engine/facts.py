@@ -103,6 +103,7 @@ class Facts:
             frozenset(self._imports(own | {file.path.stem for file in files})),
             frozenset(name.decode("utf-8", "replace") for name in self._scalers),
             frozenset(name.decode("utf-8", "replace") for name in self._steppers - self._marked),
+            frozenset(file.shown for file in files if file.kind == "python"),
             frozenset(self._mentioned),
         )
 

@@ -151,13 +151,28 @@ def _pass(found: Examined, permitted: list[bool], workshop: Workshop) -> _Pass:
         taken = good
         made = workshop.make(found, taken)
         if made.why is not None:
-            rejected += [(group, "HPU004", made.why) for group in taken]
-            taken = []
-            made = workshop.make(found, [])
+            taken, refused = together(found, good, workshop)
+            rejected += refused
+            made = workshop.make(found, taken)
     shown = {i for group, _, why in rejected if why == _NOT_EDITABLE for i in group.members}
     rejected = [item for item in rejected if item[2] != _NOT_EDITABLE]
     applied = frozenset(index for group in taken for index in group.members)
     return _Pass(made, applied, rejected, frozenset(shown))
+
+
+def together(
+    found: Examined, good: Sequence[Group], workshop: Workshop
+) -> tuple[list[Group], list[tuple[Group, str, str]]]:
+    """The groups that can be made one after the other, and those that cannot beside them."""
+    taken: list[Group] = []
+    refused: list[tuple[Group, str, str]] = []
+    for group in good:
+        why = workshop.make(found, [*taken, group]).why
+        if why is None:
+            taken.append(group)
+        else:
+            refused.append((group, "HPU004", why))
+    return taken, refused
 
 
 _NOT_EDITABLE = "its place cannot be edited"

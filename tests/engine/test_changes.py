@@ -207,6 +207,35 @@ def test_statements_are_put_beside_others(
         ("if q:\n    a()\nelse:\n    b()\nz\n", ["b()"], "if q:\n    a()\nz\n"),
         ("if q:\n    a()\nelse:\n    b()\nz\n", ["a()"], "if q:\n    pass\nelse:\n    b()\nz\n"),
         ("if q:\n    a()\nelse:\n    b()\nz\n", ["a()", "b()"], "z\n"),
+        ("if q:\n    a()\nelse:\n    pass\nz\n", ["a()"], "z\n"),
+        ("if q:\n    pass\nelse:\n    a()\nz\n", ["a()"], "z\n"),
+        (
+            "try:\n    a()\nexcept E:\n    b()\nelse:\n    c()\nz\n",
+            ["c()"],
+            "try:\n    a()\nexcept E:\n    b()\nz\n",
+        ),
+        (
+            "try:\n    a()\nexcept E:\n    b()\nfinally:\n    c()\nz\n",
+            ["c()"],
+            "try:\n    a()\nexcept E:\n    b()\nz\n",
+        ),
+        (
+            "try:\n    a()\nfinally:\n    c()\nz\n",
+            ["c()"],
+            "try:\n    a()\nfinally:\n    pass\nz\n",
+        ),
+        (
+            "try:\n    a()\nexcept E:\n    b()\nelse:\n    c()\nfinally:\n    d()\n",
+            ["c()", "d()"],
+            "try:\n    a()\nexcept E:\n    b()\n",
+        ),
+        (
+            "def f():\n    x\n    a()\n    # the end\nz\n",
+            ["a()"],
+            "def f():\n    x\n    # the end\nz\n",
+        ),
+        ("if q:\n    a()\n    b()\n    # the end\nz\n", ["a()", "b()"], "    # the end\nz\n"),
+        ("if q:\n    if r:\n        a()\n    if s:\n        b()\nz\n", ["a()", "b()"], "z\n"),
         ("if q:\n    a()\nelif r:\n    b()\nz\n", ["b()"], "if q:\n    a()\nz\n"),
         ("x\n\na()\n\nz\n", ["a()"], "x\n\nz\n"),
         ("x\n# calls about cake\nabout_cake()\nz\n", ["about_cake()"], "x\nz\n"),
@@ -276,12 +305,27 @@ def test_imports_and_definitions_are_added_once_behind_the_others() -> None:
     after = made(m, *wanted)
     assert (
         after
-        == '"""Doc."""\nimport os\nimport lib  # c\nimport p.q as r\n\nN = 1\nimport z\n\nx = 1\n'
+        == '"""Doc."""\nimport os\nimport lib  # c\nimport p.q as r\nimport z\n\nN = 1\n\nx = 1\n'
     )
     again = module(after)
     assert made(again, *wanted) == after
     assert made(module('"""Doc."""\n'), Import("p")) == '"""Doc."""\nimport p\n'
     assert made(module("@d\ndef f(): pass\n"), Import("p")) == "import p\n@d\ndef f(): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "user", "after"),
+    [
+        ("import lib\nx = N\n", "x = N", "import lib\n\nN = 1\nx = N\n"),
+        ("import os\nx = N\nimport lib\n", "x = N", "import os\n\nN = 0\nx = N\nimport lib\n"),
+        ("x = N\nimport lib\n", "x = N", "N = 0\nx = N\nimport lib\n"),
+        ('"""Doc."""\nx = N\n', "x = N", '"""Doc."""\n\nN = 1\nx = N\n'),
+        ("import lib\nif a:\n    y = N\nimport z\n", "if a:\n    y = N", "import lib\n\nN = 1\nif a:\n    y = N\nimport z\n"),
+    ],
+)  # fmt: skip
+def test_a_definition_stands_in_front_of_its_first_user(before: str, user: str, after: str) -> None:
+    m = module(before)
+    assert made(m, Define("N", "N = 1", node(m, user, ast.stmt), "N = 0")) == after
 
 
 # -- what cannot be done is refused -----------------------------------------------------------
@@ -358,6 +402,15 @@ def test_lines_beside_a_statement_that_goes_take_its_place(newline: str) -> None
     )
     expected = ["import lib", "import new", "", "import more", "z()", "y()", ""]
     assert made(m, *changes) == newline.join(expected)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_line_before_a_statement_that_goes_with_its_comment(newline: str) -> None:
+    m = module("\n# frees the cache\nfree.cache()\n\nz\n".replace("\n", newline))
+    gone = m.tree.body[0]
+    assert made(m, Remove(gone), Insert(gone, "import a", after=False, own_line=True)) == (
+        "\nimport a\n\nz\n".replace("\n", newline)
+    )
 
 
 def test_a_line_behind_a_block_changes_nothing_in_it() -> None:

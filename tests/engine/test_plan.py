@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from hpushim.engine import plan as plans
 from hpushim.engine.base import edits as texts
+from hpushim.engine.plan import Group
 from hpushim.engine.python.module import Module
 from hpushim.engine.python.proof import unproven
+from hpushim.engine.settle import Made, together
 from hpushim.model import Edit, Finding, Fix, Span, Target
 
 TARGET = Target()
@@ -192,3 +195,16 @@ def test_steps_composed_are_the_steps_one_after_the_other(cases: list[Any]) -> N
         assert one.span.end < other.span.start or (
             one.span.end <= other.span.start and one.span != other.span
         )
+
+
+def test_what_cannot_be_made_together_is_made_one_after_the_other() -> None:
+    """One rewrite that does not go with another takes nobody else with it."""
+    first, second, third = (Group([n], (f"HPU90{n}",)) for n in range(3))
+
+    class Clash:
+        def make(self, found: Any, taken: Sequence[Group]) -> Made:
+            return Made("", why="they clash" if {0, 1} <= {g.members[0] for g in taken} else None)
+
+    taken, refused = together(None, [first, second, third], Clash())  # type: ignore[arg-type]
+    assert taken == [first, third]
+    assert refused == [(second, "HPU004", "they clash")]

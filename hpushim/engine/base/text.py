@@ -69,6 +69,8 @@ class Project(msgspec.Struct, frozen=True):
     scalers: frozenset[str] = frozenset()
     #: Functions that run a backward pass or step an optimizer, in files without a word of any device.
     steppers: frozenset[str] = frozenset()
+    #: The project's Python files, as they are shown.
+    files: frozenset[str] = frozenset()
     #: Of the texts that rules ask for (``Wants.project``), those that stand in some file; None where nobody has looked.
     mentions: frozenset[str] | None = None
 

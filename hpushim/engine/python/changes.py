@@ -87,10 +87,15 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Define:
-    """A statement behind the imports that gives ``name`` its value, once in the file."""
+    """A statement behind the imports that gives ``name`` its value, once in the file.
+
+    Where ``user``, the first statement of the top level that needs the value, runs before that, ``early`` stands in front of it.
+    """
 
     name: str
     code: str
+    user: ast.stmt | None = None
+    early: str = ""
 
 
 Change = Replace | Rename | Remove | Insert | Import | Define

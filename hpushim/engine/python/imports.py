@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from hpushim.engine.python.scope import Binding
 
 Plain = Replace | Remove | Insert
+#: In front of the key of what is defined, beside those of what is imported.
+_DEFINED = "="
 
 
 def resolved(module: Module, changes: Sequence[Change]) -> list[Plain]:
@@ -117,7 +119,9 @@ class _Plan:
                 found.append(change)
         for plan in self._statements.values():
             found += self._rewritten(plan)
-        return [*found, *self._added.values()]
+        # What defines a value may ask the modules that are imported.
+        added = sorted(self._added, key=lambda key: key.startswith(_DEFINED))
+        return [*found, *(self._added[key] for key in added)]
 
     # -- what the changes ask of names ------------------------------------------------------
 
@@ -255,12 +259,19 @@ class _Plan:
         self._added[change.module] = self._behind_imports(change.code or line)
 
     def _define(self, change: Define) -> None:
-        key = f"={change.name}"
-        if change.name not in self._module.global_scope.bindings and key not in self._added:
-            self._added[key] = self._behind_imports(f"\n{change.code}")
+        key = f"{_DEFINED}{change.name}"
+        if change.name in self._module.global_scope.bindings or key in self._added:
+            return
+        insert = self._behind_imports(f"\n{change.code}", last=True)
+        if change.user is not None and not _stands_before(insert, change.user, self._module):
+            insert = self._in_front_of(change.user, change.early or change.code)
+        self._added[key] = insert
 
-    def _behind_imports(self, code: str) -> Insert:
-        """Behind the run of imports that has the package which the file is about, or the first run."""
+    def _behind_imports(self, code: str, *, last: bool = False) -> Insert:
+        """Behind the run of imports that has the package which the file is about, or the first run.
+
+        Behind its ``last`` line, or behind the last one that imports from that package.
+        """
         body = self._module.tree.body
         header = [statement for statement in body if _is_import(statement)]
         about = [statement for statement in header if self._imports_ambient(statement)]
@@ -270,13 +281,21 @@ class _Plan:
             for earlier, later in itertools.pairwise(body):
                 if earlier is anchor and _is_import(later):
                     anchor = later
-            while about and not self._imports_ambient(anchor):
+            while about and not last and not self._imports_ambient(anchor):
                 anchor = body[body.index(anchor) - 1]
         elif body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
             anchor = body[0]
         if anchor is None:
             return Insert(body[0], code, after=False, own_line=True)
         return Insert(anchor, code, own_line=True)
+
+    def _in_front_of(self, user: ast.stmt, code: str) -> Insert:
+        """Behind the last import above ``user``, a statement at the top level, or right in front of it."""
+        body = self._module.tree.body
+        above = [statement for statement in body[: body.index(user)] if _is_import(statement)]
+        if above:
+            return Insert(above[-1], f"\n{code}", own_line=True)
+        return Insert(user, code, after=False, own_line=True)
 
     def _imports_ambient(self, statement: ast.stmt) -> bool:
         ambient = self._module.names.main
@@ -285,6 +304,13 @@ class _Plan:
         if isinstance(statement, ast.ImportFrom):
             return (statement.module or "").partition(".")[0] == ambient
         return False
+
+
+def _stands_before(insert: Insert, user: ast.stmt, module: Module) -> bool:
+    """Is what is put behind the anchor there when ``user``, a statement at the top level, runs?"""
+    body = module.tree.body
+    place = body.index(insert.anchor) + insert.after
+    return place <= body.index(user)
 
 
 def _names(node: ast.AST) -> Iterable[ast.Name]:

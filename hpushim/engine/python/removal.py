@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.units import line_group
 from hpushim.model import Edit, Span
@@ -100,11 +100,16 @@ def _with_guards(module: Module, gone: set[ast.AST]) -> None:
         if (
             isinstance(parent, ast.If)
             and parent not in gone
-            and all(other in gone for other in (*parent.body, *parent.orelse))
+            and all(other in gone or isinstance(other, ast.Pass) for other in _branches(parent))
             and _only_looks(parent.test)
         ):
             gone.add(parent)
             waiting.append(parent)
+
+
+def _branches(statement: ast.If) -> list[ast.stmt]:
+    """The statements of an ``if`` and of its ``else``; an ``elif`` is one statement."""
+    return [*statement.body, *statement.orelse]
 
 
 def _only_looks(test: ast.expr) -> bool:
@@ -169,15 +174,19 @@ class _Lines:
         return Span(module.line_span(start).start, module.line_span(end).end)
 
     def clause(self, statement: ast.stmt, block: Sequence[ast.stmt]) -> Span | None:
-        """The lines of an ``else`` that is left empty; None where the block has to stay."""
+        """The lines of an ``else``, or of a ``finally`` behind handlers, that is left empty; None where the block has to stay."""
         module = self._module
         parent = module.parent(statement)
-        if not isinstance(parent, (ast.If, ast.For, ast.While)) or block is not parent.orelse:
+        if getattr(parent, "orelse", None) is block:
+            word = "else"
+        elif isinstance(parent, ast.Try) and block is parent.finalbody and parent.handlers:
+            word = "finally"
+        else:
             return None
-        above = parent.body[-1].end_lineno or parent.body[-1].lineno
+        above = _end_above(parent, block)
         for line in range(above + 1, block[0].lineno + 1):
             span = module.line_span(line)
-            if re.match(r"[ \t]*else[ \t]*:", module.source(span)):
+            if re.match(rf"[ \t]*{word}[ \t]*:", module.source(span)):
                 end = block[-1].end_lineno or block[-1].lineno
                 return Span(span.start, module.line_span(end).end)
         return None
@@ -213,6 +222,17 @@ class _Lines:
             return False
         span = module.line_span(line)
         return span.start < span.end and not module.source(span).strip()
+
+
+def _end_above(parent: Any, block: Sequence[ast.stmt]) -> int:
+    """The last line of what stands before a clause of ``parent``."""
+    end = parent.body[-1].end_lineno
+    if isinstance(parent, ast.Try):
+        if parent.handlers:
+            end = parent.handlers[-1].end_lineno
+        if block is parent.finalbody and parent.orelse:
+            end = parent.orelse[-1].end_lineno
+    return int(end or parent.lineno)
 
 
 # -- comments -------------------------------------------------------------------------------

@@ -235,6 +235,9 @@ class _Work:
         lines = f"{module.newline}{indent}".join(code)
         if not insert.after:
             at = module.line_span(module.position(module.start(anchor))[0]).start
+            for edit in plan.edits:
+                if edit.span.start < at < edit.span.end:  # the anchor goes, with what is above it
+                    at = edit.span.start
             return Edit(Span(at, at), "", f"{indent}{lines}{module.newline}")
         end = module.line_span(anchor.end_lineno or anchor.lineno)
         at = end.start + len(module.source(end).rstrip("\r\n").encode())

@@ -56,17 +56,19 @@ def script(data: bytes) -> Script:
     root = _parser().parse(data).root_node
     commands: list[Command] = []
     assignments: list[Assignment] = []
-    stack: list[tuple[Any, bool]] = [(root, False)]
+    stack: list[tuple[Any, bool, Any]] = [(root, False, root)]
     while stack:
-        node, exported = stack.pop()
+        node, exported, outer = stack.pop()
         kind = node.type
         if kind == "command" and not node.has_error:
-            commands.append(_command(data, node))
+            commands.append(_command(data, node, _span(outer)))
         elif kind == "variable_assignment" and not node.has_error:
             assignments.append(_assignment(data, node, exported))
         elif kind == "declaration_command":
             exported = bool(node.children) and node.children[0].type == "export"
-        stack += [(child, exported) for child in reversed(node.children)]
+        # What is not understood ends no statement: its parts stand by themselves.
+        top = node is root or kind == "ERROR"
+        stack += [(child, exported, child if top else outer) for child in reversed(node.children)]
     return Script(tuple(commands), tuple(assignments), bool(root.has_error))
 
 
@@ -106,7 +108,7 @@ def _span(node: Any) -> Span:
     return Span(node.start_byte, node.end_byte)
 
 
-def _command(data: bytes, node: Any) -> Command:
+def _command(data: bytes, node: Any, outer: Span) -> Command:
     found: list[Word] = []
     before: list[Assignment] = []
     for child in node.children:
@@ -116,7 +118,7 @@ def _command(data: bytes, node: Any) -> Command:
             found.append(_word(data, child.children[0]))
         elif child.type in _WORDS:
             found.append(_word(data, child))
-    return Command(_span(node), tuple(found), tuple(before))
+    return Command(_span(node), tuple(found), tuple(before), outer)
 
 
 def _assignment(data: bytes, node: Any, exported: bool) -> Assignment:

@@ -43,6 +43,8 @@ class Command(msgspec.Struct, frozen=True):
     words: tuple[Word, ...]
     #: The ones that stand before it on its line.
     assignments: tuple[Assignment, ...] = ()
+    #: The whole statement at the top level that it stands in: the loop, the branch, the function.
+    outer: Span | None = None
 
     @property
     def program(self) -> str:

@@ -1,0 +1,68 @@
+"""Lists of several cards of one process: ``[f"cuda:{i}" for i in range(n)]``, ``["cuda:0", "cuda:1"]``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from .device_texts import device_texts
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+
+
+def collections_of_cards(module: Module) -> dict[ast.expr, ast.expr]:
+    """Every such collection with the expression in it that names a card; ask for it as a view."""
+    found: dict[ast.expr, ast.expr] = {}
+    displays: dict[ast.expr, dict[str, ast.expr]] = {}
+    for text in device_texts(module):
+        if (made := _comprehension(module, text.node)) is not None:
+            found.setdefault(made, text.node)
+        elif text.index.isdigit() and (display := _display(module, text.node)) is not None:
+            displays.setdefault(display, {}).setdefault(text.index, text.node)
+    for call in module.index.calls("cuda"):
+        if call.args and isinstance(call.func, ast.Attribute):
+            made = _comprehension(module, call.args[0])
+            if made is not None:
+                found.setdefault(made, call)
+    for display, cards in displays.items():
+        if len(cards) > 1:
+            found[display] = next(iter(cards.values()))
+    return found
+
+
+def _comprehension(module: Module, card: ast.expr) -> ast.expr | None:
+    """The comprehension whose own variable the number of a card is."""
+    parts = [part for number in _number(module, card) for part in ast.walk(number)]
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    child: ast.AST = card
+    for above in module.ancestors(card):
+        if isinstance(above, _COMPREHENSIONS) and child not in above.generators:
+            targets = [part for g in above.generators for part in ast.walk(g.target)]
+            if names & {part.id for part in targets if isinstance(part, ast.Name)}:
+                return above
+        if isinstance(above, (ast.stmt, ast.Lambda)):
+            return None
+        child = above
+    return None
+
+
+def _number(module: Module, card: ast.expr) -> list[ast.expr]:
+    """What the number of a card is made of: in its text, or beside it in ``torch.device("cuda", i)``."""
+    above = module.parent(card)
+    device = isinstance(above, ast.Call) and module.qualified(above.func) == "torch.device"
+    return [card, *above.args[1:]] if device and isinstance(above, ast.Call) else [card]
+
+
+def _display(module: Module, card: ast.expr) -> ast.expr | None:
+    """The list, tuple, set or dict that the card is a member of, also as ``torch.device("cuda:0")``."""
+    child: ast.AST = card
+    above = module.parent(card)
+    if isinstance(above, ast.Call) and module.qualified(above.func) == "torch.device":
+        child, above = above, module.parent(above)
+    if isinstance(above, ast.Dict):
+        return above if child in above.values else None
+    return above if isinstance(above, _DISPLAYS) else None

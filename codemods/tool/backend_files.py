@@ -1,0 +1,43 @@
+"""Files that hold the code of one backend among several: what they do is right for that one."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.families import CUDA, backend
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class BackendFile(Rule):
+    """``cuda_accelerator.py`` beside ``xpu_accelerator.py``."""
+
+    code = "HPU026"
+    name = "file-of-one-backend"
+    severity = "warning"
+    safety = "manual"
+    wants = Wants(texts=("",), advice=True)
+
+    def on_module(self, module: Module) -> Yield:
+        found = backend(module)
+        if found is None or not module.tree.body:
+            return
+        if found.accelerator == CUDA:
+            beside = PurePosixPath(found.sibling).name
+            if beside == PurePosixPath(module.path).name:
+                beside = found.sibling
+            message = f"the file is the CUDA one of several backends, as `{beside}` is another, and stays; Gaudi needs one of its own"
+        else:
+            message = f"the file is made for `{found.accelerator}`, so what it does for CUDA stays as it is"
+        yield self.finding(
+            module,
+            module.tree.body[0],
+            message,
+            severity=None if found.accelerator == CUDA else "info",
+            covers=(module.tree,),
+        )

@@ -1,0 +1,133 @@
+"""Texts for people that name CUDA where the code beside them asks for Gaudi by now."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import word
+from ..edits.spelling import BACKEND, DEVICE, dual, on_gaudi
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_LOGS = frozenset(["print", "debug", "info", "warning", "warn", "error", "critical", "exception", "log", "write", "skip", "fail", "exit", "echo"])  # fmt: skip
+_OPTIONS = frozenset(["add_argument", "add_option", "option", "Option"])
+#: The word as a device or a backend, and no part of a name, a path, an option or a version.
+_NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/]|\.\w)(?! ?[\d(])")
+#: A check of a device says nothing of backends.
+_DEVICE = re.compile(_NAMED.pattern.replace("|nccl|NCCL", ""))
+_ANY = re.compile(r"cuda|nccl|gpu-|https?:", re.I)
+_OTHER_THINGS = re.compile(r"(cuda|nccl)\W+(version|toolkit|driver|kernel|extension|runtime|graph|core|stream|event|error|op)", re.I)  # fmt: skip
+#: What only NVIDIA's cards run, whatever the check beside it has become.
+_NVIDIA = re.compile(r"triton|bitsandbytes|flash|apex|tilelang|cutlass|quanti[sz]|support|nvidia|a100|h100|fused", re.I)  # fmt: skip
+_ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl)\b)")
+_GAUDI = re.compile(r"hpu|gaudi|hccl|habana", re.I)
+
+
+class Message(Rule):
+    """``assert torch.hpu.is_available(), "CUDA is not available"``."""
+
+    code = "HPU027"
+    name = "message-names-cuda"
+    severity = "info"
+    wants = Wants(
+        strings=("cuda", "CUDA", "nccl", "NCCL"), beside=(DEVICE, BACKEND), hints=frozenset()
+    )
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        text = str(node.value)
+        if (
+            dual(module)
+            or not _speaks_of_cuda(text)
+            or isinstance(module.parent(node), ast.JoinedStr)
+        ):
+            return
+        named = _NAMED if _helps(module, node) else _DEVICE if _says(module, node) else None
+        if named is not None and named.search(text):
+            yield self.finding(
+                module,
+                node,
+                "the text names CUDA, and the code beside it is for Gaudi",
+                fix=Rewrite(
+                    "name what the code asks for", "safe", (Replace(node, _Renamed(named)),)
+                ),
+            )
+
+
+class _Renamed:
+    """The change of a string literal, or of several one behind the other, that keeps their quotes and lines."""
+
+    def __init__(self, named: re.Pattern[str]) -> None:
+        self._named = named
+
+    def __call__(self, node: Any) -> Any:
+        if hasattr(node, "value"):
+            text = self._named.sub(lambda found: on_gaudi(found.group()), node.value)
+            return node.with_changes(value=_ARTICLE.sub(r"\1n ", text))
+        return node.with_changes(left=self(node.left), right=self(node.right))
+
+
+def _speaks_of_cuda(text: str) -> bool:
+    """Is every mention in a text one of the device or of the backend? One that names Gaudi as well was written for both."""
+    if any(pattern.search(text) for pattern in (_GAUDI, _OTHER_THINGS, _NVIDIA)) or not re.search(
+        r"\s|\W$", text
+    ):
+        return False
+    return len(_ANY.findall(text)) == len(_NAMED.findall(text)) > 0
+
+
+def _helps(module: Module, node: ast.Constant) -> bool:
+    """Is it the ``help=`` of an option whose default, or one of whose choices, is Gaudi's?"""
+    keyword = module.parent(node)
+    call = module.parent(keyword) if isinstance(keyword, ast.keyword) else None
+    if not isinstance(call, ast.Call) or getattr(keyword, "arg", "") != "help":
+        return False
+    if word(call.func) not in _OPTIONS:
+        return False
+    given = [k.value for k in call.keywords if k.arg in ("default", "choices", "type")]
+    return any(_is_gaudi(part) for value in given for part in ast.walk(value))
+
+
+def _says(module: Module, node: ast.Constant) -> bool:
+    """Is it said to people when a check for Gaudi holds, or fails?"""
+    above = module.parent(node)
+    if isinstance(above, ast.Assert) and above.msg is node:
+        return _asks_for_gaudi(module, above.test)
+    if not isinstance(above, ast.Call):
+        return False
+    if any(_asks_for_gaudi(module, value) for value in above.args if value is not node):
+        return word(above.func) in _LOGS
+    statement = module.parent(above)
+    if not isinstance(statement, ast.Raise) and not (
+        isinstance(statement, ast.Expr) and word(above.func) in _LOGS
+    ):
+        return False
+    guard = module.parent(statement)
+    return isinstance(guard, ast.If) and _asks_for_gaudi(module, guard.test)
+
+
+def _asks_for_gaudi(module: Module, test: ast.expr) -> bool:
+    """``torch.hpu.is_available()``, ``device.type == "hpu"``, and nothing about CUDA beside it."""
+    found = False
+    for part in ast.walk(test):
+        name = module.qualified(part) if isinstance(part, (ast.Attribute, ast.Name)) else None
+        if name is not None and name.startswith("torch.cuda"):
+            return False
+        if isinstance(part, ast.Constant) and re.match(r"(cuda|nccl)\b", str(part.value)):
+            return False
+        found |= name is not None and name.startswith("torch.hpu.")
+        found |= isinstance(part, ast.Compare) and any(_is_gaudi(side) for side in ast.walk(part))
+    return found
+
+
+def _is_gaudi(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Constant)
+        and re.fullmatch(rf"{DEVICE}(:\d+)?|{BACKEND}", str(node.value)) is not None
+    )
