@@ -155,7 +155,7 @@ def all_gather_into_tensor_coalesced(where: str, dtype: torch.dtype) -> Any:
     return outs
 
 
-@case(*WIDE)
+@case(*(name for name in WIDE if name != "int64"))  # which HCCL refuses here
 def reduce_scatter_tensor(where: str, dtype: torch.dtype) -> Any:
     out = blank(mine(where, dtype, 3))
     dist.reduce_scatter_tensor(out, mine(where, dtype, 3 * WORLD), group=GROUPS[where])
@@ -292,7 +292,7 @@ def objects(where: str, dtype: torch.dtype) -> Any:
     return [everyone, told, got, collected, passed]
 
 
-@case("float32", "int64")
+@case("float32", "int32")
 def functional_collectives(where: str, dtype: torch.dtype) -> Any:
     group = GROUPS[where]
     x = mine(where, dtype, 2 * WORLD)

@@ -60,6 +60,16 @@ attempt("reduce_scatter float32", lambda: list_form(torch.float32))
 attempt("reduce_scatter int64", lambda: list_form(torch.int64))
 
 
+def tensor_form(dtype: torch.dtype) -> list[float]:
+    out = ones(dtype)
+    dist.reduce_scatter_tensor(out, ones(dtype, 2 * WORLD))
+    return out.tolist()
+
+
+attempt("reduce_scatter_tensor int32", lambda: tensor_form(torch.int32))
+attempt("reduce_scatter_tensor int64", lambda: tensor_form(torch.int64))
+
+
 def exchange(dtype: torch.dtype, size: int) -> list[float]:
     out = [ones(dtype, size) for _ in range(WORLD)]
     dist.all_to_all(out, [ones(dtype, size) for _ in range(WORLD)])
