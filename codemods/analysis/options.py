@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _PAIR = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
 _DEVICE = re.compile(r"cuda(?::(\d+))?")
-_DEVICE_OPTION = re.compile(r"device$|accelerator$", re.I)
+_DEVICE_OPTION = re.compile(r"(?:device|accelerator|map[-_]location)$", re.I)
 _BACKEND_OPTION = re.compile(r"backend|dist[-_]", re.I)
 _PRECISION_OPTION = re.compile(r"precision|dtype", re.I)
 _HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "16-mixed": "bf16-mixed"}
