@@ -237,8 +237,11 @@ def _code_words(path: Path) -> set[str]:
     }
     texts = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
-            texts.append(node.value)
+        if isinstance(node, ast.Constant) and id(node) not in told:
+            if isinstance(node.value, str):
+                texts.append(node.value)
+            elif isinstance(node.value, bytes):
+                texts.append(node.value.decode("latin-1"))
         for field in ("id", "attr", "arg", "name"):
             value = getattr(node, field, None)
             if isinstance(value, str):

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .names import word
+from .project_facts import SCALERS
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -76,7 +77,7 @@ def is_scaler_call(module: Module, call: ast.Call) -> bool:
         if isinstance(value, ast.Call)
     ]
     if not names:
-        return not module.project.scalers
+        return not module.project.names(SCALERS.name)
     roots = {name.split(".", maxsplit=1)[0] if name else "" for name in names}
     return not roots & (module.project.modules | {""})
 

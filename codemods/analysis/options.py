@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..edits.spelling import BACKEND, hpu
 from .device_texts import device_name
+from .project_facts import DEVICE_OPTIONS
 
 if TYPE_CHECKING:
     from hpushim.engine.base.text import Project
@@ -36,7 +37,9 @@ def holds_device(name: str, value: str, project: Project) -> bool:
     By its index, by the name, or by how the project declares an option of that name: then its choices turn in Python too.
     """
     return (
-        ":" in value or device_name(name) or name.lstrip("-").replace("-", "_") in project.devices
+        ":" in value
+        or device_name(name)
+        or name.lstrip("-").replace("-", "_") in project.names(DEVICE_OPTIONS.name)
     )
 
 

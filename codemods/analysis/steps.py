@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .engines import drives, hands_loss, is_engine, is_lightning
 from .names import word
 from .optimizers import is_optimizer, is_scaler, is_scaler_call
+from .project_facts import steppers
 from .words import calls_like
 from .wrappers import STEPS, is_wrapper, own_method
 
@@ -46,7 +47,7 @@ def _handed_on(module: Module) -> Iterator[ast.Call]:
     for call in calls_like(module, _SCALERS, "scaler"):
         if is_scaler_call(module, call):
             yield call
-    for name in sorted(module.project.steppers):
+    for name in sorted(steppers(module.project)):
         if not _ONE_STEP.search(name) or _MANY_STEPS.search(name) or name in ("step", "backward"):
             continue
         for call in module.index.calls(name):

@@ -10,6 +10,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.options import gaudi_value
+from ..analysis.project_facts import DEVICE_OPTIONS
 from ..analysis.verdict import ask
 from ..edits.spelling import BACKEND, Literal, chosen, dual, retext
 
@@ -23,7 +24,7 @@ class ArgumentList(Rule):
     code = "HPU330"
     name = "cuda-in-argument-list"
     severity = "error"
-    wants = Wants(strings=("cuda", "nccl"))
+    wants = Wants(strings=("cuda", "nccl"), facts=(DEVICE_OPTIONS,))
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         around = module.parent(node)

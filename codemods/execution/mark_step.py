@@ -13,6 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.engines import has_engine
 from ..analysis.marks import MARKS, is_marked, may_follow
 from ..analysis.placement import is_of_torch, is_on_device, says_cpu
+from ..analysis.project_facts import SCALERS, STEPS_MARKED, STEPS_UNMARKED
 from ..analysis.steps import Step, is_driven, is_of_loss, steps
 from ..analysis.verdict import ask
 from ..edits.imports import core, root
@@ -47,6 +48,7 @@ class MarkStep(Rule):
         words=("backward",),
         texts=(".step(", *_HANDED),
         hints=frozenset(_HANDED),
+        facts=(SCALERS, STEPS_MARKED, STEPS_UNMARKED),
     )
     also: ClassVar[dict[str, str]] = {
         "HPU502": "optimizer-step-without-mark-step",

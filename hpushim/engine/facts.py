@@ -11,6 +11,7 @@ from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
 from hpushim.engine.rules.registry import rules
+from hpushim.engine.rules.wants import ProjectFact
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
 _METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
@@ -31,22 +32,10 @@ _NAMED = re.compile(
 _WORD = re.compile(rb"\w+")
 _COMMENT = re.compile(rb"#[^\n]*")
 _TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
-#: Classes that scale losses, and may step the optimizer with it.
-_SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
-#: Functions with a step in them, and what shows that a file knows of devices (which is then marked itself).
-_FUNCTION = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
-_STEP = re.compile(rb"\b\w*opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
-_KNOWS_DEVICES = re.compile(
-    rb"(?i)cuda|gpu|hpu|device|rank|accelerat|deepspeed|apex|backward\([\w.]*loss"
-)
 _CODE = frozenset({"python", "notebook", "yaml", "json", "toml", "ini", "shell", "makefile"})
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
-#: What such a declaration is given, with one level of parentheses; a CUDA device in it, and what shows that it is one.
-_DECLARATION = re.compile(rb"(?:add_argument|add_option|click\.option)\(((?:[^()]|\([^()]*\))*)\)")
-_DEVICE = re.compile(rb"[\"']cuda(:\d+)?[\"']")
-_OTHER_DEVICE = re.compile(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
 
 
 class Facts:
@@ -56,15 +45,13 @@ class Facts:
         self._methods: Counter[bytes] = Counter()
         self._asked: dict[tuple[str, str], None] = {}
         self._options: set[bytes] = set()
-        self._devices: set[bytes] = set()
         #: What is imported from each module.
         self._imported: dict[bytes, set[bytes]] = {}
         #: What the files that import all of a module say, and the names that anybody gives to what is torch's.
         self._stars: list[tuple[bytes, frozenset[bytes]]] = []
         self._named: set[bytes] = set()
-        self._scalers: set[bytes] = set()
-        self._steppers: set[bytes] = set()
-        self._marked: set[bytes] = set()
+        wanted = dict.fromkeys(fact for rule in rules() for fact in rule.wants.facts)
+        self._collected: dict[ProjectFact, set[bytes]] = {fact: set() for fact in wanted}
         self._asked_for = {text for rule in rules() for text in rule.wants.project}
         self._mentioned: set[str] = set()
 
@@ -77,15 +64,10 @@ class Facts:
                 if names.strip() == b"*":
                     self._stars.append((module, frozenset(_WORD.findall(data))))
             self._named.update(one or two for one, two in _NAMED.findall(data))
-            if b"Scaler" in data and b".step(" in data:
-                self._scalers.update(_SCALER.findall(data))
-            if _STEP.search(data):
-                known = self._marked if _KNOWS_DEVICES.search(data) else self._steppers
-                known.update(_stepping(data))
+            for fact, found in self._collected.items():
+                found.update(fact.find(data))
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
-                if b"cuda" in data:
-                    self._devices.update(_of_devices(data))
         if file.kind in _CODE:
             waiting = self._asked_for - self._mentioned
             self._mentioned |= {text for text in waiting if _in_code(data, text.encode())}
@@ -99,10 +81,11 @@ class Facts:
             own,
             tuple(self._asked),
             frozenset(name.decode("ascii") for name in self._options),
-            frozenset(name.decode("ascii").replace("-", "_") for name in self._devices),
             frozenset(self._imports(own | {file.path.stem for file in files})),
-            frozenset(name.decode("utf-8", "replace") for name in self._scalers),
-            frozenset(name.decode("utf-8", "replace") for name in self._steppers - self._marked),
+            tuple(
+                (fact.name, frozenset(name.decode("utf-8", "replace") for name in found))
+                for fact, found in self._collected.items()
+            ),
             frozenset(file.shown for file in files if file.kind == "python"),
             frozenset(self._mentioned),
         )
@@ -129,26 +112,6 @@ def _dotted(module: bytes) -> str:
 def _names(statement: bytes) -> list[bytes]:
     """The names that ``from … import`` takes."""
     return _TAKEN.findall(_COMMENT.sub(b"", statement))
-
-
-def _of_devices(data: bytes) -> Iterator[bytes]:
-    """The options, without their dashes, that are declared with a CUDA device beside another one, or with an indexed one."""
-    for found in _DECLARATION.finditer(data):
-        declared = found[1]
-        indices = _DEVICE.findall(declared)
-        if any(indices) or (indices and _OTHER_DEVICE.search(declared)):
-            yield from (option.lstrip(b"-") for option in _OPTION.findall(declared))
-
-
-def _stepping(data: bytes) -> set[bytes]:
-    """The functions of a file that step, or that call one of its functions that do."""
-    parts = _FUNCTION.split(data)[1:]  # name, what follows up to the next definition, name, …
-    bodies = list(zip(parts[::2], parts[1::2], strict=True))
-    found = {name for name, body in bodies if _STEP.search(body)}
-    for name, body in bodies:
-        if any(b"." + inner + b"(" in body for inner in found):
-            found = found | {name}
-    return found
 
 
 def _in_code(data: bytes, text: bytes) -> bool:

@@ -60,19 +60,19 @@ class Project(msgspec.Struct, frozen=True):
     pins: tuple[tuple[str, str], ...] = ()
     #: The options (``--lr``) that the project's Python files declare or mention beside such declarations.
     options: frozenset[str] = frozenset()
-    #: Those whose values are devices, as they are read: ``where`` for ``--where``.
-    devices: frozenset[str] = frozenset()
     #: What the project's files import from each other: the last word of the module, and the name. Where a file imports all,
     #: what it mentions of that.
     imported: frozenset[tuple[str, str]] = frozenset()
-    #: Names of the project's own classes that scale losses (``NativeScaler``).
-    scalers: frozenset[str] = frozenset()
-    #: Functions that run a backward pass or step an optimizer, in files without a word of any device.
-    steppers: frozenset[str] = frozenset()
+    #: What rules have collected from all Python files (``Wants.facts``), by the name of the fact.
+    collected: tuple[tuple[str, frozenset[str]], ...] = ()
     #: The project's Python files, as they are shown.
     files: frozenset[str] = frozenset()
     #: Of the texts that rules ask for (``Wants.project``), those that stand in some file; None where nobody has looked.
     mentions: frozenset[str] | None = None
+
+    def names(self, fact: str) -> frozenset[str]:
+        """The names that were collected for a fact."""
+        return dict(self.collected).get(fact, frozenset())
 
 
 ALONE = Project()

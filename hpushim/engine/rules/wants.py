@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
+
+
+class ProjectFact(msgspec.Struct, frozen=True):
+    """Names that are collected from every Python file of a project before the files are looked at one by one."""
+
+    name: str
+    #: The names in the bytes of one file. It is called for each file, so it should look for one word first.
+    find: Callable[[bytes], Iterable[bytes]]
 
 
 class Wants(msgspec.Struct, frozen=True):
@@ -40,6 +49,8 @@ class Wants(msgspec.Struct, frozen=True):
     beside: tuple[str, ...] = ()
     #: Texts of which the rule asks whether they stand in the code of any file of the project: ``module.project.mentions``.
     project: tuple[str, ...] = ()
+    #: What the rule wants to know of all files: ``module.project.names(fact.name)``.
+    facts: tuple[ProjectFact, ...] = ()
     #: Those of the above that are no reason to read a file, as they are written there.
     hints: frozenset[str] = frozenset()
     advice: bool = False

@@ -1,0 +1,80 @@
+"""What rules ask of a whole project: collected from the bytes of every Python file before the files are looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.wants import ProjectFact
+
+if TYPE_CHECKING:
+    from hpushim.engine.base.text import Project
+
+# -- options whose values are devices ----------------------------------------------------------
+
+_OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
+#: What a declaration is given, with one level of parentheses; a CUDA device in it, and what shows that it is one.
+_DECLARATION = re.compile(rb"(?:add_argument|add_option|click\.option)\(((?:[^()]|\([^()]*\))*)\)")
+_DEVICE = re.compile(rb"[\"']cuda(:\d+)?[\"']")
+_OTHER_DEVICE = re.compile(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
+
+
+def _device_options(data: bytes) -> Iterable[bytes]:
+    """The options, without their dashes, that are declared with a CUDA device beside another one, or with an indexed one."""
+    if b"cuda" not in data or (b"option" not in data and b"add_argument" not in data):
+        return
+    for found in _DECLARATION.finditer(data):
+        declared = found[1]
+        indices = _DEVICE.findall(declared)
+        if any(indices) or (indices and _OTHER_DEVICE.search(declared)):
+            for option in _OPTION.findall(declared):
+                yield option.lstrip(b"-").replace(b"-", b"_")
+
+
+#: As they are read: ``where`` for ``--where``.
+DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
+
+# -- scalers and steps in other files ----------------------------------------------------------
+
+_SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
+_FUNCTION = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+_STEP = re.compile(rb"\b\w*opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
+#: What shows that a file knows of devices; its steps are marked there.
+_KNOWS_DEVICES = re.compile(
+    rb"(?i)cuda|gpu|hpu|device|rank|accelerat|deepspeed|apex|backward\([\w.]*loss"
+)
+
+
+def _scalers(data: bytes) -> Iterable[bytes]:
+    return _SCALER.findall(data) if b"Scaler" in data and b".step(" in data else ()
+
+
+def _steps_unmarked(data: bytes) -> Iterable[bytes]:
+    return _stepping(data) if _STEP.search(data) and not _KNOWS_DEVICES.search(data) else ()
+
+
+def _steps_marked(data: bytes) -> Iterable[bytes]:
+    return _stepping(data) if _STEP.search(data) and _KNOWS_DEVICES.search(data) else ()
+
+
+def _stepping(data: bytes) -> set[bytes]:
+    """The functions of a file that step, or that call one of its functions that do."""
+    parts = _FUNCTION.split(data)[1:]  # name, what follows up to the next definition, name, …
+    bodies = list(zip(parts[::2], parts[1::2], strict=True))
+    found = {name for name, body in bodies if _STEP.search(body)}
+    for name, body in bodies:
+        if any(b"." + inner + b"(" in body for inner in found):
+            found = found | {name}
+    return found
+
+
+#: Names of the project's own classes that scale losses (``NativeScaler``), and may step the optimizer with it.
+SCALERS = ProjectFact("classes that scale losses", _scalers)
+STEPS_UNMARKED = ProjectFact("functions that step, in files without a device", _steps_unmarked)
+STEPS_MARKED = ProjectFact("functions that step, in files that are marked", _steps_marked)
+
+
+def steppers(project: Project) -> frozenset[str]:
+    """Functions that run a backward pass or step an optimizer, in files without a word of any device only."""
+    return project.names(STEPS_UNMARKED.name) - project.names(STEPS_MARKED.name)
