@@ -46,13 +46,15 @@ class Trained:
     #: The wrappers that it is put into behind those places.
     wrappers: set[str] = field(default_factory=set)
     compiled: bool = False
+    #: It is made of a class of torch's own, whose code `Module.compile` leaves alone.
+    of_torch: bool = False
 
 
 def trained(module: Module) -> list[Trained]:
     """The models of the file that an optimizer gets, in the order of the optimizers."""
     found: dict[object, Trained] = {}
     for node in _given(module):
-        inner = _inside_wrapper(module, node)
+        inner = _inside_wrapper(module, _of_caller(module, node))
         key = _identity(module, inner)
         if key not in found:
             found[key] = _judged(module, inner, node)
@@ -127,6 +129,31 @@ def _inside_wrapper(module: Module, node: ast.expr) -> ast.expr:
             if _wrapper(module, values[0]) and _is_plain(inner) and word(inner) != node.id:
                 return inner
     return node
+
+
+def _of_caller(module: Module, node: ast.expr) -> ast.expr:
+    """What the one call in the file hands on, where ``node`` is a parameter of a function."""
+    if not isinstance(node, ast.Name):
+        return node
+    bound = module.bindings(node)
+    function = module.function(node)
+    if function is None or len(bound) != 1 or bound[0].kind != "param":
+        return node
+    names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+    calls = [c for c in module.index.calls(function.name) if isinstance(c.func, ast.Name)]
+    if len(calls) != 1 or node.id not in names:
+        return node
+    given = _argument(calls[0], node.id, names.index(node.id))
+    return given if given is not None and _is_plain(given) else node
+
+
+def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
+    """The value that a call gives a parameter, by keyword or by position."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    seen = position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args)
+    return call.args[position] if seen else None
 
 
 def _wrapper(module: Module, call: ast.AST | None) -> str:
@@ -229,6 +256,10 @@ def _stored(
     elif isinstance(base, ast.Call) and _NEUTRAL.search(module.qualified(base.func) or ""):
         if _moved(module, value, base):
             moves[statement] = False
+    elif isinstance(base, ast.Call) and (module.qualified(base.func) or "").startswith("torch.nn."):
+        found.of_torch = True
+        if _moved(module, value, base):
+            moves[statement] = True
     elif isinstance(base, ast.Call) and module.qualified(base.func) == "torch.compile":
         found.compiled = True
     elif base in own:
@@ -292,15 +323,15 @@ def _choose(
         earlier = [p for p in found.places if not _exclude(module, p, statement)]
         if made or not earlier:
             found.places.append(statement)
+            looped = any(isinstance(a, _LOOPS) for a in _inside_function(module, statement))
+            if looped and not made:
+                found.reason = f"line {statement.lineno} moves it again in every round of a loop"
         elif not any(_reached_from(module, statement, p) for p in earlier):
             found.reason = (
                 f"it is moved on two paths, in lines {earlier[0].lineno} and {statement.lineno}"
             )
-        looped = any(isinstance(a, _LOOPS) for a in _inside_function(module, statement))
-        if looped and not made:
-            found.reason = f"line {statement.lineno} moves it again in every round of a loop"
     if not found.places and not found.reason:
-        found.reason = "no line of this file moves it to the device"
+        found.reason = "where it comes to the device is not seen here"
     for wrap in wraps:
         where = [p for p in found.places if module.function(p) is module.function(wrap)]
         if not any(p.lineno < wrap.lineno for p in where) or any(

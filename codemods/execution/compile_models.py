@@ -25,7 +25,8 @@ _COMPILE = "torch.compile"
 _WRAPPED = "torch.compile and DistributedDataParallel"
 #: What depends on the names of weights or on the model's own type, which a wrapper changes.
 _BY_NAME = re.compile(
-    rb"state_dict|torch\.save|torch\.load|\w*(save|load|checkpoint|ckpt|resume)\w*\(|deepcopy|pickle|share_memory|"
+    rb"state_dict|torch\.save|torch\.load|checkpoint|ckpt|deepcopy|pickle|share_memory|"
+    rb"(save|load|restore)_?(model|net|weights|state|params|pretrained)|"
     rb"multiprocessing|\bisinstance\(|named_(parameters|modules|children)|\.module\b|onnx|torch\.jit|\bEMA\b|AveragedModel"
 )
 _SWITCH = re.compile(r"-+((use|torch|enable|do|model)[-_])*compile([-_]model)?")
@@ -42,10 +43,19 @@ class CompileModels(Rule):
     def on_module(self, module: Module) -> Yield:
         if module.target.mode != "compile" or _compiles(module) or not is_on_device(module):
             return
+        twice = _takes_second_gradients(module)
         for model in trained(module):
             if model.compiled:
                 continue
-            if model.places:
+            if twice is not None:
+                yield self.finding(
+                    module,
+                    model.at,
+                    f"`{model.text}` stays uncompiled: line {twice.lineno} takes gradients of gradients, and "
+                    "torch.compile refuses the second backward pass; compile what is not in it by hand",
+                    row=ask(module, _COMPILE).row,
+                )
+            elif model.places:
                 for place in model.places:
                     yield self._wrap(module, model, place)
             else:
@@ -64,15 +74,17 @@ class CompileModels(Rule):
         if FSDP in model.wrappers and safety == "safe":
             safety = "unsafe"  # the units inside break the graph
         text, needed = _written(module, model, place, inside=inside)
-        own = inside and defines_method(module, "compile")
+        manual = inside and (model.of_torch or defines_method(module, "compile"))
         why = ", which keeps the names of its weights in checkpoints" if inside else ""
+        if inside and model.of_torch:
+            why = " to a class of your own around it, for `compile` passes by the code of torch's classes"
         what = text.rpartition(": ")[2]
         return self.finding(
             module,
             place,
             f"compile mode runs `{model.text}` operator by operator unless it is compiled; add `{what}`{why}",
             fix=None
-            if own
+            if manual
             else Rewrite("compile the model", safety, (Insert(place, text), *needed)),
             row=answer.row,
         )
@@ -84,6 +96,14 @@ def _compiles(module: Module) -> bool:
         module.qualified(node) == _COMPILE
         for node in (*module.index.attributes("compile"), *module.index.names("compile"))
     )
+
+
+def _takes_second_gradients(module: Module) -> ast.expr | None:
+    """Where a gradient is computed so that it can be differentiated again."""
+    for keyword in module.index.keywords("create_graph"):
+        if module.constant(keyword.value) is not False:
+            return keyword.value
+    return None
 
 
 def _keeps_names(module: Module, model: Trained) -> bool:
