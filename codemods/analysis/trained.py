@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .cards import is_card
-from .kinds import enclosing_class, proven, used_as_torch
+from .kinds import enclosing_class
 from .names import word
-from .optimizers import is_optimizer
+from .optimized import is_plain, optimized, origin
 from .placement import may_be_device
-from .words import calls_like
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _MOVES = ("to", "cuda", "hpu")
 #: Methods that give the module itself, between the model and its move.
 _SELVES = frozenset(["to", "cuda", "hpu", "train", "eval", "float", "bfloat16", "half", "requires_grad_"])  # fmt: skip
-_OPTIMIZERS = re.compile(r"\w*optim\w*", re.I)
 DDP = "DistributedDataParallel"
 FSDP = "FullyShardedDataParallel"
 #: Wrappers whose argument is the model that computes.
@@ -53,71 +51,12 @@ class Trained:
 def trained(module: Module) -> list[Trained]:
     """The models of the file that an optimizer gets, in the order of the optimizers."""
     found: dict[object, Trained] = {}
-    for node in _given(module):
-        inner = _inside_wrapper(module, _of_caller(module, node))
+    for node in optimized(module):
+        inner = _inside_wrapper(module, origin(module, node))
         key = _identity(module, inner)
         if key not in found:
             found[key] = _judged(module, inner, node)
     return list(found.values())
-
-
-# -- what is trained ------------------------------------------------------------------------
-
-
-def _given(module: Module) -> list[ast.expr]:
-    """The names and attributes whose parameters optimizers get."""
-    found: dict[ast.expr, None] = {}
-    for call in (*module.index.calls("parameters"), *module.index.calls("named_parameters")):
-        func = call.func
-        if not isinstance(func, ast.Attribute) or not _is_plain(func.value):
-            continue
-        if _reaches_optimizer(module, call):
-            found[func.value] = None
-    for call in calls_like(module, _OPTIMIZERS, "optim", "Optim"):
-        if not is_optimizer(module, call):
-            continue
-        owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-        for node in (*owner, *call.args, *(k.value for k in call.keywords)):
-            if _is_plain(node) and word(node) != "self" and _is_model(module, node):
-                found[node] = None
-    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
-
-
-def _is_plain(node: ast.expr) -> bool:
-    """``model`` or ``self.model``."""
-    if isinstance(node, ast.Attribute):
-        return isinstance(node.value, ast.Name) and node.value.id == "self"
-    return isinstance(node, ast.Name) and node.id != "self"
-
-
-def _is_model(module: Module, node: ast.expr) -> bool:
-    if isinstance(node, ast.Name) and any(b.kind == "import" for b in module.bindings(node)):
-        return False
-    known = proven(module, node) or used_as_torch(module, node)
-    return known and not is_optimizer(module, node)
-
-
-def _reaches_optimizer(module: Module, call: ast.Call) -> bool:
-    """Do the parameters go into an optimizer, directly or through one name?"""
-    for above in module.ancestors(call):
-        if isinstance(above, ast.Call) and is_optimizer(module, above):
-            return True
-        if isinstance(above, (*_FUNCTIONS, ast.ClassDef)):
-            return False
-        if isinstance(above, ast.Assign):
-            names = [t for t in above.targets if isinstance(t, ast.Name)]
-            return any(_goes_to_optimizer(module, name) for name in names)
-    return False
-
-
-def _goes_to_optimizer(module: Module, name: ast.Name) -> bool:
-    ours = module.bindings(name)
-    return any(
-        isinstance(above, ast.Call) and is_optimizer(module, above)
-        for use in module.index.names(name.id)
-        if isinstance(use.ctx, ast.Load) and module.bindings(use) is ours
-        for above in module.ancestors(use)
-    )
 
 
 def _inside_wrapper(module: Module, node: ast.expr) -> ast.expr:
@@ -126,34 +65,9 @@ def _inside_wrapper(module: Module, node: ast.expr) -> ast.expr:
         values = [b.value for b in module.bindings(node) if b.value is not None]
         if len(values) == 1 and isinstance(values[0], ast.Call) and values[0].args:
             inner = values[0].args[0]
-            if _wrapper(module, values[0]) and _is_plain(inner) and word(inner) != node.id:
+            if _wrapper(module, values[0]) and is_plain(inner) and word(inner) != node.id:
                 return inner
     return node
-
-
-def _of_caller(module: Module, node: ast.expr) -> ast.expr:
-    """What the one call in the file hands on, where ``node`` is a parameter of a function."""
-    if not isinstance(node, ast.Name):
-        return node
-    bound = module.bindings(node)
-    function = module.function(node)
-    if function is None or len(bound) != 1 or bound[0].kind != "param":
-        return node
-    names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
-    calls = [c for c in module.index.calls(function.name) if isinstance(c.func, ast.Name)]
-    if len(calls) != 1 or node.id not in names:
-        return node
-    given = _argument(calls[0], node.id, names.index(node.id))
-    return given if given is not None and _is_plain(given) else node
-
-
-def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
-    """The value that a call gives a parameter, by keyword or by position."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    seen = position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args)
-    return call.args[position] if seen else None
 
 
 def _wrapper(module: Module, call: ast.AST | None) -> str:
@@ -181,7 +95,7 @@ def _occurrences(module: Module, node: ast.expr) -> Iterator[ast.expr]:
         if isinstance(node, ast.Name)
         else module.index.attributes(word(node))
     )
-    yield from (other for other in same if _is_plain(other) and _identity(module, other) == key)
+    yield from (other for other in same if is_plain(other) and _identity(module, other) == key)
 
 
 def _judged(module: Module, model: ast.expr, at: ast.expr) -> Trained:
