@@ -111,9 +111,10 @@ def _uncompiled(module: Module, call: ast.Call) -> tuple[Change, ...]:
         return ()
     inner = module.source(call.args[0])
     statement = module.parent(call)
-    targets: list[ast.expr] = statement.targets if isinstance(statement, ast.Assign) else []
-    if [module.source(target) for target in targets] == [inner]:
-        return (Remove(statement),)
+    if isinstance(statement, ast.Assign):
+        targets = [module.source(target) for target in statement.targets]
+        if targets == [inner]:
+            return (Remove(statement),)
     return (Replace(call, inner),)
 
 

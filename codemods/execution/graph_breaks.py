@@ -10,7 +10,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import is_module_class
 from ..analysis.marks import MARKS
-from ..analysis.names import word
+from ..analysis.names import called, word
 from ..analysis.verdict import ask
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _READS = ("item", "tolist")
 #: Methods of tensors with one value, which a branch on them brings to the host.
 _TRUTHS = ("any", "all", "sum", "max", "min", "mean", "isnan", "isinf", "equal", "allclose")
+_RECURRENT = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
 _ROW = "graph breaks in torch.compile"
 
 
@@ -28,7 +29,13 @@ class GraphBreaks(Rule):
     code = "HPU531"
     name = "graph-break-in-forward"
     severity = "info"
-    wants = Wants(calls=(*_READS, *MARKS, "print"), words=_TRUTHS, beside=("forward",), advice=True)
+    wants = Wants(
+        calls=(*_READS, *MARKS, "print"),
+        names=_RECURRENT,
+        words=_TRUTHS,
+        beside=("forward",),
+        advice=True,
+    )
 
     def __init__(self) -> None:
         #: The tests of which something is told already.
@@ -52,6 +59,17 @@ class GraphBreaks(Rule):
                 node,
                 f"`{module.source(node.func)}` in `forward` ends the graph that torch.compile makes; "
                 "keep it out of compiled code, or under a condition that is off in training",
+                row=ask(module, _ROW).row,
+            )
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """``self.lstm = nn.LSTM(…)``."""
+        if module.target.mode == "compile" and called(module, node) is not None:
+            yield self.finding(
+                module,
+                node,
+                f"torch.compile leaves `{module.source(node)}` and what is around it out of its graphs, unless "
+                "`torch._dynamo.config.allow_rnn` is True",
                 row=ask(module, _ROW).row,
             )
 
