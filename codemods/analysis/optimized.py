@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _OPTIMIZERS = re.compile(r"\w*optim\w*", re.I)
+#: `optimize(x)`, `optimize_for_mobile(x)`: what is done to the argument, which is no model that an optimizer gets.
+_VERBS = re.compile(r"_?optimi[sz]ed?(_\w+)?")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -28,7 +30,7 @@ def optimized(module: Module) -> list[ast.expr]:
         if _reaches_optimizer(module, call):
             found[func.value] = None
     for call in calls_like(module, _OPTIMIZERS, "optim", "Optim"):
-        if not is_optimizer(module, call):
+        if _VERBS.fullmatch(word(call.func)) or not is_optimizer(module, call):
             continue
         owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         for node in (*owner, *call.args, *(k.value for k in call.keywords)):

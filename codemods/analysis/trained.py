@@ -17,6 +17,8 @@ from .placement import may_be_device
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+#: The reason where no move is seen at all.
+NOT_SEEN = "where it comes to the device is not seen here"
 _MOVES = ("to", "cuda", "hpu")
 #: Methods that give the module itself, between the model and its move.
 _SELVES = frozenset(["to", "cuda", "hpu", "train", "eval", "float", "bfloat16", "half", "requires_grad_"])  # fmt: skip
@@ -162,7 +164,9 @@ def _stored(
     value = statement.value
     base = _base(value)
     own = [
-        n for n in _occurrences(module, target) if n is not target and _within(module, n, statement)
+        n
+        for n in _occurrences(module, target)
+        if n is not target and module.statement(n) is statement and not _is_package(module, n, base)
     ]
     if _wrapper(module, base):
         if not own:
@@ -185,8 +189,14 @@ def _stored(
         moves[statement] = True
 
 
-def _within(module: Module, node: ast.AST, statement: ast.stmt) -> bool:
-    return module.statement(node) is statement
+def _is_package(module: Module, node: ast.expr, base: ast.expr | None) -> bool:
+    """Is it the package in ``model = model.Net()``, behind ``import model``?"""
+    return (
+        isinstance(base, ast.Call)
+        and module.parent(node) is base.func
+        and isinstance(node, ast.Name)
+        and any(binding.kind == "import" for binding in module.bindings(node))
+    )
 
 
 def _base(value: ast.expr | None) -> ast.expr | None:
@@ -245,7 +255,7 @@ def _choose(
                 f"it is moved on two paths, in lines {earlier[0].lineno} and {statement.lineno}"
             )
     if not found.places and not found.reason:
-        found.reason = "where it comes to the device is not seen here"
+        found.reason = NOT_SEEN
     for wrap in wraps:
         where = [p for p in found.places if module.function(p) is module.function(wrap)]
         if not any(p.lineno < wrap.lineno for p in where) or any(

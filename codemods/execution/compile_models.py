@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Insert, Rewrite
@@ -13,7 +14,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.kinds import defines_method
 from ..analysis.names import word
 from ..analysis.placement import is_on_device
-from ..analysis.trained import FSDP, Trained, trained
+from ..analysis.trained import FSDP, NOT_SEEN, Trained, trained
 from ..analysis.verdict import ask
 from ..edits.imports import torch
 from ..edits.spelling import ACCELERATOR, COMPILER, DEVICE, dual, quoted
@@ -41,11 +42,13 @@ class CompileModels(Rule):
     wants = Wants(words=("parameters", "named_parameters"), texts=("optim",))
 
     def on_module(self, module: Module) -> Yield:
-        if module.target.mode != "compile" or _compiles(module) or not is_on_device(module):
+        if module.target.mode != "compile" or PurePath(module.path).name.startswith("test_"):
+            return
+        if _compiles(module) or not is_on_device(module):
             return
         twice = _takes_second_gradients(module)
         for model in trained(module):
-            if model.compiled:
+            if model.compiled or (model.reason == NOT_SEEN and _is_anothers(module, model)):
                 continue
             if twice is not None:
                 yield self.finding(
@@ -95,6 +98,16 @@ def _compiles(module: Module) -> bool:
     return any(
         module.qualified(node) == _COMPILE
         for node in (*module.index.attributes("compile"), *module.index.names("compile"))
+    )
+
+
+def _is_anothers(module: Module, model: Trained) -> bool:
+    """Is it part of an object that others move, or only clipped here?"""
+    if "." in model.text:
+        return True
+    return any(
+        isinstance(above, ast.Call) and word(above.func).startswith("clip_grad_")
+        for above in module.ancestors(model.at)
     )
 
 

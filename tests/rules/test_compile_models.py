@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 from test_imports import migrated
 
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
+from hpushim.matrix import load
+from hpushim.model import Target
+
 HEAD = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\nfrom nets import Net, build\n\n"
 OPTIMIZERS = (
     "optimizer = torch.optim.SGD({m}.parameters(), lr=0.1)",
@@ -80,6 +85,29 @@ def test_nothing_where_the_place_is_not_proved(body: str) -> None:
 def test_models_that_do_not_train_are_left() -> None:
     body = f"teacher = Net().to(device)\n    model = Net().to(device)\n    {OPTIMIZERS[0].format(m='model')}"
     assert compiled(body) == ["model = Net().to(device)"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "opt = Net().to(device)\n    build.optimize(opt)",
+        "torch.nn.utils.clip_grad_norm_(self.modules.parameters(), 1.0)",
+        "optimizer = torch.optim.Adam(self.inner.parameters())",
+    ],
+)
+def test_what_others_own_is_not_spoken_of(body: str) -> None:
+    text = f"{HEAD}def main(self, device):\n    device = torch.device('hpu')\n    {body}\n"
+    context = Context(Target(mode="compile"), load(), unsafe=False)
+    codes = [f.code for f in settle(text, "python", "train.py", context).findings]
+    assert "HPU530" not in codes
+
+
+def test_a_package_of_the_same_name_is_no_model() -> None:
+    text = (
+        "import torch\nimport model\n\ndevice = torch.device('cuda')\nmodel = model.Net().to(device)\n"
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)\n"
+    )
+    assert "model = torch.compile(model, backend='hpu_backend')" in migrated(text, mode="compile")
 
 
 def test_each_branch_that_moves_is_compiled() -> None:
