@@ -39,7 +39,7 @@ class CompileModels(Rule):
     code = "HPU530"
     name = "model-not-compiled"
     severity = "info"
-    wants = Wants(words=("parameters", "named_parameters"), texts=("optim",))
+    wants = Wants(words=("parameters", "named_parameters"), texts=("optim",), advice=True)
 
     def on_module(self, module: Module) -> Yield:
         if module.target.mode != "compile" or PurePath(module.path).name.startswith("test_"):
