@@ -32,15 +32,15 @@ def is_on_device(module: Module) -> bool:
             for device in ("cuda", "hpu", "gpu")
             for string in index.strings(device)
         )
-        or any(_may_be_device(module, keyword.value) for keyword in index.keywords("device"))
+        or any(may_be_device(module, keyword.value) for keyword in index.keywords("device"))
         or any(
             isinstance(call.func, ast.Attribute)
             and bool(call.args)
-            and _may_be_device(module, call.args[0])
+            and may_be_device(module, call.args[0])
             for call in index.calls("to")
         )
         or any(
-            isinstance(name.ctx, ast.Load) and _may_be_device(module, name)
+            isinstance(name.ctx, ast.Load) and may_be_device(module, name)
             for name in index.names("device")
         )
         or _names_a_device(module)
@@ -87,7 +87,7 @@ def _names_a_device(module: Module) -> bool:
     )
 
 
-def _may_be_device(module: Module, node: ast.expr) -> bool:
+def may_be_device(module: Module, node: ast.expr) -> bool:
     """Is ``node`` something called a device that is not surely the CPU, or of another backend?"""
     named = _is_called_device(node)
     for value in module.values(node):

@@ -10,6 +10,9 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.modes import VARIABLE as _LAZY
+from ..analysis.modes import contradicts, wanted
+from ..analysis.names import word
 from ..analysis.verdict import ask, said
 from ..edits.spelling import retext
 
@@ -21,7 +24,6 @@ _VARIABLE = re.compile(
 )
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
-_LAZY = "PT_HPU_LAZY_MODE"
 _ENVIRONMENT = "os.environ"
 _ACCESS = frozenset(
     {
@@ -50,6 +52,7 @@ class EnvVariable(Rule):
     also: ClassVar[dict[str, str]] = {
         "HPU312": "visible-cards-in-code",
         "HPU509": "lazy-mode-after-import",
+        "HPU532": "lazy-mode-set-otherwise",
     }
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
@@ -80,6 +83,7 @@ class EnvVariable(Rule):
     def _lazy(self, module: Module, use: ast.expr) -> Yield:
         """A mode that is set too late: the value is read when the bridge is loaded."""
         statement = module.statement(use)
+        yield from self._otherwise(module, use, statement)
         reads = isinstance(use, ast.Subscript) and isinstance(use.ctx, ast.Load)
         if reads or not isinstance(statement, (ast.Assign, ast.Expr)):
             return
@@ -99,6 +103,27 @@ class EnvVariable(Rule):
                 code="HPU509",
                 severity="warning",
             )
+
+    def _otherwise(self, module: Module, use: ast.expr, statement: ast.stmt) -> Yield:
+        """Another mode than the target's is set here."""
+        given: ast.expr | None = None
+        if isinstance(use, ast.Subscript) and isinstance(statement, ast.Assign):
+            given = statement.value if use in statement.targets else None
+        elif isinstance(use, ast.Call) and word(use.func) in ("setdefault", "putenv"):
+            given = use.args[1] if len(use.args) == 2 else None
+        value = module.constant(given) if given is not None else None
+        if given is None or not isinstance(value, str) or not contradicts(module, value):
+            return
+        new = wanted(module)
+        yield self.finding(
+            module,
+            given,
+            f"`{_LAZY}` is {value} here, and {module.target.mode} mode is {new}",
+            fix=Rewrite(f"set {_LAZY}={new}", "safe", (retext(module, given, new),)),
+            row=ask(module, _LAZY).row,
+            code="HPU532",
+            severity="warning",
+        )
 
 
 def _use(module: Module, key: ast.expr) -> ast.expr | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Change, Rewrite
+from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _CUDA_BACKENDS = ("inductor", "cudagraphs", "tensorrt", "torch_tensorrt")
 _COMPILE = "torch.compile"
 _MESSAGE = f"the inductor writes no code for Gaudi; the backend there is `{COMPILER}`"
+_LAZY = "`torch.compile` and lazy mode exclude each other on Gaudi; drop it, or target eager mode"
 _TITLE = f"compile with {COMPILER}"
 
 
@@ -60,7 +61,8 @@ class CompileBackend(Rule):
             yield self.finding(
                 module,
                 call.func,
-                "`torch.compile` and lazy mode exclude each other on Gaudi; drop it, or target eager mode",
+                _LAZY,
+                fix=Rewrite("drop the compiler", "safe", _uncompiled(module, call)),
                 row=answer.row,
             )
             return
@@ -98,7 +100,22 @@ class CompileBackend(Rule):
         change = called(node, f"(backend={quoted(module, COMPILER)})")
         fix = Rewrite(_TITLE, answer.safety, (change,))
         lazy = module.target.mode == "lazy"
-        yield self.finding(module, node, _MESSAGE, fix=None if lazy else fix, row=answer.row)
+        if lazy:
+            fix = Rewrite("drop the compiler", "safe", (Remove(node),))
+        yield self.finding(module, node, _LAZY if lazy else _MESSAGE, fix=fix, row=answer.row)
+
+
+def _uncompiled(module: Module, call: ast.Call) -> tuple[Change, ...]:
+    """What is compiled, without the compiler; nothing left of ``f = torch.compile(f)``."""
+    if not call.args or isinstance(call.args[0], ast.Starred):
+        return ()
+    inner = module.source(call.args[0])
+    statement = module.parent(call)
+    if isinstance(statement, ast.Assign):
+        targets = [module.source(target) for target in statement.targets]
+        if targets == [inner]:
+            return (Remove(statement),)
+    return (Replace(call, inner),)
 
 
 def _with_backend(module: Module, call: ast.Call, backend: ast.expr | None) -> Change:

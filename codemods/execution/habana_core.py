@@ -10,6 +10,7 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.bridge import loads_itself
 from ..analysis.entry import is_entry
 from ..analysis.verdict import ask
 from ..edits.imports import CORE, core
@@ -33,7 +34,7 @@ class HabanaCore(Rule):
         torch = [s for s in module.imports if module.scope(s) is top and _imports_torch(s)]
         if not torch or not is_entry(module) or b"habana_frameworks" in module.data:
             return
-        if _on_cuda(module):
+        if _on_cuda(module) and not loads_itself(module):
             yield self.finding(
                 module,
                 torch[0],

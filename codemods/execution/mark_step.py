@@ -10,6 +10,7 @@ from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replac
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.bridge import loads_itself
 from ..analysis.engines import has_engine
 from ..analysis.marks import MARKS, is_marked, may_follow
 from ..analysis.placement import is_of_torch, is_on_device, says_cpu
@@ -64,8 +65,10 @@ class MarkStep(Rule):
         if isinstance(statement, ast.Expr) and name.startswith("habana_frameworks."):
             first = root(node.func)
             bound = module.bindings(first) if first is not None else []
-            # The bridge is imported for what loading it does, whether it is used or not.
+            # Where torch does not load the bridge, it is imported for what loading it does, used or not.
             stay = [Import(binding.qualified) for binding in bound if binding.qualified]
+            if loads_itself(module):
+                stay = []
             yield self.finding(
                 module,
                 node,

@@ -10,6 +10,8 @@ from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Safety, Span
 
 from ..analysis.launches import commands, launches, lists_cards, mentions, trains
+from ..analysis.modes import VARIABLE as _LAZY
+from ..analysis.modes import wanted
 from ..analysis.options import bfloat16_value, gaudi_value, options
 from ..analysis.verdict import ask
 from ..edits.shell import line_before, revalue
@@ -28,7 +30,6 @@ _IGNORED = re.compile(
     r"^NVIDIA_TF32_OVERRIDE$|^NVTE_"
 )
 _PATHS = re.compile(r"^CUDA_(HOME|PATH|ROOT)$|/usr/local/cuda")
-_LAZY = "PT_HPU_LAZY_MODE"
 _PROGRAMS = {"nvidia-smi": "hl-smi"}
 #: The questions that both programs answer under the same names.
 _QUERY = re.compile(
@@ -78,7 +79,7 @@ class ShellCommands(TextRule):
             *(f for command in commands(document) for f in self._command(document, command)),
         ]
         yield from sorted(found, key=lambda finding: finding.span.start)
-        if found and document.kind == "shell":
+        if found and document.kind in ("shell", "dockerfile"):
             yield from self._lazy_mode(document)
 
     def _slurm(self, document: Document) -> Iterator[Finding]:
@@ -251,11 +252,12 @@ class ShellCommands(TextRule):
         """The execution mode said outright: Gaudi's software, its forks and libraries differ on the default."""
         if _LAZY in document.text:
             return
-        for command in document.script.commands:
-            if trains(command):
-                value = "1" if document.target.mode == "lazy" else "0"
-                place = command.outer or command.span  # once, not in one branch or in every turn
-                edit = line_before(document, place.start, f"export {_LAZY}={value}")
+        value = wanted(document) or "0"
+        sets = "ENV" if document.kind == "dockerfile" else "export"
+        for command in commands(document):
+            at = _launched(document, command)
+            if at is not None and trains(command):
+                edit = line_before(document, at, f"{sets} {_LAZY}={value}")
                 yield self.finding(
                     document,
                     command.words[0].span,
@@ -266,3 +268,15 @@ class ShellCommands(TextRule):
                     severity="info",
                 )
                 return
+
+
+def _launched(document: Document, command: Command) -> int | None:
+    """Where the statement starts that runs the command when the script or the container is started; None for `RUN`."""
+    if document.kind != "dockerfile":
+        return (command.outer or command.span).start  # once, not in one branch or in every turn
+    starts = (
+        i.span.start
+        for i in document.instructions
+        if i.keyword in ("CMD", "ENTRYPOINT") and i.span.start <= command.span.start < i.span.end
+    )
+    return next(starts, None)

@@ -82,13 +82,13 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return env
 
 
-def prefix(way: Way, python: str = sys.executable) -> list[str]:
+def prefix(way: Way, python: str = sys.executable, mode: str = "lazy") -> list[str]:
     """The words that stand before ``script.py args…`` to run it in this way."""
     # Lazy mode is the one in which mark_step means something, and it is counted there only.
     words: dict[Way, list[str]] = {
         "plain": [],
         "shim": ["-m", "hpushim", "run"],
-        "native": ["-m", "hpushim", "run", "--native", "--mode", "lazy"],
+        "native": ["-m", "hpushim", "run", "--native", "--mode", mode],
     }
     return [python, *words[way]]
 
@@ -114,12 +114,13 @@ def run(
     env: Mapping[str, str] | None = None,
     python: str = sys.executable,
     limit: int = LIMIT,
+    mode: str = "lazy",
 ) -> Run:
     """Runs ``python script.py args…`` in this way, in ``cwd``, ``limit`` seconds at most; the ledger goes to ``books``."""
     if books is not None:
         forget(books)
     both = {**variables(way, books), **(env or {})}
-    return execute([*prefix(way, python), *words], cwd, books, both, limit)
+    return execute([*prefix(way, python, mode), *words], cwd, books, both, limit)
 
 
 def execute(

@@ -1,0 +1,123 @@
+"""What ends a graph inside the forward pass of a model."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.kinds import is_module_class
+from ..analysis.marks import MARKS
+from ..analysis.names import called, word
+from ..analysis.verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_READS = ("item", "tolist")
+#: Methods of tensors with one value, which a branch on them brings to the host.
+_TRUTHS = ("any", "all", "sum", "max", "min", "mean", "isnan", "isinf", "equal", "allclose")
+_RECURRENT = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
+_ROW = "graph breaks in torch.compile"
+
+
+class GraphBreaks(Rule):
+    """``x.item()``, ``print(x)``, ``if x.any():`` in ``forward``."""
+
+    code = "HPU531"
+    name = "graph-break-in-forward"
+    severity = "info"
+    wants = Wants(
+        calls=(*_READS, *MARKS, "print"),
+        names=_RECURRENT,
+        words=_TRUTHS,
+        beside=("forward",),
+        advice=True,
+    )
+
+    def __init__(self) -> None:
+        #: The tests of which something is told already.
+        self._told: set[ast.expr] = set()
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        if module.target.mode != "compile" or not _in_forward(module, node):
+            return
+        named = word(node.func)
+        method = isinstance(node.func, ast.Attribute)
+        if (
+            named == "print"
+            if not method
+            else (named in MARKS or (named in _READS and not node.args))
+        ):
+            test = _decides(module, node)
+            if test is not None:
+                self._told.add(test)
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node.func)}` in `forward` ends the graph that torch.compile makes; "
+                "keep it out of compiled code, or under a condition that is off in training",
+                row=ask(module, _ROW).row,
+            )
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """``self.lstm = nn.LSTM(…)``."""
+        if module.target.mode == "compile" and called(module, node) is not None:
+            yield self.finding(
+                module,
+                node,
+                f"torch.compile leaves `{module.source(node)}` and what is around it out of its graphs, unless "
+                "`torch._dynamo.config.allow_rnn` is True",
+                row=ask(module, _ROW).row,
+            )
+
+    def on_module(self, module: Module) -> Yield:
+        if module.target.mode != "compile":
+            return
+        for name in _TRUTHS:
+            for call in module.index.calls(name):
+                test = _decides(module, call)
+                if test is not None and test not in self._told and _in_forward(module, call):
+                    self._told.add(test)
+                    yield self.finding(
+                        module,
+                        test,
+                        "a branch on the value of a tensor ends the graph that torch.compile makes; "
+                        "`torch.where` or `torch.cond` keeps it whole",
+                        row=ask(module, _ROW).row,
+                    )
+
+
+def _in_forward(module: Module, node: ast.AST) -> bool:
+    """Does it run whenever the forward pass of a module of this file does?"""
+    for above in module.ancestors(node):
+        if isinstance(above, (ast.FunctionDef, ast.Lambda)):
+            owner = module.parent(above)
+            return (
+                getattr(above, "name", "") == "forward"
+                and isinstance(owner, ast.ClassDef)
+                and is_module_class(module, owner)
+            )
+    return False
+
+
+def _decides(module: Module, call: ast.Call) -> ast.expr | None:
+    """The test that the value of a tensor's method, or of torch's function, decides."""
+    func = call.func
+    if not isinstance(func, ast.Attribute):
+        return None
+    name = module.qualified(func) or ""
+    if name.split(".", maxsplit=1)[0] not in ("", "torch") or (not name and call.args):
+        return None
+    child: ast.AST = call
+    for above in module.ancestors(call):
+        if isinstance(above, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+            return above.test if child is above.test else None
+        if not isinstance(above, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Attribute)) and not (
+            isinstance(above, ast.Call) and above.func is child
+        ):
+            return None
+        child = above
+    return None
