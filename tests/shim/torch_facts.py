@@ -56,13 +56,12 @@ class Release:
 
     def fact(self, module: str, path: str) -> Any:
         """What a target is here, see the module's docstring."""
-        tree = self.module(module)
-        if tree is None:
+        if self.module(module) is None and module != "torch._C":
             return None
         if not path:
             return "module"
         first, *rest = path.split(".")
-        found = self._name(module, first)
+        found = self.stubs().get(first) if module == "torch._C" else self._name(module, first)
         if found is None:
             return None
         for part in rest:

@@ -55,6 +55,8 @@ def uninstall(*, naming_only: bool = False) -> None:
         for one in sys.meta_path
         if not isinstance(one, _Finder) or (naming_only and one.rewriting)
     ]
+    if not any(isinstance(one, _Finder) for one in sys.meta_path):
+        atexit.unregister(name_loaded)
 
 
 def is_inherited() -> bool:

@@ -140,6 +140,8 @@ def _start_shim() -> None:
         importlib.import_module("torch")
     if not session.activate() and detect.mode() == "auto":
         detect.require_cuda()
+        import_hook.uninstall()
+        os.environ.pop(import_hook.REWRITE_VARIABLE, None)
         log.start("a working CUDA device is here: nothing is patched, the script runs as it is")
 
 
