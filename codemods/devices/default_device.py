@@ -53,7 +53,7 @@ class DefaultDevice(Rule):
             yield self.finding(
                 module,
                 site.node,
-                f"`{module.source(site.node)}` is no home for new tensors on Gaudi; it is `hpu`",
+                f"`{module.source(site.node)}` does not exist on Gaudi; new tensors go to `hpu`",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 covers=site.covers,

@@ -67,7 +67,7 @@ class EnvVariable(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{name}` has no reader on Gaudi; `{_MODULES}` picks cards by their module ids",
+                f"`{name}` is not read on Gaudi; `{_MODULES}` picks cards by their module ids",
                 fix=fix,
                 row=ask(module, name).row,
                 code="HPU312",
@@ -77,7 +77,7 @@ class EnvVariable(Rule):
             row = module.matrix.covering(name)
             known = row if row is not None and row.kind == "env" else None
             note = f": {said(known.note)}" if known is not None else ""
-            text = f"`{name}` has no reader on Gaudi{note}"
+            text = f"`{name}` is not read on Gaudi{note}"
             yield self.finding(module, node, text, row=known.name if known is not None else None)
 
     def _lazy(self, module: Module, use: ast.expr) -> Yield:

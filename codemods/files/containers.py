@@ -68,7 +68,7 @@ class Containers(TextRule):
                         code="HPU811",
                     )
                 elif assignment.name == "NVIDIA_DRIVER_CAPABILITIES":
-                    text = "`NVIDIA_DRIVER_CAPABILITIES` has no reader on Gaudi"
+                    text = "`NVIDIA_DRIVER_CAPABILITIES` is not read on Gaudi"
                     yield self.finding(
                         document, assignment.name_span, text, code="HPU811", severity="info"
                     )

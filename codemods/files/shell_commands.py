@@ -124,7 +124,7 @@ class ShellCommands(TextRule):
             yield self.finding(
                 document,
                 place,
-                f"`{_CARDS}` has no reader on Gaudi; `{_MODULES}` picks cards by their module ids",
+                f"`{_CARDS}` is not read on Gaudi; `{_MODULES}` picks cards by their module ids",
                 fix=fix if answer.fixable else None,
                 row=answer.row,
             )
@@ -132,7 +132,7 @@ class ShellCommands(TextRule):
     def _variables(self, document: Document) -> Iterator[Finding]:
         for assignment in document.script.assignments:
             if _IGNORED.match(assignment.name):
-                text = f"`{assignment.name}` has no reader on Gaudi"
+                text = f"`{assignment.name}` is not read on Gaudi"
                 answer = ask(document, assignment.name)
                 if answer.target:
                     text += f"; what comes near is `{answer.target}`"
