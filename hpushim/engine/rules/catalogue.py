@@ -37,21 +37,29 @@ _HOW = """
 ## Add a rule
 
 1. `pip install -e .[dev]` in the checkout. `hpushim explain --new ROOM` prints the next free code of a folder and both files to begin with.
-2. **The rule**: `codemods/ROOM/STEM.py`, one class. It says in `wants` which words it wants to see: dotted names (`torch.device`,
-   `torch.cuda.*`), attributes, calls, keywords, strings, imports, definitions. Each has a handler: `on_name`, `on_attribute`, `on_call` …;
-   `on_module` comes last. A handler yields `self.finding(module, node, message, fix=…, row=…)`. Which files are read, and which nodes the
-   handlers get, follows from `wants`; there is no list to edit.
-3. **The fix**: `Rewrite(title, safety, changes)`. A change says which node becomes what: `Replace(node, "text")`, `Replace(node, function)` on
-   the libcst node, `Rename(node, "torch.new.name")`, `Remove(node)`, `Insert(statement, "code")`, `Import("module")`. Commas, parentheses, lines
-   and imports are the engine's business. `edits/` spells `hpu` and `hccl` and knows arguments; `analysis/` answers what several rules ask:
-   is this a device, a tensor, the number of a card, an optimizer. A rule never imports a rule.
+2. **The rule**: `codemods/ROOM/STEM.py`, one class. It says in `wants` which words it wants to see: dotted names (`torch.device`, `torch.cuda.*`),
+   attributes, calls, keywords, strings, imports, definitions. Each has a handler: `on_name`, `on_attribute`, `on_call` …; `on_module` comes last.
+   A handler yields `self.finding(module, node, message, fix=…, row=…)`. Which files are read, and which nodes the handlers get, follows from
+   `wants`; there is no list to edit. A name below `torch.cuda` is a `NameRule` of `bases/torch_name.py`, which has it in its `table`: beside a
+   plain `Rule`, HPU005 tells the same name again.
+3. **The fix**: `Rewrite(title, safety, changes)`. A change says which node becomes what: `Replace(node, "text")`, `Replace(node, function)` on the
+   libcst node, `Rename(node, "torch.new.name")`, `Remove(node)`, `Insert(statement, "code")`, `Import("module")`. Commas, parentheses, lines and
+   imports are the engine's business. `edits/` spells `hpu` and `hccl` and knows arguments; `analysis/` answers what several rules ask: is this a
+   device, a tensor, the number of a card, an optimizer. A rule never imports a rule. Write a name below `torch.hpu` with `respell` of
+   `bases/torch_name.py`: a `Rename` to it writes `torch.hpu` in the dual style too, where it must still run on CUDA, and no test says so.
+   `ask(module, name).safety` says how safe a fix may be: a row `unknown` makes it `unsafe`, one `unsupported` without a target `manual`.
 4. **The message**, in plain words: what is written, what Gaudi does, what to write instead.
-5. **The page**: `codemods/ROOM/STEM.md` with *What, Why, Example, Left alone, Fix safety, References*. Its blocks are the tests: `python before` and
-   `python after`, `python same`, `text findings`. Every `before` is also run in a file that handles Gaudi, in the dual style, and with each
-   finding suppressed in turn.
-6. **A fact** about Gaudi is a row in `compat_matrix.toml` with its source; the finding names it with `row=`. `hpushim matrix check` says
-   what is wrong with a row.
-7. `pytest tests/test_rules.py -k STEM`, then `hpushim explain --all > codemods/README.md`, then `make test`.
+5. **The page**: `codemods/ROOM/STEM.md` with *What, Why, Example, Left alone, Fix safety, References*. Its blocks are the tests: `python before`
+   and `python after`, `python same`, `text findings`. The last stands behind the block that it is about, lists the page's own codes alone, and may
+   be left out, but only it holds the places and words. Options follow the role: `python before unsafe`, `mode=eager`, `style=dual`, `path=…`.
+   Every `before` is also run in a file that handles Gaudi, in the dual style, and with each finding suppressed in turn.
+6. **A fact** about Gaudi is a row in `compat_matrix.toml` with its source; the finding names it with `row=` (nothing checks that a row has this
+   name). The row names the rule (`rule = "HPU…"`), is of `kind = "argument"` for `torch.f(x=)`, and has a reading for each source, under the same
+   name and kind, in `compat_matrix.readings.toml`; the heads of both files list the keys. `hpushim matrix check` says what is wrong with a row;
+   then `hpushim matrix show --markdown > MATRIX.md`.
+7. `pytest tests/test_rules.py -k STEM` runs the page alone: a code that is taken, an import of a rule and an edit built by hand are found by
+   `pytest tests/test_catalogue.py tests/test_rooms.py`. Look at `hpushim check` on a file of your own too. Then
+   `hpushim explain --all > codemods/README.md`, then `make test`.
 """
 _RULE = '''\
 """ONE SENTENCE."""
