@@ -259,3 +259,16 @@ def test_codes_are_given_once() -> None:
         for code in (rule.code, *rule.also):
             assert code not in seen, f"{code}: {rule.__name__} and {seen[code]}"
             seen[code] = rule.__name__
+
+
+@pytest.mark.parametrize(("page", "block", "following"), _cases("before"))
+def test_findings_name_rows_that_are_there_and_no_name_is_told_twice(
+    page: Page, block: Block, following: list[Block]
+) -> None:
+    """A row that does not exist goes unseen into reports; a name below ``torch.cuda`` that two rules treat is told by both."""
+    findings = _run(block).findings
+    missing = {f.row for f in findings if f.row is not None and load().row(f.row) is None}
+    assert not missing, f"no row of the matrix: {sorted(missing)}"
+    by_place = {f.span for f in findings if f.code != "HPU005"}
+    twice = [f for f in findings if f.code == "HPU005" and f.span in by_place]
+    assert not twice, f"HPU005 tells the same name: {_shown(tuple(twice))}"
