@@ -136,3 +136,9 @@ def test_type_comments_and_messages_keep_their_lines(tmp_path: Path) -> None:
         "try:\n    torch.jit.script(f)\nexcept RuntimeError as error:\n    print('n.nothing' in str(error), 'script.py\", line 6' in str(error))\n"
     )
     assert run(tmp_path, code) == "True True"
+
+
+def test_what_torch_scripts_itself_is_imported(tmp_path: Path) -> None:
+    """torch.distributed.optim compiles torch's own optimizers, which look devices up in a list of torch's."""
+    code = "import torch.distributed.optim as o\nprint(hasattr(o, 'DistributedOptimizer'))"
+    assert run(tmp_path, code) == "True"

@@ -121,12 +121,22 @@ class _Names(ast.NodeTransformer):
 
     def _refuse(self, node: ast.expr) -> ast.expr:
         file, line = self._place
+        if _is_torchs(file):
+            return (
+                node  # what torch scripts when it is imported asks of its own lists, which know HPU
+            )
         log.refuse(
             "HPU512",
             f"TorchScript compiles {ast.unparse(node)}, which asks for CUDA and means nothing on HPU",
             _ADVICE,
             at=(file, line + node.lineno - 1),
         )
+
+
+def _is_torchs(file: str) -> bool:
+    """Is it one of torch's own files?"""
+    package: str = getattr(sys.modules.get("torch"), "__file__", None) or ""
+    return bool(package) and file.startswith(package.removesuffix("__init__.py"))
 
 
 def _on_hpu(node: ast.expr) -> ast.expr:
