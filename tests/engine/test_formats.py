@@ -342,3 +342,27 @@ def test_a_reader_raises_nothing_else_and_every_place_is_in_the_text(kind: Kind,
     for span in spans:
         assert 0 <= span.start <= span.end <= len(doc.data)
         doc.source(span)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        PARTS | st.sampled_from(["a: ", "- ", "\n", "\n  ", "é", "😀", "'x'"]), max_size=14
+    ).map("".join)
+)
+def test_both_yaml_parsers_see_the_same(text: str) -> None:
+    """Where libyaml is not there, PyYAML's own parser reads; what both take, both see at the same places."""
+    import yaml
+
+    from hpushim.engine.data import yaml as reader
+
+    fast = getattr(yaml, "CSafeLoader", None)
+    if fast is None:
+        pytest.skip("PyYAML without libyaml")
+    seen = []
+    for loader in (fast, yaml.SafeLoader):
+        try:
+            seen.append(reader._Reader(text).read(yaml.parse(text, Loader=loader)))
+        except (yaml.YAMLError, ValueError):
+            return
+    assert seen[0] == seen[1]
