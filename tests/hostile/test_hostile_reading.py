@@ -172,4 +172,6 @@ def test_a_folder_that_goes_away(tmp_path: Path, zygote: runs.Zygote) -> None:
     started = zygote.start("check", cwd=gone)
     os.system(script)
     done = started.end()
-    assert done.code in (0, 2) and "internal error" not in done.said
+    # Gone before the process could even enter it, hpushim has not run: 1, and not a word.
+    assert done.code in (0, 2) or (done.code == 1 and not done.said)
+    assert "internal error" not in done.said
