@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -50,15 +51,28 @@ def trains(command: Command) -> bool:
 def mentions(document: Document, name: str) -> list[Span]:
     """Where ``name`` stands as a word inside commands and assignments, not in comments."""
     script = document.script
-    reach = [c.span for c in script.commands] + [a.span for a in script.assignments]
+    reach = _joined([c.span for c in script.commands] + [a.span for a in script.assignments])
+    starts = [span.start for span in reach]
     word = re.compile(rb"(?<![A-Za-z0-9_])" + name.encode() + rb"(?![A-Za-z0-9_])")
     found: list[Span] = []
     for match in word.finditer(document.data):
-        inside = any(span.start <= match.start() and match.end() <= span.end for span in reach)
+        before = bisect.bisect_right(starts, match.start()) - 1
+        inside = before >= 0 and match.end() <= reach[before].end
         line = document.data[document.data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
         inside = inside or _READS.search(line) is not None  # a test, a loop, `unset`
         if inside and not line.lstrip().startswith(b"#"):
             found.append(Span(match.start(), match.end()))
+    return found
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """The same places in order, those that overlap as one."""
+    found: list[Span] = []
+    for span in sorted(spans):
+        if found and span.start <= found[-1].end:
+            found[-1] = Span(found[-1].start, max(found[-1].end, span.end))
+        else:
+            found.append(span)
     return found
 
 

@@ -254,8 +254,9 @@ class ShellCommands(TextRule):
             return
         value = wanted(document) or "0"
         sets = "ENV" if document.kind == "dockerfile" else "export"
+        started = [i.span for i in document.instructions if i.keyword in ("CMD", "ENTRYPOINT")]
         for command in commands(document):
-            at = _launched(document, command)
+            at = _launched(document, command, started)
             if at is not None and trains(command):
                 edit = line_before(document, at, f"{sets} {_LAZY}={value}")
                 yield self.finding(
@@ -270,13 +271,10 @@ class ShellCommands(TextRule):
                 return
 
 
-def _launched(document: Document, command: Command) -> int | None:
+def _launched(document: Document, command: Command, started: list[Span]) -> int | None:
     """Where the statement starts that runs the command when the script or the container is started; None for `RUN`."""
     if document.kind != "dockerfile":
         return (command.outer or command.span).start  # once, not in one branch or in every turn
-    starts = (
-        i.span.start
-        for i in document.instructions
-        if i.keyword in ("CMD", "ENTRYPOINT") and i.span.start <= command.span.start < i.span.end
+    return next(
+        (span.start for span in started if span.start <= command.span.start < span.end), None
     )
-    return next(starts, None)

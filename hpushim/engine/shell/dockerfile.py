@@ -100,10 +100,10 @@ def _instruction(data: bytes, keyword: str, span: Span, arguments: Span, stage: 
 
 
 def _script(data: bytes, arguments: Span) -> Script:
-    """The shell text of RUN, with everything around it blanked so that places stay right."""
+    """The shell text of RUN, with what is not shell in it blanked so that places stay right."""
     inside = bytearray(data[arguments.start : arguments.end])
-    for comment in re.finditer(rb"(?m)(?<=\n)[ \t]*#[^\n]*", inside):
-        if not _HEREDOC.search(inside):
+    if not _HEREDOC.search(inside):
+        for comment in re.finditer(rb"(?m)(?<=\n)[ \t]*#[^\n]*", bytes(inside)):
             # It stands between continuation lines: a shell would end the command here.
             length = comment.end() - comment.start()
             inside[comment.start() : comment.end()] = b" " * (length - 1) + b"\\"
@@ -116,7 +116,7 @@ def _script(data: bytes, arguments: Span) -> Script:
         body = re.sub(rb"[^\n]", b" ", heredoc.group()) + body[heredoc.end() :]
         tail = body.rfind(b"\n") + 1
         body = body[:tail] + b" " * (len(body) - tail)
-    return shell.script(b" " * arguments.start + body)
+    return shell.script(body, arguments.start)
 
 
 def _json_words(data: bytes, arguments: Span) -> tuple[Word, ...] | None:

@@ -6,6 +6,8 @@ import re
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from hpushim.engine.shell.words import Assignment, Command, Script, Word
 from hpushim.model import Span
 
@@ -51,8 +53,11 @@ def _parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def script(data: bytes) -> Script:
-    """Every simple command and assignment of a shell text, those in functions and substitutions too."""
+def script(data: bytes, at: int = 0) -> Script:
+    """Every simple command and assignment of a shell text, those in functions and substitutions too.
+
+    ``at`` is where the text stands in the file whose places are wanted.
+    """
     root = _parser().parse(data).root_node
     commands: list[Command] = []
     assignments: list[Assignment] = []
@@ -69,22 +74,23 @@ def script(data: bytes) -> Script:
         # What is not understood ends no statement: its parts stand by themselves.
         top = node is root or kind == "ERROR"
         stack += [(child, exported, child if top else outer) for child in reversed(node.children)]
-    return Script(tuple(commands), tuple(assignments), bool(root.has_error))
+    return Script(
+        tuple(_moved_command(command, at) for command in commands) if at else tuple(commands),
+        tuple(_moved_assignment(one, at) for one in assignments) if at else tuple(assignments),
+        bool(root.has_error),
+    )
 
 
 def words(data: bytes, span: Span) -> tuple[Word, ...]:
     """The words of a piece of a command line, such as what a quoted ``OPTS="…"`` holds."""
-    # A command in front, of the length of what precedes, keeps the offsets.
-    lead = b" " * max(span.start - 2, 0) + b": "
-    if span.start < 2:
-        lead = b": "
+    lead = b": "  # a command in front
     shift = span.start - len(lead)
-    root = _parser().parse(lead + data[span.start : span.end]).root_node
+    whole = lead + data[span.start : span.end]
+    root = _parser().parse(whole).root_node
     stack = [root]
     while stack:
         node = stack.pop()
         if node.type == "command" and not node.has_error:
-            whole = b"\0" * len(lead) + data[span.start : span.end]
             found = [_word(whole, child) for child in node.children[1:] if child.type in _WORDS]
             return tuple(_shifted(word, shift) for word in found)
         stack += reversed(node.children)
@@ -92,15 +98,35 @@ def words(data: bytes, span: Span) -> tuple[Word, ...]:
 
 
 def _shifted(word: Word, shift: int) -> Word:
-    if not shift:
-        return word
-    return Word(
-        Span(word.span.start + shift, word.span.end + shift),
-        word.text,
-        word.constant,
-        Span(word.inner.start + shift, word.inner.end + shift) if word.inner else None,
-        word.key,
-        _shifted(word.value, shift) if word.value else None,
+    return msgspec.structs.replace(
+        word,
+        span=_moved(word.span, shift),
+        inner=_moved(word.inner, shift) if word.inner else None,
+        value=_shifted(word.value, shift) if word.value else None,
+    )
+
+
+def _moved(span: Span, shift: int) -> Span:
+    return Span(span.start + shift, span.end + shift)
+
+
+def _moved_assignment(one: Assignment, shift: int) -> Assignment:
+    return msgspec.structs.replace(
+        one,
+        span=_moved(one.span, shift),
+        name_span=_moved(one.name_span, shift),
+        value=_shifted(one.value, shift) if one.value else None,
+        items=tuple(_shifted(word, shift) for word in one.items),
+    )
+
+
+def _moved_command(command: Command, shift: int) -> Command:
+    return msgspec.structs.replace(
+        command,
+        span=_moved(command.span, shift),
+        words=tuple(_shifted(word, shift) for word in command.words),
+        assignments=tuple(_moved_assignment(one, shift) for one in command.assignments),
+        outer=_moved(command.outer, shift) if command.outer else None,
     )
 
 
