@@ -91,8 +91,13 @@ def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
     Inside an f-string (``at`` says where) in other quotes than its own, which Python needs before 3.12.
     """
     mark = _inside(module, at) if at is not None else ""
-    mark = mark or ("'" if module.data.count(b"'") > module.data.count(b'"') else '"')
+    mark = mark or module.view(_preferred)
     return (_for_both(text, mark) if dual(module) else None) or f"{mark}{text}{mark}"
+
+
+def _preferred(module: Module) -> str:
+    """The quotes that the file has more of."""
+    return "'" if module.data.count(b"'") > module.data.count(b'"') else '"'
 
 
 def _inside(module: Module, at: ast.AST) -> str:

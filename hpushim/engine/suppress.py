@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -40,15 +41,11 @@ def suppress(
     if b"hpushim:" not in text.data:
         return findings, frozenset()
     directives = _directives(text, python=python)
+    near = _Near(directives).lines
     kept: list[Finding] = []
     held: set[str] = set()
     for finding in findings:
-        found = [
-            d
-            for d in directives
-            if finding.code in d.codes
-            and (d.whole_file or finding.line <= d.line <= finding.end_line)
-        ]
+        found = [d for d in near(finding.line, finding.end_line) if finding.code in d.codes]
         for directive in found:
             directive.used.add(finding.code)
         if not found:
@@ -58,6 +55,19 @@ def suppress(
     for directive in directives:
         kept += _complaint(text, directive, judged)
     return kept, frozenset(held)
+
+
+class _Near:
+    """The directives that count for a line, without a look at all of them for each finding."""
+
+    def __init__(self, directives: list[_Directive]) -> None:
+        self._whole = [d for d in directives if d.whole_file]
+        self._ordered = [d for d in directives if not d.whole_file]
+        self._lines = [d.line for d in self._ordered]
+
+    def lines(self, first: int, last: int) -> list[_Directive]:
+        start, end = bisect_left(self._lines, first), bisect_right(self._lines, last)
+        return self._whole + self._ordered[start:end]
 
 
 def _complaint(text: Text, directive: _Directive, judged: Collection[str]) -> list[Finding]:

@@ -7,6 +7,7 @@ import bisect
 import json
 import re
 from functools import cached_property
+from itertools import accumulate
 
 from hpushim.model import Span
 
@@ -61,6 +62,7 @@ class Cell:
         self.pieces = pieces
         self.listed = listed
         self.text = b"".join(piece.text for piece in pieces)
+        self._ends = list(accumulate(len(piece.text) for piece in pieces))
         self.start = 0
         #: The text with what is not Python blanked, and why it is no Python all the same.
         self.python = self.text
@@ -83,14 +85,11 @@ class Cell:
 
         Between two strings ``forward`` chooses the second.
         """
-        at = 0
-        for index, piece in enumerate(self.pieces):
-            inside = offset - at
-            last = index == len(self.pieces) - 1
-            if inside < len(piece.text) or (inside == len(piece.text) and (last or not forward)):
-                return index, inside
-            at += len(piece.text)
-        return len(self.pieces) - 1, len(self.pieces[-1].text)
+        find = bisect.bisect_right if forward else bisect.bisect_left
+        index = min(find(self._ends, offset), len(self.pieces) - 1)
+        piece = self.pieces[index]
+        inside = offset - (self._ends[index] - len(piece.text))
+        return index, min(inside, len(piece.text))
 
     def raw(self, offset: int, *, forward: bool = True) -> int:
         index, inside = self.piece(offset, forward=forward)

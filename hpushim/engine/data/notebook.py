@@ -11,6 +11,7 @@ import bisect
 import json
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 from hpushim.engine.base.text import Offsets
 from hpushim.engine.data.cells import Cell, Piece
@@ -85,7 +86,7 @@ class Notebook:
         start, end, new = edit.span.start, edit.span.end, edit.new
         cell = self.cell(start)
         if start == end == cell.start and cell.number and new.endswith("\n"):
-            before = self.cells[self.cells.index(cell) - 1] if cell is not self.cells[0] else None
+            before = self._before(cell)
             if (
                 before is not None
                 and before.text
@@ -124,15 +125,30 @@ class Notebook:
 
     def _separator(self, cell: Cell) -> str:
         """What stands between two strings of a list: the cell's own, or another cell's."""
-        for other in (cell, *self.cells):
-            if other.listed and len(other.pieces) > 1:
-                a, b = other.pieces[0].span.end, other.pieces[1].span.start
-                return self.data[a:b].decode()
+        other = cell if _parted(cell) else self._first_parted
+        if other is not None:
+            a, b = other.pieces[0].span.end, other.pieces[1].span.start
+            return self.data[a:b].decode()
         if len(cell.pieces) == 1:
-            before = self.data[: cell.pieces[0].span.start]
-            space = before[len(before.rstrip(b" \t\r\n")) :]
-            return f",{space.decode()}"
+            end = start = cell.pieces[0].span.start
+            while start and self.data[start - 1] in b" \t\r\n":
+                start -= 1
+            return f",{self.data[start:end].decode()}"
         return ", "
+
+    @cached_property
+    def _first_parted(self) -> Cell | None:
+        return next(filter(_parted, self.cells), None)
+
+    def _before(self, cell: Cell) -> Cell | None:
+        """The code cell before ``cell``."""
+        at = bisect.bisect_left(self._starts, cell.start)
+        return self.cells[at - 1] if at else None
+
+
+def _parted(cell: Cell) -> bool:
+    """Does something stand between two strings of its list?"""
+    return cell.listed and len(cell.pieces) > 1
 
 
 def unproven(before: Notebook, after: str) -> str | None:

@@ -49,6 +49,7 @@ class Module(Text):
         #: The scope in which a node is evaluated.
         self.scope = self.index.scope
         self._views: dict[Any, Any] = {}
+        self._places: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
 
     def view(self, kind: Callable[[Module], T]) -> T:
         """``kind(module)``, made when it is first asked for and kept: what several rules ask of a file."""
@@ -143,12 +144,17 @@ class Module(Text):
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The list of statements that ``statement`` is a member of."""
-        parent: Any = self.parent(statement)
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(parent, name, None)
-            if isinstance(block, list) and any(item is statement for item in block):
-                return block
-        return [statement]
+        return self.place(statement)[0]
+
+    def place(self, statement: ast.stmt) -> tuple[list[ast.stmt], int]:
+        """The list of statements that ``statement`` is a member of, and its position there."""
+        if statement not in self._places:
+            parent: Any = self.parent(statement)
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(parent, name, None)
+                if isinstance(block, list):
+                    self._places.update((item, (block, at)) for at, item in enumerate(block))
+        return self._places.get(statement) or ([statement], 0)
 
     def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """The innermost ``def`` around ``node``."""

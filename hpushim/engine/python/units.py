@@ -61,10 +61,8 @@ def unit(module: Module, statement: ast.AST) -> Unit:
 
 def line_group(module: Module, statement: ast.stmt) -> list[ast.stmt]:
     """The simple statements that stand on one line with ``statement``, in order."""
-    block = module.block(statement)
-    if len(block) == 1:
-        return [statement]
-    first = last = next(place for place, other in enumerate(block) if other is statement)
+    block, first = module.place(statement)
+    last = first
     while first and _same_line(block[first - 1], block[first]):
         first -= 1
     while last + 1 < len(block) and _same_line(block[last], block[last + 1]):
