@@ -7,6 +7,8 @@ import enum
 import re
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .names import word
 
 if TYPE_CHECKING:
@@ -156,7 +158,7 @@ def _imported(module: Module) -> frozenset[str]:
 def _has_hccl(table: ast.AST) -> bool:
     """Does the table, or the choice, name hccl already, so that its nccl is CUDA's own?"""
     return any(
-        isinstance(part, ast.Constant) and _HCCL.search(str(part.value)) for part in ast.walk(table)
+        isinstance(part, ast.Constant) and _HCCL.search(str(part.value)) for part in walk(table)
     )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .names import word
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def loops(module: Module) -> list[Loop]:
 
 
 def _read(module: Module, node: ast.For) -> Loop:
-    loop = Loop(node, {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)})
+    loop = Loop(node, {part.id for part in walk(node.target) if isinstance(part, ast.Name)})
     _block(module, loop, node.body, sure=True)
     return loop
 
@@ -49,7 +51,7 @@ def _read(module: Module, node: ast.For) -> Loop:
 def _block(module: Module, loop: Loop, body: list[ast.stmt], sure: bool) -> None:
     for statement in body:
         if isinstance(statement, ast.If):
-            named = any(isinstance(part, ast.IsNot) for part in ast.walk(statement.test))
+            named = any(isinstance(part, ast.IsNot) for part in walk(statement.test))
             _block(module, loop, statement.body, sure and not named)
             _block(module, loop, statement.orelse, sure)
         elif isinstance(statement, (ast.With, ast.AsyncWith, ast.Try, ast.For, ast.While)):
@@ -114,12 +116,12 @@ def _prepared(module: Module, loop: Loop, value: ast.expr) -> bool:
 
 
 def _mentions(value: ast.expr, name: str) -> bool:
-    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(value))
+    return any(isinstance(part, ast.Name) and part.id == name for part in walk(value))
 
 
 def loader_moves(module: Module, loop: Loop) -> bool:
     """Is what the loop goes over made with a device, or by a function that is named for one?"""
-    for name in ast.walk(loop.node.iter):
+    for name in walk(loop.node.iter):
         for value in module.values(name) if isinstance(name, ast.Name) else ():
             if isinstance(value, ast.Call):
                 names = [word(value.func), *(k.arg or "" for k in value.keywords)]
@@ -135,7 +137,7 @@ def moved(module: Module, value: ast.expr) -> ast.Call | None:
     known = module.view(_moves)
     if value not in known:
         known[value] = next(
-            (p for p in ast.walk(value) if isinstance(p, ast.Call) and _moves_by(module, p)), None
+            (p for p in walk(value) if isinstance(p, ast.Call) and _moves_by(module, p)), None
         )
     return known[value]
 
@@ -203,7 +205,7 @@ def _wraps(call: ast.Call) -> bool:
 
 def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
     """Takes note of the calls in a simple statement, those around others first."""
-    for call in ast.walk(statement):
+    for call in walk(statement):
         if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
             continue
         given = [*call.args, *(k.value for k in call.keywords)]

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .device_texts import other_device, read
 from .names import word
 
@@ -58,7 +60,7 @@ def _counts_cards(module: Module, node: ast.expr) -> bool:
     """``rank % device_count()``, ``int(os.environ["LOCAL_RANK"])``: the number of a card, whatever its name."""
     if isinstance(node, ast.Call) and module.qualified(node.func) == "torch.cuda.current_device":
         return True
-    parts = list(ast.walk(node))
+    parts = list(walk(node))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         return any(isinstance(p, ast.Attribute) and module.qualified(p) in _COUNTS for p in parts)
     integer = isinstance(node, ast.Call) and module.qualified(node.func) == "builtins.int"
@@ -89,7 +91,7 @@ def _is_type_of_devices(module: Module, annotation: ast.expr | None) -> bool:
     if annotation is None:
         return False
     text = module.constant(annotation)
-    names = {module.qualified(part) for part in ast.walk(annotation) if isinstance(part, (ast.Name, ast.Attribute))}  # fmt: skip
+    names = {module.qualified(part) for part in walk(annotation) if isinstance(part, (ast.Name, ast.Attribute))}  # fmt: skip
     return bool(names & _TYPES) or text in ("str", "torch.device")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .device_texts import device_texts
 
 if TYPE_CHECKING:
@@ -36,12 +38,12 @@ def collections_of_cards(module: Module) -> dict[ast.expr, ast.expr]:
 
 def _comprehension(module: Module, card: ast.expr) -> ast.expr | None:
     """The comprehension whose own variable the number of a card is."""
-    parts = [part for number in _number(module, card) for part in ast.walk(number)]
+    parts = [part for number in _number(module, card) for part in walk(number)]
     names = {part.id for part in parts if isinstance(part, ast.Name)}
     child: ast.AST = card
     for above in module.ancestors(card):
         if isinstance(above, _COMPREHENSIONS) and child not in above.generators:
-            targets = [part for g in above.generators for part in ast.walk(g.target)]
+            targets = [part for g in above.generators for part in walk(g.target)]
             if names & {part.id for part in targets if isinstance(part, ast.Name)}:
                 return above
         if isinstance(above, (ast.stmt, ast.Lambda)):

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .names import word
 from .words import calls_like
 
@@ -81,7 +83,7 @@ def _by_call(module: Module) -> frozenset[ast.AST]:
                 found.update(_meant(module, arg))
     for captured in module.index.statements(ast.With):
         if any(_captures(module, item.context_expr) for item in captured.items):
-            for part in ast.walk(captured):
+            for part in walk(captured):
                 found.update(_definitions(module, _own(part)))
     for function in list(found):
         found.update(_helpers(module, function))
@@ -95,14 +97,14 @@ def _meant(module: Module, arg: ast.expr) -> Iterator[ast.AST]:
             yield from _meant(module, item)
     elif isinstance(arg, ast.Call):
         for maker in _definitions(module, word(arg.func)):
-            yield from (part for part in ast.walk(maker) if isinstance(part, _Function))
+            yield from (part for part in walk(maker) if isinstance(part, _Function))
     else:
         yield from _definitions(module, word(arg))
 
 
 def _helpers(module: Module, function: ast.AST) -> Iterator[ast.AST]:
     """The functions that nothing but ``function`` calls."""
-    for part in ast.walk(function):
+    for part in walk(function):
         called = _own(part)
         for helper in _definitions(module, called):
             calls = module.index.calls(called)

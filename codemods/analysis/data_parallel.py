@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.references import find
 
 from ..edits.arguments import argument
@@ -104,7 +105,7 @@ def _beside_moves(module: Module, loop: Loop, call: ast.Call, left: list[ast.exp
 
     On CUDA that works only where something moves what the model is given.
     """
-    batch = {part.id for part in ast.walk(loop.node.target) if isinstance(part, ast.Name)}
+    batch = {part.id for part in walk(loop.node.target) if isinstance(part, ast.Name)}
     names = {part.id for part in left if isinstance(part, ast.Name)}
     return (
         len(left) == len(names) == len(call.args) + len(call.keywords)

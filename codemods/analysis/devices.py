@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .device_texts import device_name
 from .finder import Finder, Site
 from .flow import Flow
@@ -57,7 +59,7 @@ def may_be_cuda(module: Module, node: ast.expr, depth: int = 4) -> bool:
 def _reaches(
     module: Module, devices: Devices, texts: set[ast.expr], node: ast.expr, depth: int
 ) -> bool:
-    for part in ast.walk(node):
+    for part in walk(node):
         if part in texts:
             return True
         if depth and isinstance(part, ast.Name):

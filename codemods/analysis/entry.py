@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
@@ -17,8 +19,7 @@ def is_entry(module: Module) -> bool:
         if _loops(statement):
             return True
         if isinstance(statement, ast.If) and any(
-            isinstance(part, ast.Name) and part.id == "__name__"
-            for part in ast.walk(statement.test)
+            isinstance(part, ast.Name) and part.id == "__name__" for part in walk(statement.test)
         ):
             return True
     return False
@@ -36,5 +37,5 @@ def _loops(statement: ast.stmt) -> bool:
 def _reads_options(value: ast.expr) -> bool:
     return any(
         isinstance(part, ast.Attribute) and part.attr in ("parse_args", "parse_known_args")
-        for part in ast.walk(value)
+        for part in walk(value)
     )

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Remove, Replace
+from hpushim.engine.python.walk import walk
 
 from ..edits import spelling
 from .device_index import reads_index
@@ -301,7 +302,7 @@ def _has_hpu_case(match: ast.Match) -> bool:
     return any(
         isinstance(part, ast.MatchValue) and is_hpu(part.value)
         for case in match.cases
-        for part in ast.walk(case.pattern)
+        for part in walk(case.pattern)
     )
 
 
@@ -309,5 +310,5 @@ def _mentions_hpu(node: ast.AST) -> bool:
     return any(
         is_hpu(part) or (isinstance(part, (ast.Attribute, ast.Name))
                                and "hpu" in getattr(part, "attr", getattr(part, "id", "")).lower())
-        for part in ast.walk(node)
+        for part in walk(node)
     )  # fmt: skip

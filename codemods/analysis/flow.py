@@ -10,6 +10,8 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .callee import declares_device, parameters_of
 from .device_texts import device_name, glued, other_device, read
 from .holders import holds_device
@@ -309,7 +311,7 @@ class Flow:
             return None
         if device_name(function.name):
             return Evidence(Role.NAME, function)
-        for other in ast.walk(function):
+        for other in walk(function):
             returned = other.value if isinstance(other, ast.Return) else None
             if any(other_device(part) for part in self.module.values(returned)):
                 return Evidence(Role.BRANCH, function)

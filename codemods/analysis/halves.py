@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.references import find
 
 from .autocast import CUDA_ONLY, GENERIC, site
@@ -76,9 +77,9 @@ def _compared(module: Module, enabled: ast.expr) -> list[ast.expr]:
     return [
         part
         for value in module.values(enabled)
-        for compare in ast.walk(value)
+        for compare in walk(value)
         if isinstance(compare, ast.Compare)
-        for part in ast.walk(compare)
+        for part in walk(compare)
         if isinstance(part, ast.Attribute) and module.qualified(part) in HALF
     ]
 
@@ -138,7 +139,7 @@ def _may_be_bfloat16(module: Module, dtype: ast.Name | ast.Attribute) -> bool:
         module.qualified(part) == "torch.bfloat16"
         for value in values
         for inner in module.values(value)
-        for part in ast.walk(inner)
+        for part in walk(inner)
         if isinstance(part, (ast.Attribute, ast.Name))
     )
 
@@ -188,7 +189,7 @@ def _through_call(module: Module, call: ast.Call, depth: int) -> list[ast.expr]:
             half
             for binding in module.bindings(func)
             if isinstance(binding.node, ast.FunctionDef)
-            for part in ast.walk(binding.node)
+            for part in walk(binding.node)
             if isinstance(part, ast.Return) and part.value is not None
             for half in halves(module, part.value, depth)
         ]

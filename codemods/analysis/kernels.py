@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .device_texts import read
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def nvidia_only(module: Module, statement: ast.stmt) -> bool:
         return all(_is_nvidia(module, alias.name) for alias in statement.names)
     if isinstance(statement, ast.ImportFrom):
         return not statement.level and _is_nvidia(module, statement.module or "")
-    for part in ast.walk(statement):
+    for part in walk(statement):
         name = module.qualified(part) if isinstance(part, (ast.Name, ast.Attribute)) else None
         if name and _is_nvidia(module, name):
             return True

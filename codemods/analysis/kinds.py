@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .names import word
 
 if TYPE_CHECKING:
@@ -170,7 +172,7 @@ def proven(module: Module, node: ast.AST | None, depth: int = 8) -> bool:
 
 def _reads(value: ast.expr, attribute: str) -> bool:
     """Does a value start from the attribute that it is stored under (``self.x = self.x.float()``)?"""
-    return any(isinstance(p, ast.Attribute) and p.attr == attribute for p in ast.walk(value))
+    return any(isinstance(p, ast.Attribute) and p.attr == attribute for p in walk(value))
 
 
 def _proven_call(module: Module, node: ast.Call, depth: int) -> bool:

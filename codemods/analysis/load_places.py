@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from ..edits.arguments import argument
 from ..edits.spelling import ACCELERATOR
 from .device_texts import device_name
@@ -170,7 +172,7 @@ def _left_early(module: Module, statement: ast.stmt) -> Iterator[ast.If]:
 def _host_of_load(module: Module, parts: list[ast.AST] | list[ast.stmt]) -> ast.expr | None:
     """How a load among some nodes names the CPU."""
     for part in parts:
-        for inner in ast.walk(part):
+        for inner in walk(part):
             if isinstance(inner, ast.Call) and (module.qualified(inner.func) or "") in LOADS:
                 place = argument(inner, _PLACE, 1)
                 if is_host(module, place):

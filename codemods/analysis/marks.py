@@ -8,6 +8,8 @@ from collections.abc import Collection
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .compiled import is_captured, is_compiled
 from .engines import LIGHTNING
 from .names import word
@@ -102,7 +104,7 @@ def is_marked(module: Module, statement: ast.stmt, sites: Collection[ast.AST]) -
         for later in block[place + 1 :]:
             if _holds_mark(later):
                 return True
-            if any(part in sites for part in ast.walk(later)):
+            if any(part in sites for part in walk(later)):
                 return False
         parent = module.parent(statement)
         if not isinstance(parent, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
@@ -115,5 +117,5 @@ def _holds_mark(statement: ast.AST) -> bool:
         isinstance(part, ast.Call)
         and isinstance(part.func, (ast.Name, ast.Attribute))
         and word(part.func) in MARKS
-        for part in ast.walk(statement)
+        for part in walk(statement)
     )

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from hpushim.engine.python.module import Module
 
-_BRACKETS = re.compile(rb"[\w)\]]\[([^\[\]\n\"']*[A-Za-z_][^\[\]\n\"']*)\]")
+# The patterns begin with the one byte that they look for: everything else is passed over at the speed of memory.
+_BRACKETS = re.compile(rb"\[([^\[\]\n\"']+)\]")
+_SUBSCRIPTED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_)]")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMPARES = re.compile(rb"[<>~]|[=!]=")
 _MASK = re.compile(rb"(.*_)?masks?")
@@ -25,8 +27,9 @@ _MAKERS = frozenset(
         *("logical_and", "logical_or", "logical_not", "logical_xor"),
     ]
 )
-#: A line that gives a name a value, and what stands in that of a mask.
-_ASSIGNS = re.compile(rb"^[ \t]*(?:\w+\.)*(\w+)[ \t]*[&|]?=([^=\n].*)", re.MULTILINE)
+#: The value of a line that gives a name one, what stands before it, and what stands in that of a mask.
+_VALUE = re.compile(rb"=([^=\n].*)")
+_NAMED = re.compile(rb"[ \t]*(?:\w+\.)*(\w+)[ \t]*[&|]?")
 _TRUTH = re.compile(
     rb"[<>~]|[=!]=|torch\.bool|\.bool\(|is(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\("
 )
@@ -60,6 +63,8 @@ def _candidates(module: Module) -> Iterator[ast.expr]:
     alone: set[bytes] = set()
     for inside in _BRACKETS.finditer(module.data):
         written = _WORD.findall(inside[1])
+        if not written or module.data[inside.start() - 1] not in _SUBSCRIPTED:
+            continue
         if _COMPARES.search(inside[1]):
             words.add(written[0])
         else:
@@ -67,14 +72,18 @@ def _candidates(module: Module) -> Iterator[ast.expr]:
     alone -= words | _COUNTERS
     if alone:
         words.update(each for each in alone if _MASK.fullmatch(each))
-        words.update(
-            line[1]
-            for line in _ASSIGNS.finditer(module.data)
-            if line[1] in alone and _TRUTH.search(line[2])
-        )
+        words.update(_assigned_truth(module.data, alone))
     for each in sorted(written.decode() for written in words):
         yield from module.index.names(each)
         yield from module.index.attributes(each)
+
+
+def _assigned_truth(data: bytes, names: set[bytes]) -> Iterator[bytes]:
+    """Those of some names that a line gives a value which looks like a mask's."""
+    for value in _VALUE.finditer(data):
+        named = _NAMED.fullmatch(data, data.rfind(b"\n", 0, value.start()) + 1, value.start())
+        if named and named[1] in names and _TRUTH.search(value[1]):
+            yield named[1]
 
 
 def _around(module: Module, node: ast.AST) -> Iterator[ast.Subscript]:

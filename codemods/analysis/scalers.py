@@ -6,6 +6,8 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from ..edits.arguments import argument
 from ..edits.spelling import ACCELERATOR
 from .entry import is_entry
@@ -38,7 +40,7 @@ def creates(module: Module, call: ast.Call) -> bool:
     names = module.possible_names(call.func)
     if not names or not names <= CUDA_ONLY | GENERIC | SHARDED:
         return False
-    if any(isinstance(part, ast.Name) and part.id == ACCELERATOR for part in ast.walk(call)):
+    if any(isinstance(part, ast.Name) and part.id == ACCELERATOR for part in walk(call)):
         return False  # off on Gaudi already
     if names & CUDA_ONLY:
         return True

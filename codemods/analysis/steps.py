@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .engines import drives, hands_loss, is_engine, is_lightning
 from .names import word
 from .optimizers import is_optimizer, is_scaler, is_scaler_call
@@ -100,7 +102,7 @@ def is_of_loss(call: ast.Call) -> bool:
     """Is it a loss whose gradients are taken: ``(loss_d * gain).mean().backward()``?"""
     return any(
         isinstance(part, (ast.Name, ast.Attribute)) and _LOSS.search(word(part)) is not None
-        for part in ast.walk(call)
+        for part in walk(call)
         if part is not call.func
     )
 

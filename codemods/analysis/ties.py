@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.references import find
 
 from .finder import Site
@@ -96,7 +97,7 @@ class Ties:
     def _condition_keys(self, test: ast.AST) -> list[str]:
         """The availability checks in a condition, and the flags in it that come from one."""
         keys: list[str] = []
-        for part in ast.walk(test):
+        for part in walk(test):
             if part in self._checks:
                 keys.append(self._check_key(part))
             elif isinstance(part, ast.Name) and self._holds_check(part):
@@ -105,8 +106,7 @@ class Ties:
 
     def _holds_check(self, name: ast.Name) -> bool:
         return bool(self._checks) and any(
-            binding.value is not None
-            and any(part in self._checks for part in ast.walk(binding.value))
+            binding.value is not None and any(part in self._checks for part in walk(binding.value))
             for binding in self._module.bindings(name)
         )
 

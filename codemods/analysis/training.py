@@ -7,6 +7,8 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 from .optimizers import is_optimizer, is_scaler
 from .tensors import is_in_module
 
@@ -86,7 +88,7 @@ def over_parameters(module: Module, node: ast.AST) -> bool:
 def _goes_over_parameters(loop: ast.For | ast.comprehension) -> bool:
     return any(
         isinstance(part, ast.Attribute) and part.attr in ("parameters", "named_parameters")
-        for part in ast.walk(loop.iter)
+        for part in walk(loop.iter)
     ) or (isinstance(loop.iter, ast.Name) and loop.iter.id in ("params", "parameters"))
 
 
@@ -95,7 +97,7 @@ def _has_gradients(module: Module, outer: ast.AST) -> bool:
 
 
 def _is_rare(test: ast.expr) -> bool:
-    for part in ast.walk(test):
+    for part in walk(test):
         if isinstance(part, (ast.Mod, ast.Call)):
             return True
         if _SELDOM.search(getattr(part, "attr", getattr(part, "id", ""))):

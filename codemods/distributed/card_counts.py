@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -82,7 +83,7 @@ def _scaled(module: Module, count: ast.expr) -> ast.expr | None:
     for above in module.ancestors(count):
         if isinstance(above, ast.BinOp) and isinstance(above.op, _OPERATORS):
             other = above.right if inner is above.left else above.left
-            words = [word(part) for part in ast.walk(other)] + _kept_in(module, above)
+            words = [word(part) for part in walk(other)] + _kept_in(module, above)
             return above if any(_SCALED.search(each) for each in words) else None
         if isinstance(above, ast.AugAssign):
             by_factor = isinstance(above.op, _OPERATORS) and inner is above.value

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -63,10 +64,10 @@ def _feeding(loop: ast.For) -> Iterator[ast.Call]:
     """The calls of a sampling loop: ``x = self.p_sample(x, t)``, which take what the loop has made."""
     made = {
         part.id
-        for part in ast.walk(loop)
+        for part in walk(loop)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
-    } - {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
-    for statement in ast.walk(loop):
+    } - {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
+    for statement in walk(loop):
         call = statement.value if isinstance(statement, ast.Assign) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
             continue
@@ -110,7 +111,7 @@ def _is_evaluation(module: Module, loop: ast.AST, call: ast.Call) -> bool:
 
 
 def _trains(loop: ast.AST) -> bool:
-    return any(isinstance(part, ast.Attribute) and part.attr in _TRAINS for part in ast.walk(loop))
+    return any(isinstance(part, ast.Attribute) and part.attr in _TRAINS for part in walk(loop))
 
 
 def _without_gradients(module: Module, node: ast.AST) -> bool:
@@ -125,7 +126,7 @@ def _without_gradients(module: Module, node: ast.AST) -> bool:
             return True
     return any(
         isinstance(part, ast.With) and any(_is_region(module, i.context_expr) for i in part.items)
-        for part in ast.walk(node)
+        for part in walk(node)
     )
 
 

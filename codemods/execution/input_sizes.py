@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -85,7 +86,7 @@ class InputSize(Rule):
             for call in module.index.calls("max"):
                 lengths = any(
                     isinstance(part, ast.Call) and word(part.func) in ("len", "size")
-                    for part in ast.walk(call)
+                    for part in walk(call)
                 )
                 if lengths and definition in module.ancestors(call) and call not in self._told:
                     self._told.add(call)
@@ -169,7 +170,7 @@ def _is_random(module: Module, node: ast.expr, depth: int = 5) -> bool:
     """Does a number come from a random one?"""
     if depth == 0:
         return False
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Call) and _RANDOM.fullmatch(module.qualified(part.func) or ""):
             return True
         if isinstance(part, ast.Name):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -28,10 +29,6 @@ _SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scala
 #: Of these, those that keep a tensor as it is.
 _KEEPS = frozenset(["append", "update", "log_dict"])
 _TESTS = (ast.If, ast.While, ast.Assert)
-#: A line with such a question in a condition.
-_ASKED = re.compile(
-    rf"^[ \t]*(?:if|elif|while|assert)\b.*\b(?:{'|'.join(_ASKS)})\(".encode(), re.MULTILINE
-)
 
 
 class StepRead(Rule):
@@ -93,21 +90,19 @@ def _is_in_step(module: Module, node: ast.AST) -> bool:
 
 def _is_of_parameters(node: ast.expr) -> bool:
     """``p.grad.norm()``, ``param.data.norm(2)``: a tensor by its attributes."""
-    return any(isinstance(part, ast.Attribute) and part.attr in ("grad", "data") for part in ast.walk(node))  # fmt: skip
+    return any(isinstance(part, ast.Attribute) and part.attr in ("grad", "data") for part in walk(node))  # fmt: skip
 
 
 def _questions(module: Module) -> Iterator[ast.expr]:
     """The conditions that ask for values of a tensor in every step."""
-    lines = {
-        module.data.count(b"\n", 0, found.start()) + 1 for found in _ASKED.finditer(module.data)
-    }
-    if not lines:
-        return
     index = module.index
+    asking = {module.statement(call) for name in sorted(_ASKS) for call in index.calls(name)}
+    if not asking:
+        return
     whole = (index.statements(ast.If), index.statements(ast.While), index.statements(ast.Assert))
     for statements in whole:
         for statement in statements:
-            if statement.lineno in lines and any(
+            if statement in asking and any(
                 isinstance(part, ast.Call)
                 and word(part.func) in _ASKS
                 and _asks_tensor(module, part)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -28,7 +29,7 @@ class XlaBranch(Rule):
     def on_module(self, module: Module) -> Yield:
         tests = {test: None for node in _of_xla(module) for test in _tests(module, node)}
         for test in tests:
-            found = next(part for part in ast.walk(test) if _is_of_xla(module, part))
+            found = next(part for part in walk(test) if _is_of_xla(module, part))
             yield self.finding(
                 module,
                 found,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from hpushim.engine.python.changes import Change, Rename, Rewrite
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Yield
 
 from ..analysis.names import called
@@ -105,6 +106,6 @@ def _catches_import(node: ast.AST) -> bool:
         and isinstance(node.type, (ast.Name, ast.Tuple))
         and any(
             isinstance(part, ast.Name) and part.id in ("ImportError", "ModuleNotFoundError")
-            for part in ast.walk(node.type)
+            for part in walk(node.type)
         )
     )

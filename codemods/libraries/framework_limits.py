@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.verdict import said
@@ -35,7 +36,7 @@ class FrameworkLimit(RowNameRule):
         """``configure_optimizers`` that gives Lightning several."""
         if not isinstance(node, ast.FunctionDef) or not _is_lightnings(module, module.parent(node)):
             return
-        for found in ast.walk(node):
+        for found in walk(node):
             if isinstance(found, ast.Return) and found.value is not None and _several(found.value):
                 yield self._limit(module, found, "several optimizers", _OPTIMIZERS_ROW)
 

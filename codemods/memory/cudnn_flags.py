@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Remove, Rewrite
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -78,7 +79,7 @@ def _assignment(module: Module, node: ast.expr, name: str) -> ast.Assign | None:
         return None
     if not any(node is target for target in parent.targets):
         return None
-    computes = any(isinstance(part, (ast.Call, ast.NamedExpr)) for part in ast.walk(parent.value))
+    computes = any(isinstance(part, (ast.Call, ast.NamedExpr)) for part in walk(parent.value))
     return None if computes else parent
 
 

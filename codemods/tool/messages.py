@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -91,7 +92,7 @@ def _helps(module: Module, node: ast.Constant) -> bool:
     if word(call.func) not in _OPTIONS:
         return False
     given = [k.value for k in call.keywords if k.arg in ("default", "choices", "type")]
-    return any(_is_gaudi(part) for value in given for part in ast.walk(value))
+    return any(_is_gaudi(part) for value in given for part in walk(value))
 
 
 def _says(module: Module, node: ast.Constant) -> bool:
@@ -115,14 +116,14 @@ def _says(module: Module, node: ast.Constant) -> bool:
 def _asks_for_gaudi(module: Module, test: ast.expr) -> bool:
     """``torch.hpu.is_available()``, ``device.type == "hpu"``, and nothing about CUDA beside it."""
     found = False
-    for part in ast.walk(test):
+    for part in walk(test):
         name = module.qualified(part) if isinstance(part, (ast.Attribute, ast.Name)) else None
         if name is not None and name.startswith("torch.cuda"):
             return False
         if isinstance(part, ast.Constant) and re.match(r"(cuda|nccl)\b", str(part.value)):
             return False
         found |= name is not None and name.startswith("torch.hpu.")
-        found |= isinstance(part, ast.Compare) and any(_is_gaudi(side) for side in ast.walk(part))
+        found |= isinstance(part, ast.Compare) and any(_is_gaudi(side) for side in walk(part))
     return found
 
 

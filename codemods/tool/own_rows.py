@@ -64,6 +64,8 @@ class OwnRow(Rule):
 def _own_rows(module: Module) -> dict[str, Row]:
     """The project's own rows by name; those on names of torch go to rules that ask for the same rows."""
     found: dict[str, Row] = {}
+    if not module.matrix.own:
+        return found
     names = {name for row in module.matrix.rows if row.origin for name in row.names if "." in name}
     for name in sorted(names):
         row = module.matrix.row(name, "python")

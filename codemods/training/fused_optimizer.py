@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -102,11 +103,11 @@ def _guards(module: Module, node: ast.AST) -> Iterator[ast.expr]:
 
 def _asks_for_cuda(module: Module, test: ast.expr) -> bool:
     """Does the expression test for CUDA, in words or through ``is_available``?"""
-    for part in ast.walk(test):
+    for part in walk(test):
         if isinstance(part, ast.Compare) and any(
             isinstance(item, ast.Constant) and item.value == "cuda"
             for side in (part.left, *part.comparators)
-            for item in ast.walk(side)
+            for item in walk(side)
         ):
             return True
         if isinstance(part, ast.Attribute) and part.attr in ("is_cuda", "is_available"):

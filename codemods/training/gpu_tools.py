@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -67,7 +68,7 @@ class GpuTool(Rule):
                 yield from self._command(module, call)
 
     def _command(self, module: Module, call: ast.Call) -> Yield:
-        for part in ast.walk(call.args[0]):
+        for part in walk(call.args[0]):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 command = _COMMAND.search(part.value)
                 if command:

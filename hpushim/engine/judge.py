@@ -12,6 +12,7 @@ import msgspec
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.base.text import Text
+from hpushim.engine.base.words import words_in
 from hpushim.engine.context import Context, Examined, Unparsable
 from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Change
@@ -39,8 +40,8 @@ def interesting(data: bytes, kind: Kind, path: str, own: Sequence[str] = ()) -> 
     ``own`` are the words of the project's own rows, see :func:`own_words`.
     """
     if kind in _PYTHON:
-        words = dispatch.words_of(data)
-        if not words.isdisjoint(own) or dispatch.interesting(data, words, rules()):
+        text = words_in(data)
+        if not text.words.isdisjoint(own) or dispatch.interesting(text, rules()):
             return True
     return any(_marked(rule, data) for rule in _reading(path, kind))
 
@@ -124,14 +125,18 @@ def _examined(
     }
     changes = {id(finding): made for finding, made in found if made}
     kept = [finding for finding, _ in found if context.selects(finding.code)]
-    codes = {code for rule in judging for code in rule.codes() if context.selects(code)}
-    kept, more = suppress(text, kept, codes, python=python)
+    kept, more = suppress(text, kept, lambda: _asked_for(judging, context), python=python)
     kept = [finding for finding in kept if context.selects(finding.code)]
     kept.sort(key=lambda finding: (finding.span.start, finding.code, finding.span.end))
     made = tuple(changes.get(id(finding), ()) for finding in kept)
     if context.matrix.own:
         kept = [_sourced(finding, context.matrix.own) for finding in kept]
     return Examined(text, tuple(kept), made, frozenset(held | more))
+
+
+def _asked_for(judging: Iterable[AnyRule], context: Context) -> frozenset[str]:
+    """The codes that could have been found."""
+    return frozenset(code for rule in judging for code in rule.codes() if context.selects(code))
 
 
 def _sourced(finding: Finding, own: dict[str, str]) -> Finding:

@@ -10,7 +10,7 @@ import io
 import re
 import tokenize
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from hpushim.engine.base.diagnostics import diagnostic
@@ -32,11 +32,11 @@ class _Directive:
 
 
 def suppress(
-    text: Text, findings: list[Finding], judged: Collection[str], *, python: bool
+    text: Text, findings: list[Finding], judged: Callable[[], Collection[str]], *, python: bool
 ) -> tuple[list[Finding], frozenset[str]]:
     """The findings that stay, unused directives among them, and the groups that lost a member.
 
-    ``judged`` are the codes that could have been found in this run: only those can be called unused.
+    ``judged`` gives the codes that could have been found in this run: only those can be called unused.
     """
     if b"hpushim:" not in text.data:
         return findings, frozenset()
@@ -52,8 +52,9 @@ def suppress(
             kept.append(finding)
         elif finding.fix is not None and finding.fix.group:
             held.add(finding.fix.group)
+    codes = judged()
     for directive in directives:
-        kept += _complaint(text, directive, judged)
+        kept += _complaint(text, directive, codes)
     return kept, frozenset(held)
 
 

@@ -135,6 +135,17 @@ def test_what_is_no_notebook_is_left(tmp_path: Path) -> None:
     assert (tmp_path / "a.ipynb").read_bytes() == b"old_name {"
 
 
+def test_what_is_put_behind_a_last_line_is_a_string_of_its_own() -> None:
+    """The import goes to the end of the cell before, which ends with a newline; a cell that is not Python gets nothing."""
+    for first, expected in (
+        (["import os\n"], [["import os\n", "import lib\n"], ["lib.made"]]),
+        (["if x:\n"], [["if x:\n"], ["import lib\n", "lib.made"]]),
+    ):
+        text = notebook(code(first), code(["needs_import"]))
+        result = settle(text, "notebook", "a.ipynb", toys.context())
+        assert [cell["source"] for cell in json.loads(result.text)["cells"]] == expected
+
+
 LINES = st.sampled_from(
     [
         "old_name",

@@ -90,6 +90,7 @@ class Notebook:
             if (
                 before is not None
                 and before.text
+                and before.error is None
                 and before.editable(len(before.text), len(before.text))
             ):
                 # Between two cells: the end of the one before.
@@ -109,19 +110,21 @@ class Notebook:
         first = cell.raw(a)
         last = cell.raw(b) if b > a else first
         old = self.data[first:last].decode()
-        return Edit(Span(first, last), old, self._escaped(cell, new, b))
+        return Edit(Span(first, last), old, self._escaped(cell, old, new, b))
 
-    def _escaped(self, cell: Cell, new: str, end: int) -> str:
+    def _escaped(self, cell: Cell, old: str, new: str, end: int) -> str:
         """The new text as it stands in a JSON string; a newline starts the next string of the list."""
         escaped = json.dumps(new, ensure_ascii=self.ascii)[1:-1]
         if not cell.listed:
             return escaped
-        tail = ""
+        lead = tail = ""
         index, inside = cell.piece(end, forward=True)
+        if new and end == len(cell.text) and old == "" and cell.text.endswith(b"\n"):
+            lead = '"' + self._separator(cell) + '"'  # the last string holds a whole line already
         if escaped.endswith("\\n") and inside == len(cell.pieces[index].text):
             # Nothing of the string is left behind it: no empty string is made.
             escaped, tail = escaped[:-2], "\\n"
-        return escaped.replace("\\n", '\\n"' + self._separator(cell) + '"') + tail
+        return lead + escaped.replace("\\n", '\\n"' + self._separator(cell) + '"') + tail
 
     def _separator(self, cell: Cell) -> str:
         """What stands between two strings of a list: the cell's own, or another cell's."""

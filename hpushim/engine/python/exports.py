@@ -7,6 +7,8 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python.walk import walk
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
@@ -30,7 +32,7 @@ def exported(module: Module, name: str) -> bool:
         isinstance(part, ast.Constant) and part.value == name
         for binding in listed
         if binding.value is not None
-        for part in ast.walk(binding.value)
+        for part in walk(binding.value)
     )
 
 

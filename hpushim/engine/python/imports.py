@@ -23,6 +23,7 @@ from hpushim.engine.python.changes import (
     Replace,
 )
 from hpushim.engine.python.exports import exported, in_annotations
+from hpushim.engine.python.walk import walk
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -314,7 +315,7 @@ def _stands_before(insert: Insert, user: ast.stmt, module: Module) -> bool:
 
 
 def _names(node: ast.AST) -> Iterable[ast.Name]:
-    return (n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+    return (n for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
 
 
 def _existing(module: Module, dotted: str) -> str | None:

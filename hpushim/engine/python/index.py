@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
+from hpushim.engine.base.words import words_in
 from hpushim.engine.python.literals import place
 from hpushim.engine.python.scope import (
     COMPREHENSIONS,
@@ -31,6 +32,7 @@ from hpushim.engine.python.scope import (
     bind_parameters,
     bind_target,
 )
+from hpushim.engine.python.walk import walk
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -45,7 +47,10 @@ class Index:
         #: The scope that a node opens.
         self.scopes: dict[ast.AST, Scope] = {tree: self.root}
         self.imports: list[ast.Import | ast.ImportFrom] = []
+        #: What they bind, in any scope.
+        self.import_bindings: list[Binding] = []
         self._lines = line_starts
+        self._text = words_in(data)
         self._parents: dict[ast.AST, ast.AST] = {}
         self._unit_scopes: dict[ast.AST, Scope] = {}
         self._name_scopes: dict[ast.AST, Scope] = {}
@@ -190,7 +195,8 @@ class Index:
             return
         self._words.add((written, whole))
         if word.isascii():
-            self._open(written, whole=whole)
+            if not (whole and word.isidentifier()) or word in self._text.words:
+                self._open(written, whole=whole)
         else:
             self._open_all()  # Python normalises such names
 
@@ -216,7 +222,7 @@ class Index:
 
     def _reach(self, node: ast.AST) -> None:
         """Walks the unit that ``node`` stands in."""
-        placed = next((part for part in ast.walk(node) if hasattr(part, "lineno")), None)
+        placed = next((part for part in walk(node) if hasattr(part, "lineno")), None)
         if placed is not None:
             offset = self._lines[placed.lineno - 1] + placed.col_offset  # type: ignore[attr-defined]
             at = bisect.bisect_right(self._starts, offset) - 1
@@ -310,7 +316,8 @@ class Index:
 
 def _ordered(nodes: list[Any]) -> list[Any]:
     """The nodes in source order; units are walked in the order in which they are asked for."""
-    nodes.sort(key=_place)
+    if len(nodes) > 1:
+        nodes.sort(key=_place)
     return nodes
 
 
@@ -417,12 +424,12 @@ def _class(index: Index, node: ast.ClassDef, scope: Scope) -> None:
 
 def _import(index: Index, node: ast.Import, scope: Scope) -> None:
     index.imports.append(node)
-    bind_import(node, scope)
+    index.import_bindings += bind_import(node, scope)
 
 
 def _import_from(index: Index, node: ast.ImportFrom, scope: Scope) -> None:
     index.imports.append(node)
-    bind_import_from(node, scope)
+    index.import_bindings += bind_import_from(node, scope)
 
 
 def _assign(index: Index, node: ast.Assign, scope: Scope) -> None:
@@ -458,7 +465,7 @@ def _handler(index: Index, node: ast.ExceptHandler, scope: Scope) -> None:
 
 
 def _case(index: Index, node: ast.match_case, scope: Scope) -> None:
-    for part in ast.walk(node.pattern):
+    for part in walk(node.pattern):
         name = part.rest if isinstance(part, ast.MatchMapping) else getattr(part, "name", None)
         if name:
             scope.add(Binding(name, "other", part, scope))

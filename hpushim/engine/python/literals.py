@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from hpushim.engine.python.walk import walk
 from hpushim.model import Span
 
 _LITERAL = re.compile(rb"(?P<prefix>[A-Za-z]{0,2})(?P<mark>\"\"\"|'''|\"|')", re.DOTALL)
@@ -110,11 +111,11 @@ def place(data: bytes, lines: Sequence[int], strings: Sequence[ast.JoinedStr]) -
     placer = _Placer(data, lines)
     for node in strings:
         if node not in seen:
-            seen.update(part for part in ast.walk(node) if isinstance(part, ast.JoinedStr))
+            seen.update(part for part in walk(node) if isinstance(part, ast.JoinedStr))
             try:
                 placer.string(node)
             except (_Lost, IndexError, SyntaxError, ValueError):
-                lost.update(p for p in ast.walk(node) if p is not node and hasattr(p, "lineno"))
+                lost.update(p for p in walk(node) if p is not node and hasattr(p, "lineno"))
     return lost
 
 
@@ -205,7 +206,7 @@ class _Placer:
 
     def _fits(self, node: ast.expr, where: Span) -> bool:
         """Do the places that the parser gave agree with the text?"""
-        for part in ast.walk(node):
+        for part in walk(node):
             if not isinstance(part, (ast.expr, ast.keyword, ast.arg)):
                 continue
             if isinstance(part, ast.JoinedStr):
@@ -241,7 +242,7 @@ class _Placer:
             )
             return where.start + min(max(at, 0), len(text))
 
-        for mine, other in zip(ast.walk(node), ast.walk(parsed), strict=True):
+        for mine, other in zip(walk(node), walk(parsed), strict=True):
             if hasattr(other, "lineno"):
                 o: Any = other
                 self.put(

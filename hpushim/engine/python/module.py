@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hpushim.engine.base.text import ALONE, Project, Text
@@ -12,6 +11,7 @@ from hpushim.engine.python import scope as scopes
 from hpushim.engine.python.index import Index
 from hpushim.engine.python.literals import literals
 from hpushim.engine.python.names import Names
+from hpushim.engine.python.walk import walk
 from hpushim.model import Span, Target
 
 if TYPE_CHECKING:
@@ -190,16 +190,10 @@ class Module(Text):
             for binding in scope.bindings.get(name, ())
         ]
 
-    @cached_property
+    @property
     def import_bindings(self) -> list[scopes.Binding]:
         """What the imports of the file bind, in any scope."""
-        return [
-            binding
-            for scope in list(self.index.scopes.values())
-            for bindings in scope.bindings.values()
-            for binding in bindings
-            if binding.qualified is not None
-        ]
+        return self.index.import_bindings
 
     def uses(self, binding: scopes.Binding) -> list[ast.Name]:
         """Every place that reads the name which a binding gives its value."""
@@ -247,4 +241,4 @@ class Module(Text):
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
-    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))
+    return any(isinstance(part, ast.Name) and part.id == name for part in walk(node))

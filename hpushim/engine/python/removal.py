@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.units import line_group
+from hpushim.engine.python.walk import walk
 from hpushim.model import Edit, Span
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _branches(statement: ast.If) -> list[ast.stmt]:
 
 def _only_looks(test: ast.expr) -> bool:
     """Does the test compute nothing that somebody could miss?"""
-    for part in ast.walk(test):
+    for part in walk(test):
         if isinstance(part, ast.Call):
             called = getattr(part.func, "attr", getattr(part.func, "id", ""))
             if called not in _QUESTIONS:

@@ -18,6 +18,7 @@ from hpushim.engine.python.narrow import narrowed
 from hpushim.engine.python.removal import Removal, removal
 from hpushim.engine.python.slots import Unplaced
 from hpushim.engine.python.units import Unit, line_group, owner, unit
+from hpushim.engine.python.walk import walk
 from hpushim.model import Edit, Span
 
 if TYPE_CHECKING:
@@ -332,6 +333,5 @@ def _config() -> cst.PartialParserConfig:
 
 def _long_chain(node: ast.AST) -> bool:
     return any(
-        isinstance(inner, ast.BoolOp) and len(inner.values) > _LONG_CHAIN
-        for inner in ast.walk(node)
+        isinstance(inner, ast.BoolOp) and len(inner.values) > _LONG_CHAIN for inner in walk(node)
     )

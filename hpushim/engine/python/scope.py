@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 BindingKind = Literal["import", "assign", "for", "with", "param", "def", "class", "except", "other"]
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Binding:
+class Binding(msgspec.Struct, frozen=True, eq=False):
     """One place that gives a name a value.
 
     ``value`` is the expression assigned, when there is exactly one (``x = EXPR``, ``x: T = EXPR``,
@@ -128,16 +129,22 @@ def parameters(args: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]
     yield from zip(args.kwonlyargs, args.kw_defaults, strict=True)
 
 
-def bind_import(node: ast.Import, scope: Scope) -> None:
+def bind_import(node: ast.Import, scope: Scope) -> Iterator[Binding]:
+    """What the statement binds, bound."""
     for alias in node.names:
         bound = alias.asname or alias.name.partition(".")[0]
         qualified = alias.name if alias.asname else bound
-        scope.add(Binding(bound, "import", alias, scope, qualified=qualified))
+        binding = Binding(bound, "import", alias, scope, qualified=qualified)
+        scope.add(binding)
+        yield binding
 
 
-def bind_import_from(node: ast.ImportFrom, scope: Scope) -> None:
+def bind_import_from(node: ast.ImportFrom, scope: Scope) -> Iterator[Binding]:
+    """What the statement binds, bound."""
     base = "." * node.level + (node.module or "")
     for alias in node.names:
         if alias.name != "*":
             joined = f"{base}.{alias.name}" if base.strip(".") else base + alias.name
-            scope.add(Binding(alias.asname or alias.name, "import", alias, scope, qualified=joined))
+            binding = Binding(alias.asname or alias.name, "import", alias, scope, qualified=joined)
+            scope.add(binding)
+            yield binding

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.base.words import Words, words_in
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import references
 from hpushim.engine.rules.rule import AnyRule, Found, Kept, Rule
@@ -20,15 +21,9 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Finding, Span
 
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
-_BLANKED = bytes(c if c < 128 and (chr(c).isalnum() or c == 95) else 32 for c in range(256))
 
 
-def words_of(data: bytes) -> frozenset[str]:
-    """The words of a text: runs of ASCII letters, digits and underscores."""
-    return frozenset(data.translate(_BLANKED).decode("ascii").split())
-
-
-class _Words(msgspec.Struct, frozen=True):
+class _Needed(msgspec.Struct, frozen=True):
     """Sets of words of which a text has to hold one: single words, and larger sets by their rarest word."""
 
     single: frozenset[str]
@@ -36,7 +31,7 @@ class _Words(msgspec.Struct, frozen=True):
     others: dict[str, tuple[frozenset[str], ...]]
 
     @classmethod
-    def of(cls, sets: Iterable[frozenset[str]]) -> _Words:
+    def of(cls, sets: Iterable[frozenset[str]]) -> _Needed:
         every = list(sets)
         count = Counter(word for words in every for word in words)
         others: dict[str, list[frozenset[str]]] = {}
@@ -59,31 +54,31 @@ class _Words(msgspec.Struct, frozen=True):
 class _Reader(msgspec.Struct, frozen=True):
     """When a rule has something to look at in a text."""
 
-    words: _Words
-    texts: tuple[str, ...]
-    beside: tuple[str, ...]
+    words: _Needed
+    texts: frozenset[str]
+    beside: frozenset[str]
 
     @classmethod
     def of(cls, wants: Wants) -> _Reader:
-        words = _Words.of(wants.alternatives())
-        return cls(words, (*wants.strings, *wants.texts), wants.beside)
+        words = _Needed.of(wants.alternatives())
+        return cls(words, frozenset((*wants.strings, *wants.texts)), frozenset(wants.beside))
 
-    def fits(self, data: bytes, words: frozenset[str]) -> bool:
-        if self.beside and not _holds(data, words, self.beside):
+    def fits(self, words: frozenset[str], texts: frozenset[str]) -> bool:
+        """Are enough of the words and texts there that rules ask for?"""
+        if self.beside and self.beside.isdisjoint(texts):
             return False
-        return self.words.fit(words) or _holds(data, words, self.texts)
-
-
-def _holds(data: bytes, words: frozenset[str], texts: Iterable[str]) -> bool:
-    return any(text in words or text.encode() in data for text in texts)
+        return not self.texts.isdisjoint(texts) or self.words.fit(words)
 
 
 class _Table(msgspec.Struct, frozen=True):
     """What some rules want, by word: for each kind of handler the places of the rules that want a word."""
 
     readers: tuple[_Reader, ...]
+    #: All that any of them looks for: what of it a file holds is found once.
+    words: frozenset[str]
+    texts: frozenset[str]
     #: Why a file is read at all: words, and what words are not enough to tell.
-    reasons: _Words
+    reasons: _Needed
     asked: tuple[_Reader, ...]
     names: references.Catalog
     by_word: dict[str, dict[str, tuple[int, ...]]]
@@ -117,7 +112,9 @@ def _table(candidates: tuple[type[Rule], ...]) -> _Table:
 
     return _Table(
         tuple(map(_Reader.of, wanted)),
-        _Words.of(plain),
+        frozenset(word for wants in wanted for words in wants.alternatives() for word in words),
+        frozenset(t for w in wanted for t in (*w.strings, *w.texts, *w.beside)),
+        _Needed.of(plain),
         tuple(map(_Reader.of, asked)),
         references.catalog(candidates),
         {handler: places(field) for handler, field in _BY_WORD.items()},
@@ -127,10 +124,14 @@ def _table(candidates: tuple[type[Rule], ...]) -> _Table:
     )
 
 
-def interesting(data: bytes, words: frozenset[str], candidates: tuple[type[Rule], ...]) -> bool:
+def interesting(text: Words, candidates: tuple[type[Rule], ...]) -> bool:
     """Does a file hold the words of a rule?"""
     table = _table(candidates)
-    return table.reasons.fit(words) or any(reader.fits(data, words) for reader in table.asked)
+    words = table.words & text.words
+    if table.reasons.fit(words):
+        return True
+    texts = text.held(table.texts)
+    return any(reader.fits(words, texts) for reader in table.asked)
 
 
 def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[Rule], Found]]:
@@ -147,11 +148,12 @@ class _Working:
     def __init__(self, module: Module, table: _Table, candidates: tuple[type[Rule], ...]) -> None:
         self._module = module
         self._table = table
-        self._words = words_of(module.data)
+        self._text = words_in(module.data)
+        words, texts = table.words & self._text.words, self._text.held(table.texts)
         self._rules: dict[int, Rule] = {
             place: candidates[place]()
             for place, reader in enumerate(table.readers)
-            if reader.fits(module.data, self._words)
+            if reader.fits(words, texts)
         }
         self._found: dict[type[Rule], list[Found]] = {}
         self._covers: list[tuple[type[Rule], ast.AST]] = []
@@ -160,7 +162,7 @@ class _Working:
         self._failed: dict[type[Rule], Found] = {}
 
     def run(self) -> list[tuple[type[Rule], Found]]:
-        module, table, words = self._module, self._table, self._words
+        module, table, words = self._module, self._table, self._text.words
         index = module.index
         for reference in references.references(module, words, table.names):
             self._call(reference.rules, "on_name", reference.node, reference.name)
@@ -183,16 +185,16 @@ class _Working:
         return self._result()
 
     def _constants(self) -> None:
-        index, data = self._module.index, self._module.data
+        index = self._module.index
         told: set[tuple[int, ast.AST]] = set()  # one string may hold several of a rule's texts
         for text, places in self._table.strings.items():
-            for string in index.strings(text) if text.encode() in data else ():
+            for string in index.strings(text) if self._text.holds(text) else ():
                 for place in places:
                     if (place, string) not in told:
                         told.add((place, string))
                         self._call((place,), "on_string", string)
         for number, places in self._table.numbers.items():
-            if self._words.issuperset(_WORDS.findall(number)):
+            if self._text.words.issuperset(_WORDS.findall(number)):
                 for constant in index.numbers(number):
                     self._call(places, "on_number", constant)
 

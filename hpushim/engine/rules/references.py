@@ -114,7 +114,11 @@ class _Search:
     def _wanted(self, name: str) -> bool:
         """Is the name a wanted one, below one, or the front of one?"""
         names = self._names
-        return name in names.fronts or any(front in names.below for front in _fronts(name))
+        if name in names.fronts:
+            return True
+        return name.partition(".")[0] in names.roots and any(
+            f in names.below for f in _fronts(name)
+        )
 
     def _use(self, node: ast.expr) -> None:
         """Takes the whole chain of attributes that ``node`` is a part of."""
