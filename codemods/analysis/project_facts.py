@@ -39,11 +39,10 @@ DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
 
 _SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
 _FUNCTION = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
-_STEP = re.compile(rb"\b\w*opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
-#: What shows that a file knows of devices; its steps are marked there.
-_KNOWS_DEVICES = re.compile(
-    rb"(?i)cuda|gpu|hpu|device|rank|accelerat|deepspeed|apex|backward\([\w.]*loss"
-)
+_STEP = re.compile(rb"opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
+#: What shows, in any case, that a file knows of devices; its steps are marked there.
+_OF_DEVICES = (b"cuda", b"gpu", b"hpu", b"device", b"rank", b"accelerat", b"deepspeed", b"apex")
+_BACKWARD_OF_LOSS = re.compile(rb"backward\([\w.]*loss")
 
 
 def _scalers(data: bytes) -> Iterable[bytes]:
@@ -51,11 +50,20 @@ def _scalers(data: bytes) -> Iterable[bytes]:
 
 
 def _steps_unmarked(data: bytes) -> Iterable[bytes]:
-    return _stepping(data) if _STEP.search(data) and not _KNOWS_DEVICES.search(data) else ()
+    return () if not _steps(data) or _knows_devices(data) else _stepping(data)
 
 
 def _steps_marked(data: bytes) -> Iterable[bytes]:
-    return _stepping(data) if _STEP.search(data) and _KNOWS_DEVICES.search(data) else ()
+    return _stepping(data) if _steps(data) and _knows_devices(data) else ()
+
+
+def _steps(data: bytes) -> bool:
+    return (b".step(" in data or b".backward(" in data) and _STEP.search(data) is not None
+
+
+def _knows_devices(data: bytes) -> bool:
+    lowered = data.lower()
+    return any(word in lowered for word in _OF_DEVICES) or bool(_BACKWARD_OF_LOSS.search(lowered))
 
 
 def _stepping(data: bytes) -> set[bytes]:

@@ -14,20 +14,18 @@ from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.wants import ProjectFact
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
-_METHOD = re.compile(rb"^[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+#: Like all patterns here it begins with the newline before: other places are then passed over at the speed of memory.
+_METHOD = re.compile(rb"\n[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)")
 #: Those that are read, not called.
-_PROPERTY = re.compile(
-    rb"^[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)", re.MULTILINE
-)
+_PROPERTY = re.compile(rb"\n[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)")
 #: ``from .utils import Tensor, autocast as cast``, also over several lines in parentheses.
 _FROM = re.compile(
-    rb"^[ \t]*from[ \t]+([\w.][\w. \t]*?)[ \t]+import[ \t]*"
-    rb"(\((?:[^()#]|#[^\n]*)*\)|(?:[^;\n\\]|\\\r?\n)*)",
-    re.MULTILINE,
+    rb"\n[ \t]*from[ \t]+([\w.][\w. \t]*?)[ \t]+import[ \t]*"
+    rb"(\((?:[^()#]|#[^\n]*)*\)|(?:[^;\n\\]|\\\r?\n)*)"
 )
 #: The other statements at the top of a module that give torch's things a name of its own.
 _NAMED = re.compile(
-    rb"^import[ \t]+torch[\w.]*[ \t]+as[ \t]+(\w+)|^(\w+)[ \t]*=[^\n]*\btorch\.", re.MULTILINE
+    rb"\n(?:import[ \t]+torch[\w.]*[ \t]+as[ \t]+(\w+)|(\w+)[ \t]*=[^\n]*\btorch\.)"
 )
 _WORD = re.compile(rb"\w+")
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -57,6 +55,7 @@ class Facts:
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind == "python":
+            data = b"\n" + data
             self._methods.update(_METHOD.findall(data))
             self._methods.subtract(_PROPERTY.findall(data))
             for module, names in _FROM.findall(data):

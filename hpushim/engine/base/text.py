@@ -20,6 +20,15 @@ LINE_END = re.compile(rb"\r\n|\r|\n")
 _WIDE = re.compile(r"[^\x00-\x7f]")
 
 
+_BLANK = bytes(c if c in b"\r\n" else 32 for c in range(256))
+_BLANK_BUT_NEWLINES = bytes(c if c == 10 else 32 for c in range(256))
+
+
+def blank(data: bytes, *, returns: bool = True) -> bytes:
+    """Spaces in place of everything but newlines and, where ``returns``, carriage returns."""
+    return data.translate(_BLANK if returns else _BLANK_BUT_NEWLINES)
+
+
 def starts_of_lines(data: bytes) -> list[int]:
     """The byte offset of every line's first byte, and of the end when a newline ends the text."""
     lines = data.splitlines(keepends=True)  # of bytes, which splits at what LINE_END knows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _BLANKED = bytes(c if c < 128 and (chr(c).isalnum() or c == 95) else 32 for c in range(256))
@@ -26,7 +26,7 @@ class Words:
         """Does ``text`` stand in the data, as words or as parts of them?"""
         known = self._known.get(text)
         if known is None:
-            known = self._known[text] = text in self.words or self._search(text)
+            known = self._known[text] = self._search(text)
         return known
 
     def held(self, texts: Iterable[str]) -> frozenset[str]:
@@ -34,11 +34,28 @@ class Words:
         return frozenset(filter(self.holds, texts))
 
     def _search(self, text: str) -> bool:
-        # Every run of word characters of the text lies in one word, and there are few words beside all that is written.
-        longest = max(_WORD.findall(text), key=len, default="")
-        if longest not in self._each_once:
-            return False
-        return longest == text or text.encode() in self._data
+        whole, part = _needed(text)
+        if part == text:
+            return text in self.words or text in self._each_once
+        # There are few words beside all that is written.
+        return (
+            whole <= self.words
+            and (not part or part in self._each_once)
+            and text.encode() in self._data
+        )
+
+
+@cache
+def _needed(text: str) -> tuple[frozenset[str], str]:
+    """The words that a text cannot be without, and the longest piece at its ends, which may be a part of one."""
+    whole: set[str] = set()
+    part = ""
+    for run in _WORD.finditer(text):
+        if run.start() and run.end() < len(text):
+            whole.add(run[0])
+        else:
+            part = max(part, run[0], key=len)
+    return frozenset(whole), part
 
 
 @lru_cache(maxsize=2)

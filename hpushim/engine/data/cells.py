@@ -9,6 +9,7 @@ import re
 from functools import cached_property
 from itertools import accumulate
 
+from hpushim.engine.base.text import blank
 from hpushim.model import Span
 
 #: Cell magics whose cell is Python from the second line on.
@@ -159,7 +160,7 @@ def _parses(data: bytes) -> str | None:
 
 
 def _blank(data: bytes) -> bytes:
-    return re.sub(rb"[^\n]", b" ", data)
+    return blank(data, returns=False)
 
 
 def _statement(length: int) -> bytes:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import bisect
 import json
-import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from hpushim.engine.base.text import Offsets
+from hpushim.engine.base.text import Offsets, blank
 from hpushim.engine.data.cells import Cell, Piece
 from hpushim.engine.data.json import Part, Walk
 from hpushim.model import Edit, Span
@@ -62,7 +61,7 @@ class Notebook:
 
     def commands(self) -> bytes:
         """The text with nothing left but ``!`` lines and ``%%bash`` cells, where they stand unescaped."""
-        kept = bytearray(re.sub(rb"[^\r\n]", b" ", self.data))
+        kept = bytearray(blank(self.data))
         for cell in self.cells:
             first = cell.text.split(b"\n")[0].strip()
             whole = first in (b"%%bash", b"%%sh", b"%%script bash")

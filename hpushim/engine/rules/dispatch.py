@@ -80,6 +80,7 @@ class _Table(msgspec.Struct, frozen=True):
     #: Why a file is read at all: words, and what words are not enough to tell.
     reasons: _Needed
     asked: tuple[_Reader, ...]
+    asked_texts: frozenset[str]
     names: references.Catalog
     by_word: dict[str, dict[str, tuple[int, ...]]]
     strings: dict[str, tuple[int, ...]]
@@ -113,9 +114,10 @@ def _table(candidates: tuple[type[Rule], ...]) -> _Table:
     return _Table(
         tuple(map(_Reader.of, wanted)),
         frozenset(word for wants in wanted for words in wants.alternatives() for word in words),
-        frozenset(t for w in wanted for t in (*w.strings, *w.texts, *w.beside)),
+        _texts(wanted),
         _Needed.of(plain),
         tuple(map(_Reader.of, asked)),
+        _texts(asked),
         references.catalog(candidates),
         {handler: places(field) for handler, field in _BY_WORD.items()},
         places("strings"),
@@ -124,13 +126,17 @@ def _table(candidates: tuple[type[Rule], ...]) -> _Table:
     )
 
 
+def _texts(wanted: Iterable[Wants]) -> frozenset[str]:
+    return frozenset(t for w in wanted for t in (*w.strings, *w.texts, *w.beside))
+
+
 def interesting(text: Words, candidates: tuple[type[Rule], ...]) -> bool:
     """Does a file hold the words of a rule?"""
     table = _table(candidates)
     words = table.words & text.words
     if table.reasons.fit(words):
         return True
-    texts = text.held(table.texts)
+    texts = text.held(table.asked_texts)
     return any(reader.fits(words, texts) for reader in table.asked)
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
+from hpushim.engine.base.text import blank
 from hpushim.engine.shell import shell
 from hpushim.engine.shell.words import Assignment, Instruction, Script, Word
 from hpushim.model import Span
@@ -113,7 +114,7 @@ def _script(data: bytes, arguments: Span) -> Script:
         body = b" " * flags.end() + body[flags.end() :]
     heredoc = re.match(rb"[ \t]*<<-?['\"]?\w+['\"]?[^\n]*\n", body)
     if heredoc:
-        body = re.sub(rb"[^\n]", b" ", heredoc.group()) + body[heredoc.end() :]
+        body = blank(heredoc.group(), returns=False) + body[heredoc.end() :]
         tail = body.rfind(b"\n") + 1
         body = body[:tail] + b" " * (len(body) - tail)
     return shell.script(body, arguments.start)

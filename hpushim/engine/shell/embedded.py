@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hpushim.engine.base.kind import Kind
+from hpushim.engine.base.text import blank
 from hpushim.engine.shell import shell
 from hpushim.engine.shell.words import Instruction, Script
 
@@ -39,7 +40,7 @@ def script(kind: Kind, data: bytes, instructions: Sequence[Instruction]) -> Scri
 
 
 def _blank(data: bytes) -> bytearray:
-    return bytearray(re.sub(rb"[^\r\n]", b" ", data))
+    return bytearray(blank(data))
 
 
 def _recipes(data: bytes) -> bytes:
