@@ -84,7 +84,7 @@ class ShellCommands(TextRule):
 
     def _slurm(self, document: Document) -> Iterator[Finding]:
         """What the job asks the cluster for; how Gaudi cards are called there is the cluster's choice."""
-        for found in _SBATCH.finditer(document.data):
+        for found in _SBATCH.finditer(document.data) if b"#SBATCH" in document.read else ():
             yield self.finding(
                 document,
                 Span(*found.span(1)),

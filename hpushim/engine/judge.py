@@ -93,15 +93,15 @@ def examine_document(document: Document, context: Context) -> Examined:
     """What the rules on text find in a document."""
     found: list[Finding] = []
     reading = _reading(document.path, document.kind)
-    for kind in reading:
-        if _marked(kind, document.data):
-            try:
-                found += kind().check(document)
-            except Exception as error:
-                found.append(dispatch.raised(kind, error, 1))
+    marked = [kind for kind in reading if _marked(kind, document.read)]
+    for kind in marked:
+        try:
+            found += kind().check(document)
+        except Exception as error:
+            found.append(dispatch.raised(kind, error, 1))
     told = Told(found)
-    for kind in reading:
-        if kind.rest is not TextRule.rest and _marked(kind, document.data):
+    for kind in marked:
+        if kind.rest is not TextRule.rest:
             try:
                 found += kind().rest(document, told)
             except Exception as error:

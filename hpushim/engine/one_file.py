@@ -11,7 +11,13 @@ from hpushim.engine.context import Context, Unparsable
 from hpushim.engine.data import notebook as notebooks
 from hpushim.engine.data.document import Document
 from hpushim.engine.data.notebook import Notebook
-from hpushim.engine.judge import examine_document, examine_module, parse
+from hpushim.engine.judge import (
+    examine_document,
+    examine_module,
+    interesting,
+    own_words,
+    parse,
+)
 from hpushim.engine.settle import Settled, settle_document, settle_module
 from hpushim.model import Edit, Finding
 
@@ -62,8 +68,11 @@ class _Cells:
             message = f"not a notebook: {error}; left as it is"
             raise Unparsable(diagnostic("HPU001", message)) from None
         document.notebook = self.notebook
+        # The outputs are no reason to read the code.
+        python, own = self.notebook.python, own_words(context.matrix)
+        python = python if interesting(python.encode(), "python", document.path, own) else ""
         try:
-            self.module = parse(self.notebook.python, document.path, context)
+            self.module = parse(python, document.path, context)
         except Unparsable:
             self.notebook.check()
             self.module = parse(self.notebook.python, document.path, context)

@@ -27,14 +27,10 @@ _ESCAPE = re.compile(
 class Piece:
     """One JSON string of a cell's source: a line, or the whole cell."""
 
-    def __init__(self, raw: bytes, span: Span) -> None:
+    def __init__(self, raw: bytes, span: Span, value: str) -> None:
         self.span = span
         self.inner = raw[span.start + 1 : span.end - 1]
-        self.text: bytes = (
-            json.loads(raw[span.start : span.end], strict=False).encode("utf-8", "surrogatepass")
-            if b"\\" in self.inner
-            else self.inner
-        )
+        self.text: bytes = value.encode("utf-8", "surrogatepass")
 
     @cached_property
     def _steps(self) -> tuple[list[int], list[int]]:

@@ -72,21 +72,27 @@ class Document(Text):
         """The commands of a shell file, of a Dockerfile's RUN lines, of a notebook's ``!`` lines."""
         from hpushim.engine.shell import embedded
 
-        return embedded.script(self.kind, self.commands, self.instructions)
+        texts = self.cells if self.kind == "notebook" else ((0, self.data),)
+        return embedded.script(self.kind, texts, self.instructions)
 
     @property
-    def commands(self) -> bytes:
-        """The text in which commands are looked for."""
+    def read(self) -> bytes:
+        """What rules on text read of the file: all of it, but of a notebook only the commands in its cells."""
         if self.kind != "notebook":
             return self.data
+        return b"\n".join(text for _, text in self.cells)
+
+    @cached_property
+    def cells(self) -> tuple[tuple[int, bytes], ...]:
+        """The cells of a notebook that hold commands: where each starts, and its text with all else blanked."""
         if self.notebook is None:
             from hpushim.engine.data.notebook import Notebook
 
             try:
                 self.notebook = Notebook(self.text)
             except (ValueError, RecursionError):
-                return b""
-        return self.notebook.commands()
+                return ()
+        return tuple(self.notebook.commands())
 
     def words(self, span: Span) -> tuple[Word, ...]:
         """The words of a piece of a command line, such as the inside of ``OPTS="--backend nccl"``."""

@@ -24,7 +24,7 @@ class Notebook:
     def __init__(self, text: str) -> None:
         self.data = text.encode()
         self._offsets = Offsets(text)
-        self.cells = list(_Reader(text, self._offsets).cells())
+        self.cells = list(_Reader(text, self.data, self._offsets).cells())
         self.ascii = text.isascii()
         self._starts: list[int] = []
         #: The Python text of all cells.
@@ -59,10 +59,16 @@ class Notebook:
         end = last.raw(min(span.end - last.start, len(last.text)), forward=False)
         return Span(start, max(start, end))
 
-    def commands(self) -> bytes:
-        """The text with nothing left but ``!`` lines and ``%%bash`` cells, where they stand unescaped."""
-        kept = bytearray(blank(self.data))
+    def commands(self) -> Iterator[tuple[int, bytes]]:
+        """Of each cell with ``!`` lines or ``%%bash`` where it starts, and its text with nothing left but these.
+
+        Only those that stand unescaped. What lies between cells, pictures above all, is no part of it.
+        """
         for cell in self.cells:
+            if b"!" not in cell.text and b"%%" not in cell.text:
+                continue
+            start, end = cell.pieces[0].span.start, cell.pieces[-1].span.end
+            kept = bytearray(blank(self.data[start:end]))
             first = cell.text.split(b"\n")[0].strip()
             whole = first in (b"%%bash", b"%%sh", b"%%script bash")
             for number, piece in enumerate(cell.pieces):
@@ -72,11 +78,12 @@ class Notebook:
                 )
                 raw = piece.inner.removesuffix(b"\\n")
                 if mine and b"\\" not in raw:
-                    at = piece.span.start + 1
+                    at = piece.span.start + 1 - start
                     body = raw.replace(b"!", b" ", 1) if not whole else raw
                     kept[at : at + len(raw)] = body
                     kept[at + len(raw) : at + len(raw) + 1] = b"\n"
-        return bytes(kept)
+            if not kept.isspace():
+                yield start, bytes(kept)
 
     # -- edits ------------------------------------------------------------------------------
 
@@ -193,9 +200,9 @@ def tidy(before: Notebook, after: str) -> list[Edit]:
 class _Reader:
     """Goes through the JSON of a notebook once; what is no source of a code cell is passed over."""
 
-    def __init__(self, text: str, offsets: Offsets) -> None:
+    def __init__(self, text: str, data: bytes, offsets: Offsets) -> None:
         self._text = text
-        self._data = text.encode()
+        self._data = data
         self._offsets = offsets
         self._walk = Walk(text)
         self._language = ""
@@ -265,17 +272,18 @@ class _Reader:
     def _made(self, at: int, value: object) -> Cell | None:
         if isinstance(value, str):
             self._walk.value(at)
-            return Cell(self._number, [self._piece(at)], listed=False)
+            return Cell(self._number, [self._piece(at, value)], listed=False)
         if not isinstance(value, list):
             return None
         pieces: list[Piece] = []
         for part in self._walk.parts(at):
-            if isinstance(self._walk.value(part.start), str):
-                pieces.append(self._piece(part.start))
+            line = self._walk.value(part.start)
+            if isinstance(line, str):
+                pieces.append(self._piece(part.start, line))
         return Cell(self._number, pieces, listed=True) if pieces else None
 
-    def _piece(self, start: int) -> Piece:
-        return Piece(self._data, self._offsets.span(start, self._walk.end))
+    def _piece(self, start: int, value: str) -> Piece:
+        return Piece(self._data, self._offsets.span(start, self._walk.end), value)
 
 
 def _language(metadata: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.base.text import blank
@@ -20,31 +20,39 @@ _RECIPE = re.compile(rb"^\t([@+-]*)((?:[^\r\n\\]|\\(?:\r\n|[\r\n]|.))*)", re.MUL
 _VARIABLE = re.compile(rb"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
 
-def script(kind: Kind, data: bytes, instructions: Sequence[Instruction]) -> Script:
-    """The commands of a text of some kind; empty for kinds that hold none."""
+def script(
+    kind: Kind, texts: Iterable[tuple[int, bytes]], instructions: Iterable[Instruction]
+) -> Script:
+    """The commands of a file of some kind; empty for kinds that hold none.
+
+    ``texts`` are the parts of it that are looked at, each with where it starts.
+    """
     match kind:
         case "shell" | "notebook":
-            return shell.script(data)
+            return _joined(shell.script(text, at) for at, text in texts)
         case "dockerfile":
-            parts = [item.script for item in instructions if item.script is not None]
-            return Script(
-                tuple(command for part in parts for command in part.commands),
-                tuple(assignment for part in parts for assignment in part.assignments),
-                any(part.partial for part in parts),
-            )
+            return _joined(item.script for item in instructions if item.script is not None)
         case "makefile":
-            return shell.script(_recipes(data))
+            return _joined(shell.script(_recipes(text), at) for at, text in texts)
         case "markdown":
-            return shell.script(_fenced(data))
+            blocks = (block for at, text in texts for block in _fenced(text, at))
+            return _joined(shell.script(text, at) for at, text in blocks)
     return Script()
 
 
-def _blank(data: bytes) -> bytearray:
-    return bytearray(blank(data))
+def _joined(scripts: Iterable[Script]) -> Script:
+    parts = list(scripts)
+    if len(parts) == 1:
+        return parts[0]
+    return Script(
+        tuple(command for part in parts for command in part.commands),
+        tuple(assignment for part in parts for assignment in part.assignments),
+        any(part.partial for part in parts),
+    )
 
 
 def _recipes(data: bytes) -> bytes:
-    kept = _blank(data)
+    kept = bytearray(blank(data))
     for line in _RECIPE.finditer(data):
         # `$(NAME)` is make's variable, not a command; `${NAME}` is as long and means it to the shell.
         body = _VARIABLE.sub(rb"${\1}", line.group(2))
@@ -52,9 +60,8 @@ def _recipes(data: bytes) -> bytes:
     return bytes(kept)
 
 
-def _fenced(data: bytes) -> bytes:
-    kept = _blank(data)
+def _fenced(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    """The blocks of code, each a script of its own: a quote that one leaves open ends with it."""
     for block in _FENCED.finditer(data):
         body = _PROMPT.sub(lambda m: m.group(1) + b" " * len(m.group(2)), block.group("body"))
-        kept[block.start("body") : block.end("body")] = body
-    return bytes(kept)
+        yield at + block.start("body"), body
