@@ -79,6 +79,7 @@ def test_every_encoding_and_newline(tmp_path: Path) -> None:
     (project / "latin.py").write_bytes(f"# coding: latin-1\n{code}".encode("latin-1"))
     (project / "end.py").write_bytes(code.rstrip("\n").encode())
     (project / "broken.py").write_bytes(b"x = 'cuda\n")
+    (project / "blank.py").write_bytes(b"x = 1\n    \n    ")
     mine, theirs = both(project, tmp_path)
     assert theirs == mine
     changed = {name for name, data in mine.items() if data != (project / name).read_bytes()}
