@@ -240,7 +240,7 @@ def test_page_is_whole(page: Page) -> None:
     assert not empty, f"sections without text: {empty}"
     missing = sorted(code for code in _codes(page) if code not in page.text)
     assert not missing, f"the page does not mention {missing}"
-    known = {"before", "after", "same", "findings", ""}
+    known = {"before", "after", "same", "run", "findings", ""}
     assert {block.role for block in page.blocks} <= known
     unknown = {b.language for b in page.blocks if b.role in ("before", "after", "same")} - set(
         KINDS

@@ -35,7 +35,7 @@ def command(code: str | None, all_: bool, new: str | None, rows: bool) -> int:
     page = explain(code)
     if page is None:
         raise click.UsageError(_unknown(code))
-    say(page.text, nl=False)
+    say(page.shown(), nl=False)
     if rows:
         from hpushim.matrix import load
 

@@ -7,6 +7,10 @@ Fenced blocks are labelled ``LANGUAGE ROLE option=value …``: ``python before``
 ``python same``, ``yaml before``, ``text findings`` and so on. Options: ``mode``, ``style``, ``gaudi``, ``stack`` of the
 target, ``unsafe=yes``, ``path=`` for rules that look at the file's name, ``asks=lightning<2.5`` for a version of a package that
 the project asks for, ``declares=--fp16`` for an option that its Python files declare.
+
+A ``python run`` block behind a pair of ``before`` and ``after`` makes both whole programs, which tests run: its line ``...``
+stands for the example. Its options: ``with=`` arguments, ``mode=``, ``except=`` names that may differ (or ``printed``),
+``raises=`` the error that ``before`` ends with on Gaudi. ``needs=`` on a ``before`` names what is missing to run it: a package, ``cards``.
 """
 
 from __future__ import annotations
@@ -47,6 +51,10 @@ class Page(msgspec.Struct, frozen=True):
     sections: dict[str, str]
     blocks: tuple[Block, ...]
     text: str
+
+    def shown(self) -> str:
+        """The text for a reader: without what only makes examples run."""
+        return re.sub(r"(?ms)^```python run\b.*?^```\n\n?", "", self.text)
 
 
 def read(path: Path) -> Page:

@@ -11,8 +11,6 @@ from hpushim.shim.patch import APPROXIMATE, ERROR, EXACT, WARN, patch
 
 Original = Callable[..., Any]
 
-_GIB = 1 << 30
-
 
 @patch("torch.cuda.memory:memory_allocated", row="torch.cuda.memory_allocated", level=EXACT)
 def memory_allocated(original: Original, device: Any = None) -> int:
@@ -153,18 +151,10 @@ def memory_stats_as_nested_dict(original: Original, device: Any = None) -> dict[
 
 @patch("torch.cuda.memory:memory_summary", row="torch.cuda.memory_summary", level=APPROXIMATE)
 def memory_summary(original: Original, device: Any = None, abbreviated: bool = False) -> str:
-    """HPU's counters as a small table."""
+    """HPU's own table of its counters, which has no abbreviated form."""
     import torch
 
-    free, total = torch.hpu.mem_get_info()
-    rows = (
-        ("in use", torch.hpu.memory_allocated()),
-        ("peak", torch.hpu.max_memory_allocated()),
-        ("free", free),
-        ("total", total),
-    )
-    lines = [f"{name:<8}{value / _GIB:12.3f} GiB" for name, value in rows]
-    return "\n".join(["HPU memory", *lines])
+    return str(torch.hpu.memory_summary())
 
 
 @patch("torch.cuda.memory:mem_get_info", row="torch.cuda.mem_get_info", level=EXACT)
