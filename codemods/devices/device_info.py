@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.python.changes import Change, Remove, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 
+from ..analysis.advice import advice
 from ..analysis.names import called
 from ..analysis.verdict import known, said
 from ..bases.torch_name import Name, NameRule, respell
+from ..edits.spelling import dual
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -63,11 +65,27 @@ class DeviceInfo(NameRule):
         return "HPU122" if use.name.startswith(_CUDA_VERSION) else super().takes(module, use)
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
+        if use.below == "get_device_capability" and not dual(module):
+            told = advice(module, use.node)
+            if told is not None:
+                return [self._advice(module, use, code, told)]
         if use.below == "get_device_properties":
             return [self._properties(module, use, code)]
         if not use.below or use.below in _TAKEN_APART:
             return [self._answer(module, use, code)]
         return None
+
+    def _advice(self, module: Module, use: Name, code: str, told: ast.If) -> Found:
+        """``if torch.cuda.get_device_capability()[0] < 7: logger.info(…)``: nothing else hangs on it."""
+        return self.finding(
+            module,
+            use.node,
+            f"`{module.source(use.node)}` is asked for advice about NVIDIA cards, which says nothing of Gaudi",
+            fix=Rewrite("remove the advice", "safe", tuple(map(Remove, told.body))),
+            row=use.name,
+            code=code,
+            covers=(use.node,),
+        )
 
     # -- get_device_properties --------------------------------------------------------------
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 #: Calls that only look.
-_QUESTIONS = frozenset(["is_available", "device_count", "is_initialized", "isinstance", "hasattr", "str", "len", "startswith"])  # fmt: skip
+_QUESTIONS = frozenset(["is_available", "device_count", "is_initialized", "get_device_capability", "isinstance", "hasattr", "str", "len", "startswith"])  # fmt: skip
 
 
 @dataclass(slots=True)
