@@ -108,6 +108,8 @@ ANY_TEXT = frozenset(
     ]
 )
 _OPTION_PARTS = ("default", "choices", "const", "value", "default_factory", "options")
+#: Beginnings of functions that ask instead of choosing.
+_QUESTIONS = ("is_", "has_", "supports_", "count_", "list_")
 _DEPTH = 10
 
 
@@ -400,7 +402,8 @@ class Flow:
         if base == "builtins" or base in sys.stdlib_module_names:
             return None
         text = read(node)
-        if text is not None and (text.surely or base == "torch"):
+        named = len(call.args) == 1 and device_name(called) and not called.startswith(_QUESTIONS)
+        if text is not None and (text.surely or base == "torch" or named):
             return Evidence(Role.ARGUMENT, call)
         return None
 

@@ -96,7 +96,7 @@ class MarkStep(Rule):
         return self.finding(
             module,
             site.call.func,
-            f"lazy mode runs the {_RUN[site.step]} of `{func}` only at the next mark; "
+            f"lazy mode (PT_HPU_LAZY_MODE=1) runs the {_RUN[site.step]} of `{func}` only at the next mark; "
             f"add `{name}.mark_step()`, which does nothing in eager mode",
             fix=Rewrite("mark the step", answer.safety, (*changes, imported)),
             row=answer.row,
