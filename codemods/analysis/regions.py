@@ -11,6 +11,7 @@ from hpushim.engine.rules.references import find
 
 from .device_texts import device_texts, glued
 from .devices import Devices
+from .extensions import kernel_calls
 from .flow import ANY_TEXT
 from .kernels import nvidia_only
 from .names import called, foreign, word
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _ASKED = tuple(f"torch.cuda.{name}" for name in ("is_available", "device_count", "is_initialized"))
+#: What builds kernels for CUDA.
+_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 #: Roles of texts that are no use of a device.
 _TOLD = frozenset([Role.COMPARE, Role.KERNELS, Role.CUT])
 #: Calls that keep a text as it is.
@@ -166,6 +169,10 @@ class Regions:
         for constant in module.index.strings("nccl"):
             if constant.value == "nccl" and not self._is_compared(constant):
                 yield constant
+        yield from kernel_calls(module)
+        for node, name in find(module, _EXTENSION):
+            if name == _EXTENSION and not isinstance(module.parent(node), ast.alias):
+                yield node
         for statement in module.imports:
             if nvidia_only(module, statement) and not self._is_guarded(statement):
                 yield statement

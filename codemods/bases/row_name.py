@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: The packages whose names are told; those of Gaudi's own are right where they are.
 _PACKAGES = frozenset(
-    ["accelerate", "amp_C", "apex", "apex_C", "bitsandbytes", "deepspeed", "lightning", "pytorch_lightning", "torch", "transformers"]
+    ["accelerate", "amp_C", "apex", "apex_C", "bitsandbytes", "deepspeed", "lightning", "pytorch_lightning", "torch", "torchvision", "transformers"]
 )  # fmt: skip
 #: A word of torch of this many letters is no everyday word.
 _LONG = 8

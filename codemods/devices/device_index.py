@@ -44,10 +44,26 @@ class DeviceIndex(NameRule):
     def _context(self, module: Module, use: Name, code: str, call: ast.Call) -> Found:
         """``with torch.cuda.device(i)``: the process has card 0 and no other."""
         cards = [argument for argument in call.args[:1] if is_card(module, argument)]
-        _, verdict = known(module, use.name)
+        part, verdict = known(module, use.name)
+        if _launches(module, call):
+            message = f"`{module.source(call)}` is there for a Triton kernel, which stays and does not run on Gaudi"
+            return self.finding(
+                module, use.node, message, row=part, code=code, safety="manual", covers=call.args
+            )
         target = self.target(module, use)
         if verdict is None or not target:
             message = f"`{module.source(use.node)}` has no counterpart on Gaudi"
             return self.finding(module, use.node, message, code=code, covers=cards)
         zeros = [zero(module, card) for card in cards if is_other_card(module, card)]
         return self.rename(module, use, code, target, "safe", verdict, zeros, cards)
+
+
+def _launches(module: Module, call: ast.Call) -> bool:
+    """Does a ``with`` around nothing but the launch of a Triton kernel, ``kernel[grid](x)``, ask for the card?"""
+    block = module.parent(module.parent(call) or call)
+    return isinstance(block, ast.With) and all(
+        isinstance(one, ast.Expr)
+        and isinstance(one.value, ast.Call)
+        and isinstance(one.value.func, ast.Subscript)
+        for one in block.body
+    )

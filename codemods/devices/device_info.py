@@ -71,6 +71,8 @@ class DeviceInfo(NameRule):
                 return [self._advice(module, use, code, told)]
         if use.below == "get_device_properties":
             return [self._properties(module, use, code)]
+        if use.below == "_lazy_call":
+            return [self._later(module, use, code)]
         if not use.below or use.below in _TAKEN_APART:
             return [self._answer(module, use, code)]
         return None
@@ -139,6 +141,13 @@ class DeviceInfo(NameRule):
             code=code,
             covers=call.args,
         )
+
+    def _later(self, module: Module, use: Name, code: str) -> Found:
+        """``torch.cuda._lazy_call(f)``, which waits for CUDA and runs ``f`` then."""
+        return self.finding(
+            module, use.node, f"what `{module.source(use.node)}` is given waits for CUDA and never runs on Gaudi; call it directly",
+            row=use.name, code=code, safety="manual",
+        )  # fmt: skip
 
     def _answer(
         self, module: Module, use: Name, code: str, covers: list[ast.expr] | None = None

@@ -10,6 +10,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.backends import BackendUse, backend_use
+from ..analysis.devices import Devices
 from ..analysis.names import called
 from ..analysis.spelled_names import availability
 from ..analysis.verdict import ask
@@ -70,7 +71,7 @@ class Nccl(Rule):
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         use = backend_use(module, node)
-        if use is None:
+        if use is None or module.view(Devices).handles_hpu(node):
             return
         answer = ask(module, "torch.distributed.init_process_group(backend='nccl')")
         new = on_gaudi(str(node.value))

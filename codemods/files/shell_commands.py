@@ -19,7 +19,7 @@ from ..edits.spelling import BACKEND
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
-    from hpushim.engine.shell.words import Command, Word
+    from hpushim.engine.shell.words import Assignment, Command, Word
 
 _SBATCH = re.compile(rb"(?m)^#SBATCH[ \t]+.*?(--gres=gpu\S*|--gpus\S*)")
 _CARDS = "CUDA_VISIBLE_DEVICES"
@@ -116,7 +116,7 @@ class ShellCommands(TextRule):
         if not set_here and _CARDS not in document.text:
             return
         places = mentions(document, _CARDS)
-        plain = all(a.value is None or lists_cards(a.value) for a in set_here) and bool(set_here)
+        plain = bool(set_here) and all(_lists_cards(a) for a in set_here)
         safety: Safety = "safe" if plain else "unsafe"
         answer = ask(document, _CARDS, safety)
         for place in places:
@@ -278,3 +278,10 @@ def _launched(document: Document, command: Command, started: list[Span]) -> int 
     return next(
         (span.start for span in started if span.start <= command.span.start < span.end), None
     )
+
+
+def _lists_cards(assignment: Assignment) -> bool:
+    """Also ``export NAME``, which lists none itself, and not ``NAME=``, which hides all."""
+    if assignment.value is None:
+        return assignment.span.end == assignment.name_span.end
+    return lists_cards(assignment.value)
