@@ -99,7 +99,8 @@ class RequirementsPins(TextRule):
             )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
-        if item.name.startswith("nvidia-"):
+        useless = item.name.startswith("nvidia-")
+        if useless:
             note, row = "it is for NVIDIA cards", ask(document, item.name).row
         else:
             answer = ask(document, item.name.replace("-", "_"))
@@ -108,14 +109,14 @@ class RequirementsPins(TextRule):
                 return
             if not known.rule.startswith("HPU7"):
                 return
-            note, row = answer.note, answer.row
+            note, row, useless = answer.note, answer.row, answer.status == "unsupported"
         start = Span(item.line.start, item.line.start)
         fix = Fix("comment it out", "unsafe", (document.insert(start.start, "# "),))
         yield self.finding(
             document,
             item.name_span or item.span,
             f"`{item.name}`: {note}",
-            fix=fix,
+            fix=fix if useless else None,  # what works in part is still needed
             row=row,
             code="HPU815",
             severity="warning",
