@@ -216,10 +216,19 @@ class Finder:
             ):
                 if self._chain_has_hpu(above, child):
                     return True
+                if isinstance(above, ast.If) and child is above.test and self._next_to_hpu(above):
+                    return True
             elif isinstance(above, ast.stmt) and not isinstance(above, (ast.Assign, ast.Return, ast.Expr)):  # fmt: skip
                 return False
             child = above
         return False
+
+    def _next_to_hpu(self, branch: ast.If) -> bool:
+        """Does another ``if`` of the block compare with ``hpu``: branches that return instead of ``elif``?"""
+        return any(
+            isinstance(one, ast.If) and one is not branch and _compares_with_hpu(one.test)
+            for one in self.module.block(branch)
+        )
 
     def _chain_has_hpu(self, above: ast.AST, child: ast.AST) -> bool:
         top = above
@@ -304,6 +313,10 @@ def _has_hpu_case(match: ast.Match) -> bool:
         for case in match.cases
         for part in walk(case.pattern)
     )
+
+
+def _compares_with_hpu(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and any(is_hpu(part) for part in ast.walk(test))
 
 
 def _mentions_hpu(node: ast.AST) -> bool:

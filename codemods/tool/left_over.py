@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.rules.rule import Found, Rule, Yield
@@ -40,6 +41,9 @@ _FAILURES = ("Error", "Exception", "Warning")
 _PROSE_KEYS = frozenset(["help", "description", "title", "label", "msg", "message", "reason", "desc", "name", "metavar", "doc", "prefix", "suffix", "match"])  # fmt: skip
 #: What people call the settings of a program, whose ``cuda`` is a switch.
 _SETTINGS = frozenset(["self", "cls", "args", "arg", "opt", "opts", "options", "config", "cfg", "conf", "params", "hparams", "hps", "flags", "FLAGS", "settings", "gpu", "use"])  # fmt: skip
+#: A regular expression, or one of a shell's, that devices of CUDA match.
+_PATTERN = re.compile(r"\^?\(*(\?:|\?P<\w+>)?cuda($|[^\w\-./ ])")
+_DEVICES = frozenset(["cpu", "mps", "xpu", "npu", "hip", "xla"])
 _TESTS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Assert)
 
 
@@ -99,7 +103,9 @@ class LeftOver(Rule):
         if isinstance(parent, ast.Expr) or not isinstance(node.value, str):
             return ()
         found = _word(module, node, parent)
-        if found is not None and not _is_text(module, node, found):
+        if found is None and _matches_devices(module, node, parent):
+            self._seen[node] = _Seen("device", node.value, module.source(node))
+        elif found is not None and not _is_text(module, node, found):
             shown = found.text if isinstance(parent, ast.JoinedStr) else module.source(node)
             shown = shown if "\n" not in shown else found.text
             self._seen[node] = _Seen(found.kind, found.text, shown)
@@ -108,6 +114,8 @@ class LeftOver(Rule):
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
         for name, keyword in _variables(module):
             self._seen.setdefault(keyword, _Seen("variable", name, name))
+        for keyword in _tables(module):
+            self._seen.setdefault(keyword, _Seen("device", "cuda", "cuda="))
         for node, seen in self._seen.items():
             span = _span(module, node)
             if told.covers(span, module.position(span.start)[0]) or _beside(module, node, seen):
@@ -177,6 +185,23 @@ def _spells(above: ast.AST, node: ast.Constant) -> bool:
     """Does an operation add the number of a card: ``"cuda:" + str(rank)``, ``"cuda:%d" % rank``?"""
     text = str(node.value)
     return isinstance(above, ast.BinOp) and above.left is node and text.startswith("cuda:")
+
+
+def _matches_devices(module: Module, node: ast.Constant, parent: ast.AST | None) -> bool:
+    """``re.match(r"cuda(:\\d+)?$", str(device))``, ``fnmatch(str(device), "cuda*")``."""
+    if not isinstance(parent, ast.Call) or not _PATTERN.match(str(node.value)):
+        return False
+    return (module.qualified(parent.func) or "").startswith(("re.", "fnmatch."))
+
+
+def _tables(module: Module) -> Iterator[ast.keyword]:
+    """``dict(cuda=1, cpu=2)``, a table by device."""
+    for keyword in module.index.keywords("cuda"):
+        call = module.parent(keyword)
+        if not isinstance(call, ast.Call) or module.qualified(call.func) != "builtins.dict":
+            continue
+        if any(other.arg in _DEVICES for other in call.keywords):
+            yield keyword
 
 
 def _variables(module: Module) -> Iterator[tuple[str, ast.keyword]]:

@@ -319,6 +319,23 @@ def _patterns(parent: Any, child: ast.AST, there: Any) -> Way | None:
     return ("patterns", place, "pattern" if isinstance(parent, ast.MatchOr) else "value")
 
 
+def _match_class(parent: ast.MatchClass, child: ast.AST, there: Any) -> Way | None:
+    if parent.cls is child:
+        return ("cls",)
+    place = _index(parent.kwd_patterns, child)
+    if place is not None:
+        return ("kwds", place, "pattern")
+    return _patterns(parent, child, there)
+
+
+def _match_mapping(parent: ast.MatchMapping, child: ast.AST, there: Any) -> Way | None:
+    place = _index(parent.keys, child)
+    if place is not None:
+        return ("elements", place, "key")
+    place = _index(parent.patterns, child)
+    return None if place is None else ("elements", place, "pattern")
+
+
 def _format(parent: ast.FormattedValue, child: ast.AST, there: Any) -> Way | None:
     return ("format_spec",) if parent.format_spec is child else None
 
@@ -352,5 +369,7 @@ _FINDERS: dict[type, Callable[[Any, ast.AST, Any], Way | None]] = {
     ast.JoinedStr: _joined,
     ast.FormattedValue: _format,
     ast.MatchOr: _patterns,
+    ast.MatchClass: _match_class,
+    ast.MatchMapping: _match_mapping,
     ast.MatchSequence: _patterns,
 }
