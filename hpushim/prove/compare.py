@@ -17,6 +17,7 @@ _CARRY = re.compile(
     r"aten\.(_to_copy|copy_|_copy_from|clone|detach|alias|empty|new_empty|lift|_local_scalar|set_|resize_|view|_unsafe_view|_reshape|expand|"
     r"slice|select|as_strided|is_pinned|_pin_memory|zeros|ones|full|fill_|zero_|record_stream|item|equal)"
 )
+_MARKS = ("behind the optimizer's step", "between backward and the optimizer's step")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
 _DEVICE = re.compile(r"\b(cuda|hpu|cpu)(:0)?\b")
 
@@ -144,6 +145,12 @@ def _step(
         result.exact = result.exact and a[name]["bits"] == b[name]["bits"]
         if far > limit or a[name]["count"] != b[name]["count"]:
             return name, f"norm of the {name} {y:.6g} of {b[name]['count']} tensors, {x:.6g} of {a[name]['count']} expected"  # fmt: skip
+    for place, x, y in zip(_MARKS, a["marks"], b["marks"], strict=True):
+        if same and x and not y and a["step"] > 1:
+            return (
+                "marks",
+                f"no mark_step {place}: in lazy mode the work of several steps would gather there",
+            )
     if a["rates"] != b["rates"]:
         return "rate", f"learning rates {b['rates']}, {a['rates']} expected"
     return None

@@ -1,18 +1,152 @@
-"""Where two runs part: the step, the operator, the line, the rewrite."""
+"""Where two runs part: the step, the operator, the line, the rewrite.
+
+An uncaught error names its line. Where numbers part, both runs are made once more up to that step, with the result of each
+operator; the first that differs has a line. Where no rewrite stands there, the changes of the copy are divided: the original with
+some of them, under the shim, until one alone makes the difference.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from hpushim.model import Finding
+from hpushim.prove import hunks as hunk_tools
+from hpushim.prove.compare import Difference, compare, first_operator
+from hpushim.prove.hunks import Hunk
+from hpushim.prove.runs import Run
+
 if TYPE_CHECKING:
     from hpushim.prove.trial import Outcome, Trial
 
+_MOST_RUNS = 10
 
-def locate(trial: Trial, outcome: Outcome) -> None:
-    """Fills in ``where`` and ``code`` of an outcome whose runs differ."""
+
+class Cause(msgspec.Struct):
+    """Where the runs part: in lines of the original, with the rewrite that stands there; ``shows`` where it shows first."""
+
+    step: int = 0
+    operator: str = ""
+    shows: str = ""
+    file: str = ""
+    line: int = 0
+    code: str = ""
+    name: str = ""
+    how: str = ""
+
+    def shown(self) -> str:
+        """In words, for the verdict."""
+        parts = [f"from step {self.step}"] if self.step else []
+        if self.file:
+            parts.append(f"by {self.file}:{self.line}")
+            if self.code:
+                parts.append(f"rewrite {self.code} {self.name}".rstrip())
+        elif self.shows:
+            parts.append(f"first at {self.shows}")
+        return ", ".join(parts)
+
+
+def locate(trial: Trial, outcome: Outcome) -> Cause:
+    """Where the runs of an outcome part; as much of it as can be told."""
     difference = outcome.difference
     assert difference is not None
-    if difference.step:
-        outcome.where.append(f"from step {difference.step}")
-    if difference.place:
-        outcome.where.append(f"at {difference.place[0]}:{difference.place[1]}")
+    return _Search(trial, outcome, difference).cause
+
+
+class _Search:
+    def __init__(self, trial: Trial, outcome: Outcome, difference: Difference) -> None:
+        self.trial = trial
+        self.outcome = outcome
+        self.copy = trial.scratch / "native"
+        self.shim, self.native = outcome.runs[-2:]
+        changed = [f.path for f in outcome.report.files]
+        self.hunks = hunk_tools.between(trial.root, self.copy, changed)
+        self.cause = Cause(step=difference.step)
+        if outcome.comparisons[0].difference is not difference:
+            self.cause.how = "both runs on hpu agree with each other and differ from the CPU's"
+            return
+        place = difference.place
+        if difference.kind == "error":
+            if place is not None:
+                self._at(*place)
+            if not self.cause.code:
+                self._divide()
+            return
+        if place is None and difference.kind in ("loss", "gradients", "parameters"):
+            place = self._operator(difference)
+        if place is not None:
+            line = hunk_tools.original_line(self.hunks, *place)
+            self.cause.shows = f"{place[0]}:{line}"
+        self._divide()
+        if not self.cause.file and place is not None:
+            self._at(*place)
+
+    def _at(self, file: str, line: int) -> None:
+        """Names a line of the copy in terms of the original, and the rewrite there."""
+        original = hunk_tools.original_line(self.hunks, file, line)
+        self.cause.file, self.cause.line = file, original
+        self._named(hunk_tools.finding_at(self.outcome.report, file, original, original))
+
+    def _named(self, finding: Finding | None) -> None:
+        if finding is not None:
+            self.cause.code, self.cause.name = finding.code, finding.name
+
+    def _operator(self, difference: Difference) -> tuple[str, int] | None:
+        """Runs both once more and finds the first operator of the step with another result."""
+        step = difference.step
+        self.trial.say(f"looking for the operator in step {step}")
+        shim, native = (self._again(one, step) for one in (self.shim, self.native))
+        for one, other in zip(shim.record.processes, native.record.processes, strict=False):
+            if step in one.operators and step in other.operators:
+                found = first_operator(one.operators[step], other.operators[step])
+                if found is not None:
+                    self.cause.operator = found.what
+                    return found.place
+        return None
+
+    def _again(self, before: Run, step: int) -> Run:
+        trial, name = self.trial, f"{before.way}-again"
+        self.outcome.rehearsals += 1
+        if before.way == "native":
+            return trial.run("native", "again", self.copy, window=(step, step), values=True, steps=step)  # fmt: skip
+        folder = trial.copy(name)
+        return trial.run("shim", "again", folder, window=(step, step), values=True, steps=step)
+
+    def _divide(self) -> None:
+        """Finds the one hunk with which the original, under the shim, no longer does what it did."""
+        kept = [hunk for hunk in self.hunks if hunk.needed]
+        rest = [hunk for hunk in self.hunks if not hunk.needed]
+        if not rest or not self._differs([*kept, *rest]):
+            return
+        low, high = (
+            0,
+            len(rest),
+        )  # with the first `low` it agrees, with the first `high` it does not
+        while high - low > 1 and self.outcome.rehearsals < _MOST_RUNS:
+            middle = (low + high) // 2
+            if self._differs([*kept, *rest[:middle]]):
+                high = middle
+            else:
+                low = middle
+        hunk = rest[high - 1]
+        first, last = hunk.start + 1, max(hunk.end, hunk.start + 1)
+        if high - low == 1:
+            self.cause.file, self.cause.line = hunk.file, first
+            self._named(hunk_tools.finding_at(self.outcome.report, hunk.file, first, last))
+            self.cause.how = (
+                f"found by {self.outcome.rehearsals} more runs with part of the rewrites"
+            )
+
+    def _differs(self, hunks: list[Hunk]) -> bool:
+        trial = self.trial
+        self.outcome.rehearsals += 1
+        trial.say(f"trying {len(hunks)} of {len(self.hunks)} changes under the shim")
+        folder = trial.copy(f"part-{self.outcome.rehearsals}")
+        hunk_tools.write(trial.root, folder, hunks)
+        step = self.cause.step or self.shim.record.steps
+        mixed = trial.run("shim", "part", folder, steps=max(step, 1))
+        if mixed.record.steps < min(step, self.shim.record.steps) or mixed.record.errors:
+            return True
+        found = compare(self.shim, mixed, same_device=True).difference
+        return found is not None and found.kind not in ("exit", "steps") and found.step <= step

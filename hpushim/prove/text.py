@@ -38,7 +38,7 @@ def headline(outcome: Outcome) -> str:
     if outcome.verdict == "equal within":
         return f"{loud}equal within {outcome.reason}: over {over} the migrated copy does what the original does (emulated)"
     if outcome.verdict == "different":
-        where = f" {', '.join(outcome.where)}" if outcome.where else ""
+        where = f" {outcome.cause.shown()}" if outcome.cause and outcome.cause.shown() else ""
         return f"{loud}different{where}: {outcome.reason}"
     return f"{loud}not proved: {outcome.reason}"
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -16,7 +16,8 @@ from hpushim.model import Report, Target
 from hpushim.prove import copies, covered, words
 from hpushim.prove.compare import Comparison, Difference, compare
 from hpushim.prove.covered import Coverage
-from hpushim.prove.runs import Plan, Run, failure, run
+from hpushim.prove.locate import Cause, locate
+from hpushim.prove.runs import Plan, Run, Way, failure, run
 from hpushim.prove.words import Command, OnCpu
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ class Outcome(msgspec.Struct):
     cpu: OnCpu | None
     on_hpu: float | None
     report: Report
-    where: list[str] = msgspec.field(default_factory=list)
-    code: str | None = None
+    cause: Cause | None = None
     written: list[str] = msgspec.field(default_factory=list)
     rehearsals: int = 0
 
@@ -96,6 +96,7 @@ class Trial:
                 "or name a wider folder with --root"
             )
         self.script = script
+        self.on_cpu: OnCpu | None = None
         self.plan = Plan(
             scratch=scratch,
             tree=self.root,
@@ -148,6 +149,17 @@ class Trial:
     def cwd_in(self, folder: Path) -> Path:
         return folder / self.cwd.relative_to(self.root)
 
+    def run(self, way: Way, title: str, folder: Path, **how: Any) -> Run:
+        """Runs the command in a copy, with the arguments that go with the way."""
+        args = self.request.command.args
+        if way == "native":
+            args = words.on_hpu(args)
+        elif way == "cpu" and self.on_cpu is not None:
+            args = self.on_cpu.args
+        return run(
+            way, title, self.words(args, folder), folder, self.cwd_in(folder), self.plan, **how
+        )
+
 
 def _as_script(cwd: Path, notebook: str) -> str:
     """The cells of a notebook as one script beside it, line for line; returns its name. Raises HpushimError."""
@@ -181,28 +193,27 @@ def prove(request: Request, say: Callable[[str], None] = lambda line: None) -> O
 
 
 def _proved(trial: Trial) -> Outcome:
-    request, command = trial.request, trial.request.command
+    request = trial.request
     migrated = trial.copy("native")
     report = trial.migrate(migrated)
     if request.plant is not None:
         request.plant(migrated)
     wanted = covered.wanted(report)
     runs: list[Run] = []
-    on_cpu = None
     if not request.no_cpu:
-        on_cpu = words.on_cpu(command.args, _source(trial), request.cpu_args)
-        folder = trial.copy("cpu")
-        trial.say(f"running the original on the CPU ({on_cpu.why})")
-        runs.append(run("cpu", _TITLES["cpu"], trial.words(on_cpu.args, folder), folder, trial.cwd_in(folder), trial.plan))  # fmt: skip
-    folder = trial.copy("shim")
+        trial.on_cpu = words.on_cpu(request.command.args, _source(trial), request.cpu_args)
+        trial.say(f"running the original on the CPU ({trial.on_cpu.why})")
+        runs.append(trial.run("cpu", _TITLES["cpu"], trial.copy("cpu")))
     trial.say("running the original under the shim on the emulated HPU")
-    runs.append(run("shim", _TITLES["shim"], trial.words(command.args, folder), folder, trial.cwd_in(folder), trial.plan, lines=wanted.lines))  # fmt: skip
+    runs.append(trial.run("shim", _TITLES["shim"], trial.copy("shim"), lines=wanted.lines))
     trial.say("running the migrated copy on the emulated HPU")
-    args = words.on_hpu(command.args)
-    runs.append(run("native", _TITLES["native"], trial.words(args, migrated), migrated, trial.cwd_in(migrated), trial.plan))  # fmt: skip
+    runs.append(trial.run("native", _TITLES["native"], migrated))
     shim, native = runs[-2:]
     coverage = covered.covered(wanted, shim.record.lines, shim.record.files, trial.root)
-    return _judged(trial, runs, Outcome("not proved", "", runs, [], coverage, on_cpu, _share(shim, native), report))  # fmt: skip
+    outcome = Outcome(
+        "not proved", "", runs, [], coverage, trial.on_cpu, _share(shim, native), report
+    )
+    return _judged(trial, runs, outcome)
 
 
 def _source(trial: Trial) -> str:
@@ -233,9 +244,8 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     if difference is not None:
         outcome.verdict = "different"
         outcome.reason = difference.what
-        from hpushim.prove import locate
-
-        locate.locate(trial, outcome)
+        if trial.request.locate:
+            outcome.cause = locate(trial, outcome)
     elif failure(shim) or shim.code not in (0, native.code):
         why = failure(shim)
         what = f"{why['kind']}: {why['message']}" if why else f"exit code {shim.code}"

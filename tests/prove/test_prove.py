@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import TRAIN, prove
+from proofs import TRAIN, prove
 
 
 def test_a_script_is_proved_and_its_folder_left_as_it_was(tmp_path: Path) -> None:
@@ -14,5 +14,5 @@ def test_a_script_is_proved_and_its_folder_left_as_it_was(tmp_path: Path) -> Non
     assert done.stdout.startswith("equal: over 6 optimizer steps"), done.stdout
     assert "by its option --no-cuda" in done.stderr
     assert "compute operators on hpu: 100.0%" in done.stdout
-    assert "train.py:27 HPU414 cuda-synchronize" in done.stdout  # behind an option
+    assert "train.py:26 HPU414 cuda-synchronize" in done.stdout  # behind an option
     assert sorted(p.name for p in tmp_path.iterdir()) == ["train.py"]

@@ -53,11 +53,11 @@ class Watch:
         from torch.utils import _python_dispatch as dispatch
 
         # Something of the user's may stand on top of it: then it stays, and is silent.
-        self._mode.on = False
+        mode: Any = self._mode
+        mode.on, self._mode = False, None
         current = getattr(dispatch, "_get_current_dispatch_mode", lambda: None)()
-        if current is self._mode:
-            self._mode.__exit__(None, None, None)
-        self._mode = None
+        if current is mode:
+            mode.__exit__(None, None, None)
 
     def see(self, func: Any, args: Any, result: Any) -> None:
         if func.namespace in _NOT_COMPUTING:

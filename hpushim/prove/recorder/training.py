@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from typing import Any
 
 from hpushim.prove.recorder import book, files
@@ -23,16 +24,33 @@ class _Training:
         self.gradients: dict[str, Any] | None = None
         self.optimizers: list[Any] = []
         self.operators = Watch(torch, orders)
+        self.marks = [
+            0,
+            0,
+        ]  # mark_step calls: behind the optimizer before, and from backward to the optimizer
+        self.phase = 0
+        self.counted = 0
 
     def backward(self, tensors: Any) -> None:
         """Notes what backward was called on: the loss."""
         roots = [tensors] if isinstance(tensors, self.torch.Tensor) else list(tensors or ())
+        self._enter(1)
         with self._aside():
             for root in roots:
                 if isinstance(root, self.torch.Tensor):
                     self.losses.append(self._value(root))
 
+    def _enter(self, phase: int) -> None:
+        """Counts the ``mark_step`` calls of the phase that ends here."""
+        emulator: Any = sys.modules.get("hpushim.emulator.device")
+        if emulator is None or not emulator.is_loaded():
+            return
+        total = int(emulator.load().totals().get("mark_steps", 0))
+        self.marks[self.phase] += total - self.counted
+        self.counted, self.phase = total, phase
+
     def before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._enter(0)
         with self._aside():
             self.gradients = self._norm([p.grad for p in self._parameters(optimizer)])
 
@@ -57,7 +75,9 @@ class _Training:
                 losses=self.losses,
                 gradients=self.gradients,
                 parameters=self._norm(parameters),
+                marks=self.marks,
             )
+        self.marks = [0, 0]
         self.losses, self.gradients = [], None
         first, last = self.orders.window
         if self.step + 1 < first or self.step >= last:
