@@ -55,9 +55,9 @@ class Watch:
         # Something of the user's may stand on top of it: then it stays, and is silent.
         mode: Any = self._mode
         mode.on, self._mode = False, None
-        current = getattr(dispatch, "_get_current_dispatch_mode", lambda: None)()
+        current: Any = getattr(dispatch, "_get_current_dispatch_mode", lambda: None)()
         if current is mode:
-            mode.__exit__(None, None, None)
+            current.__exit__(None, None, None)
 
     def see(self, func: Any, args: Any, result: Any) -> None:
         if func.namespace in _NOT_COMPUTING:
