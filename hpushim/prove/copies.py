@@ -56,9 +56,24 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
         yield here, folders, sorted(names)
 
 
-def copy(root: Path, to: Path) -> Path:
-    """A copy of the project at ``to``, which is made. Returns ``to``. Raises OSError."""
-    to.mkdir(parents=True)
+def copy(root: Path, to: Path, wide: Path) -> Path:
+    """A copy of ``root`` under ``to``, which stands for ``wide``, a folder above it; returns where it is. Raises OSError.
+
+    What lies beside it in ``wide`` is there as links, so that ``../data`` is found.
+    """
+    above = to
+    above.mkdir(parents=True)
+    source = wide
+    for part in root.relative_to(wide).parts:
+        for entry in sorted(source.iterdir()):
+            if entry.name != part and entry.name not in _LEFT_OUT:
+                _link(entry, above / entry.name, wide)
+        above, source = above / part, source / part
+        above.mkdir()
+    return _copied(root, above)
+
+
+def _copied(root: Path, to: Path) -> Path:
     for folder, folders, names in _walk(root):
         here = to / folder.relative_to(root)
         for name in list(folders):

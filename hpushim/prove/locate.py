@@ -58,7 +58,7 @@ class _Search:
     def __init__(self, trial: Trial, outcome: Outcome, difference: Difference) -> None:
         self.trial = trial
         self.outcome = outcome
-        self.copy = trial.scratch / "native"
+        self.copy = outcome.migrated
         self.shim, self.native = outcome.runs[-2:]
         changed = [f.path for f in outcome.report.files]
         self.hunks = hunk_tools.between(trial.root, self.copy, changed)

@@ -26,6 +26,7 @@ class Record(msgspec.Struct):
     errors: list[dict[str, Any]] = msgspec.field(default_factory=list)
     lines: set[tuple[str, int]] = msgspec.field(default_factory=set)
     files: set[str] = msgspec.field(default_factory=set)
+    beside: set[str] = msgspec.field(default_factory=set)  # files that were not migrated
     saved: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
     @property
@@ -89,5 +90,7 @@ def _enter(event: dict[str, Any], process: Process, record: Record) -> None:
         record.errors.append(event)
     elif kind == "line":
         record.lines.add((event["file"], event["line"]))
+    elif kind == "beside":
+        record.beside.add(event["file"])
     elif kind == "read":
         record.files.add(event["file"])

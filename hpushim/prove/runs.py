@@ -31,7 +31,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a run is told, whichever way it goes."""
 
     scratch: Path
-    tree: Path
+    tree: Path  # the user's own, with what lies beside the project
     seed: int = 1234
     steps: int = 20
     timeout: float = 600
@@ -80,6 +80,7 @@ def run(
     told = {
         "at": str(at),
         "root": os.path.realpath(copy),
+        "copy": _top(copy, plan.scratch),
         "tree": str(plan.tree),
         "seed": plan.seed,
         "steps": plan.steps if steps is None else steps,
@@ -109,6 +110,12 @@ def run(
     return Run(
         way, title, tuple(words), code, seconds, _tail(at / "out"), _tail(at / "err"), read(at)
     )
+
+
+def _top(copy: Path, scratch: Path) -> str:
+    """The folder of the scratch folder that a copy lies in."""
+    real = Path(os.path.realpath(scratch))
+    return str(real / Path(os.path.realpath(copy)).relative_to(real).parts[0])
 
 
 @contextlib.contextmanager

@@ -80,6 +80,10 @@ def _comparisons(outcome: Outcome) -> list[str]:
         lines.append(f"compute operators on hpu: {outcome.on_hpu:.1%}")
     if outcome.written:
         lines.append(f"CHANGED IN YOUR TREE meanwhile: {', '.join(outcome.written[:_SHOWN])}")
+    beside = sorted({name for run in outcome.runs for name in run.record.beside})
+    if beside:
+        shown = ", ".join(beside[:_SHOWN])
+        lines.append(f"loaded from beside the project, and so not migrated: {shown}; name a wider folder with --root")  # fmt: skip
     return lines
 
 

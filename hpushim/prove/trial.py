@@ -59,6 +59,7 @@ class Outcome(msgspec.Struct):
 
     verdict: Verdict
     reason: str
+    migrated: Path
     runs: list[Run]
     comparisons: list[Comparison]
     coverage: Coverage
@@ -88,8 +89,12 @@ class Trial:
         script = None if command.module else Path(os.path.realpath(self.cwd / command.script))
         if script is not None and not script.is_file():
             raise HpushimError(f"{command.script}: no such script; expected a Python file or a notebook")  # fmt: skip
-        given = request.root or (project_root((script,)) if script else project_root((self.cwd,)))
-        self.root = Path(os.path.realpath(given))
+        near = [self.cwd, *([script.parent] if script else [])]
+        self.root = Path(os.path.realpath(request.root or os.path.commonpath(near)))
+        #: With what lies beside the project, which is there as links.
+        self.wide = project_root([script or self.cwd / "__main__.py"])
+        if not self.root.is_relative_to(self.wide) or self.wide == Path(self.wide.anchor):
+            self.wide = self.root
         if not self.cwd.is_relative_to(self.root):
             raise HpushimError(
                 f"the current folder is outside of the project {self.root}; go there, so that relative paths mean its copy, "
@@ -99,7 +104,7 @@ class Trial:
         self.on_cpu: OnCpu | None = None
         self.plan = Plan(
             scratch=scratch,
-            tree=self.root,
+            tree=self.wide,
             seed=request.seed,
             steps=request.steps,
             timeout=request.timeout,
@@ -109,7 +114,7 @@ class Trial:
 
     def copy(self, name: str) -> Path:
         """A fresh copy of the project in the scratch folder."""
-        return copies.copy(self.root, self.scratch / name)
+        return copies.copy(self.root, self.scratch / name, self.wide)
 
     def migrate(self, folder: Path) -> Report:
         """Migrates a copy in place; what the rules found there."""
@@ -182,7 +187,7 @@ def prove(request: Request, say: Callable[[str], None] = lambda line: None) -> O
     scratch = Path(tempfile.mkdtemp(prefix="hpushim-prove-"))
     try:
         trial = Trial(request, Path(os.path.realpath(scratch)), say)
-        before = copies.Tree(trial.root)
+        before = copies.Tree(trial.wide)
         outcome = _proved(trial)
         outcome.written = before.changed()
         if request.keep is not None:
@@ -211,7 +216,7 @@ def _proved(trial: Trial) -> Outcome:
     shim, native = runs[-2:]
     coverage = covered.covered(wanted, shim.record.lines, shim.record.files, trial.root)
     outcome = Outcome(
-        "not proved", "", runs, [], coverage, trial.on_cpu, _share(shim, native), report
+        "not proved", "", migrated, runs, [], coverage, trial.on_cpu, _share(shim, native), report
     )
     return _judged(trial, runs, outcome)
 

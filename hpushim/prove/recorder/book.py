@@ -17,8 +17,8 @@ _owner = 0
 class Orders:
     """What a run is to record. Read from the file that :data:`VARIABLE` names.
 
-    ``at``: folder for the records; ``root``: the copy that the script lives in; ``tree``: the user's own folder, which
-    must stay as it is; ``seed``; ``steps``: optimizer steps after which the script ends, 0 for all; ``window``: first and last
+    ``at``: folder for the records; ``root``: the copy of the project; ``copy``: all that was made for the run, ``root`` in it;
+    ``tree``: the user's own folder, which must stay as it is; ``seed``; ``steps``: optimizer steps after which the script ends, 0 for all; ``window``: first and last
     step whose operators are noted; ``values``: whether each operator's result is noted too; ``lines``: file (relative to
     ``root``) to the lines of interest.
     """
@@ -26,6 +26,7 @@ class Orders:
     def __init__(self, data: dict[str, Any]) -> None:
         self.at = Path(data["at"])
         self.root = str(data["root"])
+        self.copy = str(data["copy"])
         self.tree = str(data["tree"])
         self.seed = int(data["seed"])
         self.steps = int(data["steps"])

@@ -9,12 +9,15 @@ import errno
 import os
 import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 from hpushim.prove.recorder import book
+from hpushim.shim.run import own as own_files
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 _NOTED = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini")
+_HERE = str(Path(__file__).resolve().parents[2])
 _busy = False
 _told: set[str] = set()
 _orders: book.Orders | None = None
@@ -33,9 +36,9 @@ def own(path: Any) -> None:
         return
     name = os.path.abspath(os.fsdecode(path))  # noqa: PTH100
     real = os.path.realpath(name)
-    if not real.startswith(_orders.tree + os.sep) or real.startswith(_orders.root + os.sep):
+    if not _within(real, _orders.tree) or _within(real, _orders.copy):
         return
-    if not name.startswith(_orders.root + os.sep):
+    if not _within(name, _orders.copy):
         raise PermissionError(
             errno.EACCES, "hpushim prove writes nothing in the project itself", name
         )
@@ -46,7 +49,7 @@ def own(path: Any) -> None:
         return
     # Inside a folder that is a link: the folder becomes a real one, with links to what it holds.
     above = os.path.dirname(name)  # noqa: PTH120
-    while not os.path.islink(above) and len(above) > len(_orders.root):  # noqa: PTH114
+    while not os.path.islink(above) and len(above) > len(_orders.copy):  # noqa: PTH114
         above = os.path.dirname(above)  # noqa: PTH120
     target = os.path.realpath(above)
     os.unlink(above)  # noqa: PTH108
@@ -54,6 +57,10 @@ def own(path: Any) -> None:
     for entry in os.listdir(target):  # noqa: PTH208
         os.symlink(os.path.join(target, entry), os.path.join(above, entry))  # noqa: PTH118, PTH211
     own(name)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path.startswith(folder + os.sep)
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
@@ -69,7 +76,10 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         elif event != "os.remove" or not os.path.islink(os.fsdecode(args[0])):  # noqa: PTH114
             own(args[0])
     finally:
-        _busy = False
+        _HERE = str(Path(__file__).resolve().parents[2])
+
+
+_busy = False
 
 
 def _opened(path: Any, mode: Any, flags: Any) -> None:
@@ -81,6 +91,13 @@ def _opened(path: Any, mode: Any, flags: Any) -> None:
     name = os.fsdecode(path)
     if name.endswith(_NOTED) and name not in _told and _orders is not None:
         _told.add(name)
-        real = os.path.abspath(name)  # noqa: PTH100
-        if real.startswith(_orders.root + os.sep):
+        real = os.path.realpath(name)
+        if _within(real, _orders.root):
             book.note(_orders.at, "read", file=os.path.relpath(real, _orders.root))
+        elif (
+            name.endswith(".py")
+            and _within(real, _orders.tree)
+            and not _within(real, _HERE)
+            and own_files.is_own_folder(Path(real).parent)
+        ):
+            book.note(_orders.at, "beside", file=os.path.relpath(real, _orders.tree))
