@@ -10,6 +10,10 @@ import click
 
 from hpushim.cli.options import target_options
 
+#: Options that say what is proved and how, as the request names them.
+_OWN = ("steps", "cpu_args", "no_cpu", "timeout", "seed", "devices", "root", "keep")
+_NOT_AGAIN = ("module", "certificate", "page", "keep", "fail_under")
+
 
 @click.command(
     "prove",
@@ -35,6 +39,9 @@ from hpushim.cli.options import target_options
 @click.option("--select", multiple=True, metavar="CODES", help="Make only these rewrites.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Leave out these rewrites.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep the copies and records in this folder.")  # fmt: skip
+@click.option("--certificate", type=click.Path(readable=False, path_type=Path), help="Write the certificate to this file, JSON.")  # fmt: skip
+@click.option("--page", type=click.Path(readable=False, path_type=Path), help="Write the certificate to this file, Markdown.")  # fmt: skip
+@click.option("--fail-under", type=click.FloatRange(0, 100), default=0, metavar="PERCENT", help="Exit code 1 where fewer of the rewrites ran.")  # fmt: skip
 @target_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
 def command(module: str | None, words: tuple[str, ...], **options: Any) -> int:
@@ -45,9 +52,10 @@ def command(module: str | None, words: tuple[str, ...], **options: Any) -> int:
 
     Exit code 0: equal. 1: different. 3: nothing was proved, because the script does not train by itself.
     """
+    from hpushim import safe_files
     from hpushim.cli.options import request
-    from hpushim.cli.output import say
-    from hpushim.prove import text
+    from hpushim.cli.output import ready, say
+    from hpushim.prove import certificate, text
     from hpushim.prove.trial import Request, prove
     from hpushim.prove.words import parse
 
@@ -59,21 +67,54 @@ def command(module: str | None, words: tuple[str, ...], **options: Any) -> int:
         parsed = parse(words, module)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    own = {name: options.pop(name) for name in ("steps", "cpu_args", "no_cpu", "timeout", "seed", "devices", "root", "keep")}  # fmt: skip
+    files = [options.pop("certificate"), options.pop("page")]
+    fail_under = options.pop("fail_under")
+    own = {name: options.pop(name) for name in _OWN}
     asked = request((Path(),), {**options, "exclude": ()})
     told = own.pop("cpu_args")
-    outcome = prove(
-        Request(
-            command=parsed,
-            target=asked.target,
-            matrix=asked.matrix(),
-            select=asked.select,
-            ignore=asked.ignore,
-            unsafe=asked.unsafe,
-            cpu_args=None if told is None else tuple(shlex.split(told)),
-            **own,
-        ),
-        lambda line: say(f"hpushim: {line}", err=True),
+    wanted = Request(
+        command=parsed,
+        target=asked.target,
+        matrix=asked.matrix(),
+        select=asked.select,
+        ignore=asked.ignore,
+        unsafe=asked.unsafe,
+        cpu_args=None if told is None else tuple(shlex.split(told)),
+        **own,
     )
-    say(text.text(outcome, shlex.join(["hpushim", "prove", *parsed.shown()])), nl=False)
+    for file in files:
+        ready(file, asked.root)
+    outcome = prove(wanted, lambda line: say(f"hpushim: {line}", err=True))
+    again = _again(click.get_current_context(), parsed.shown())
+    found = certificate.certificate(wanted, outcome, again)
+    say(text.text(outcome, again), nl=False)
+    for file, data in zip(
+        files, (certificate.to_json(found), certificate.page(found).encode()), strict=True
+    ):
+        if file is not None:
+            safe_files.write(file, data, project=asked.root)
+            say(f"certificate written to {file}", err=True)
+    share = outcome.coverage.share
+    if share is not None and share * 100 < fail_under:
+        say(f"hpushim: {share:.0%} of the rewrites ran, --fail-under asks for {fail_under:g} %", err=True)  # fmt: skip
+        return max({"not proved": 3}.get(outcome.verdict, 1), 1)
     return {"different": 1, "not proved": 3}.get(outcome.verdict, 0)
+
+
+def _again(context: click.Context, words: tuple[str, ...]) -> str:
+    """The command line that repeats this proof: every option that was given."""
+    given: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if not isinstance(parameter, click.Option) or name in _NOT_AGAIN:
+            continue
+        if source is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        if parameter.is_flag:
+            given.append(parameter.opts[0] if value else parameter.secondary_opts[0])
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            given += [parameter.opts[0], str(one)]
+    return shlex.join(["hpushim", "prove", *given, *words])

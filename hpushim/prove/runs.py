@@ -95,7 +95,7 @@ def run(
         process = subprocess.Popen(
             words,
             cwd=cwd,
-            env=_environment(way, plan, orders),
+            env=_environment(way, plan, orders, _top(copy, plan.scratch)),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
@@ -110,6 +110,13 @@ def run(
     return Run(
         way, title, tuple(words), code, seconds, _tail(at / "out"), _tail(at / "err"), read(at)
     )
+
+
+def in_copy(place: str, tree: Path, copy: str) -> str:
+    """A path with the copy's folder where it begins with the user's."""
+    if place == str(tree) or place.startswith(f"{tree}{os.sep}"):
+        return copy + place[len(str(tree)) :]
+    return place
 
 
 def _top(copy: Path, scratch: Path) -> str:
@@ -162,11 +169,13 @@ def _launcher(name: str) -> str:
     return found
 
 
-def _environment(way: Way, plan: Plan, orders: Path) -> dict[str, str]:
+def _environment(way: Way, plan: Plan, orders: Path, top: str) -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or k in _STAY}
     for name in ("CUDA_VISIBLE_DEVICES", "PT_HPU_LAZY_MODE", "RANK", "WORLD_SIZE", "LOCAL_RANK"):
         env.pop(name, None)
-    paths = [STARTUP, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    # The user's own folders on it mean their copies.
+    given = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    paths = [STARTUP, *(in_copy(os.path.abspath(one), plan.tree, top) for one in given)]  # noqa: PTH100
     env.update(
         PYTHONPATH=os.pathsep.join(paths),
         PYTHONDONTWRITEBYTECODE="1",

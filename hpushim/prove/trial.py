@@ -17,7 +17,7 @@ from hpushim.prove import copies, covered, words
 from hpushim.prove.compare import Comparison, Difference, compare
 from hpushim.prove.covered import Coverage
 from hpushim.prove.locate import Cause, locate
-from hpushim.prove.runs import Plan, Run, Way, failure, run
+from hpushim.prove.runs import Plan, Run, Way, failure, in_copy, run
 from hpushim.prove.words import Command, OnCpu
 
 if TYPE_CHECKING:
@@ -146,10 +146,8 @@ class Trial:
     def in_copy(self, word: str, folder: Path) -> str:
         """A word of the command line with the copy's path where it names the project's."""
         name, equals, value = word.rpartition("=")
-        root = str(self.root)
-        if value == root or value.startswith(root + os.sep):
-            return f"{name}{equals}{folder}{value[len(root) :]}"
-        return word
+        top = self.scratch / folder.relative_to(self.scratch).parts[0]
+        return f"{name}{equals}{in_copy(value, self.wide, str(top))}"
 
     def cwd_in(self, folder: Path) -> Path:
         return folder / self.cwd.relative_to(self.root)

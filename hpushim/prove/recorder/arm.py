@@ -21,6 +21,7 @@ def begin() -> None:
     _armed = True
     orders = book.orders()
     random.seed(orders.seed)
+    _import_from_the_copy(orders)
     files.watch(orders)
     lines.watch(orders)
     _tell_errors(orders)
@@ -28,6 +29,24 @@ def begin() -> None:
     waiter = Waiter()
     waiter.wait_for("numpy", lambda numpy: _seed_numpy(numpy, orders.seed))
     waiter.wait_for("torch", lambda torch: _torch_arrived(torch, orders))
+
+
+def _import_from_the_copy(orders: book.Orders) -> None:
+    """Has what is installed from the user's own folder (``pip install -e``, PYTHONPATH) come from the copy."""
+
+    def moved(place: str) -> str:
+        real = os.path.realpath(place)
+        if real != orders.tree and not real.startswith(orders.tree + os.sep):
+            return place
+        inside = orders.copy + real[len(orders.tree) :]
+        # An environment that lies in the project is not copied.
+        return inside if os.path.exists(inside) else place  # noqa: PTH110
+
+    sys.path[:] = [moved(place) if place else place for place in sys.path]
+    for name, module in list(sys.modules.items()):
+        mapping = getattr(module, "MAPPING", None) if name.startswith("__editable__") else None
+        if isinstance(mapping, dict):
+            mapping.update({key: moved(str(place)) for key, place in mapping.items()})
 
 
 def _seed_numpy(numpy: Any, seed: int) -> None:

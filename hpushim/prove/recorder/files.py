@@ -76,10 +76,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         elif event != "os.remove" or not os.path.islink(os.fsdecode(args[0])):  # noqa: PTH114
             own(args[0])
     finally:
-        _HERE = str(Path(__file__).resolve().parents[2])
-
-
-_busy = False
+        _busy = False
 
 
 def _opened(path: Any, mode: Any, flags: Any) -> None:

@@ -140,7 +140,7 @@ class Watch:
                 file = self._files[name]
             except KeyError:
                 real = os.path.realpath(name)
-                inside = real.startswith(self._orders.root + os.sep)
+                inside = real.startswith(self._orders.root + os.sep) and not name.startswith("<")
                 file = os.path.relpath(real, self._orders.root) if inside else None
                 self._files[name] = file
             if file is not None:
