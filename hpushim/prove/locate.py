@@ -64,7 +64,7 @@ class _Search:
         self.hunks = hunk_tools.between(trial.root, self.copy, changed)
         self.cause = Cause(step=difference.step)
         if outcome.comparisons[0].difference is not difference:
-            self.cause.how = "both runs on hpu agree with each other and differ from the CPU's"
+            self._against_cpu(difference)
             return
         place = difference.place
         if difference.kind == "error":
@@ -74,7 +74,7 @@ class _Search:
                 self._divide()
             return
         if place is None and difference.kind in ("loss", "gradients", "parameters"):
-            place = self._operator(difference)
+            place = self._operator(difference, self.shim, self.native)
         if place is not None:
             line = hunk_tools.original_line(self.hunks, *place)
             self.cause.shows = f"{place[0]}:{line}"
@@ -92,26 +92,40 @@ class _Search:
         if finding is not None:
             self.cause.code, self.cause.name = finding.code, finding.name
 
-    def _operator(self, difference: Difference) -> tuple[str, int] | None:
-        """Runs both once more and finds the first operator of the step with another result."""
+    def _against_cpu(self, difference: Difference) -> None:
+        """Both runs on hpu agree, and differ from the CPU's: where that shows first."""
+        bound = self.outcome.comparisons[-1].bound
+        cpu = self.outcome.runs[0]
+        within = bound.at(difference.step) if bound is not None else 0.0
+        place = self._operator(difference, cpu, self.shim, within)
+        if place is not None:
+            self.cause.shows = f"{place[0]}:{place[1]}"
+        self.cause.how = (
+            "both runs on hpu agree with each other: either the script itself does otherwise on a card than on the CPU "
+            "(then leave that run out with --no-cpu), or shim and rewrites share a fault"
+        )
+
+    def _operator(
+        self, difference: Difference, one: Run, other: Run, within: float | None = None
+    ) -> tuple[str, int] | None:
+        """Makes two runs once more and finds the first operator of the step with another result."""
         step = difference.step
         self.trial.say(f"looking for the operator in step {step}")
-        shim, native = (self._again(one, step) for one in (self.shim, self.native))
-        for one, other in zip(shim.record.processes, native.record.processes, strict=False):
-            if step in one.operators and step in other.operators:
-                found = first_operator(one.operators[step], other.operators[step])
+        first, second = self._again(one, step), self._again(other, step)
+        for a, b in zip(first.record.processes, second.record.processes, strict=False):
+            if step in a.operators and step in b.operators:
+                found = first_operator(a.operators[step], b.operators[step], within)
                 if found is not None:
                     self.cause.operator = found.what
                     return found.place
         return None
 
     def _again(self, before: Run, step: int) -> Run:
-        trial, name = self.trial, f"{before.way}-again"
+        trial, way = self.trial, before.way
         self.outcome.rehearsals += 1
-        if before.way == "native":
-            return trial.run("native", "again", self.copy, window=(step, step), values=True, steps=step)  # fmt: skip
-        folder = trial.copy(name)
-        return trial.run("shim", "again", folder, window=(step, step), values=True, steps=step)
+        again = f"{way}-again-{self.outcome.rehearsals}"
+        folder = self.copy if way == "native" else trial.copy(again)
+        return trial.run(way, "again", folder, window=(step, step), values=True, steps=step)
 
     def _divide(self) -> None:
         """Finds the one hunk with which the original, under the shim, no longer does what it did."""

@@ -39,7 +39,10 @@ def headline(outcome: Outcome) -> str:
         return f"{loud}equal within {outcome.reason}: over {over} the migrated copy does what the original does (emulated)"
     if outcome.verdict == "different":
         where = f" {outcome.cause.shown()}" if outcome.cause and outcome.cause.shown() else ""
-        return f"{loud}different{where}: {outcome.reason}"
+        what = "different"
+        if len(outcome.comparisons) > 1 and outcome.comparisons[0].difference is None:
+            what = "different from the CPU run, though both runs on hpu agree,"
+        return f"{loud}{what}{where}: {outcome.reason}"
     return f"{loud}not proved: {outcome.reason}"
 
 
@@ -63,6 +66,13 @@ def _table(runs: list[Run]) -> list[str]:
 def _comparisons(outcome: Outcome) -> list[str]:
     names = {"cpu": "the CPU run", "shim": "the shim's run", "native": "the migrated copy"}
     lines = []
+    if outcome.cause is not None:
+        cause = outcome.cause
+        first = f" at {cause.shows}" if cause.shows else ""
+        if cause.operator or first:
+            lines.append(f"shows first{first}: {cause.operator or outcome.reason}")
+        if cause.how:
+            lines.append(cause.how)
     for one in outcome.comparisons:
         same = "bit for bit" if one.exact and not one.largest else ""
         far = f"loss {one.loss:.1e}, gradients {one.gradients:.1e}, parameters {one.parameters:.1e} apart at most"

@@ -33,7 +33,11 @@ _TITLES = {
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """What to prove. ``plant`` changes the migrated copy before it runs: for trials of the proof itself."""
+    """What to prove.
+
+    For trials of the proof itself, ``plant`` changes the migrated copy before it runs, and ``baseline`` are the runs of the
+    original from an earlier proof.
+    """
 
     command: Command
     target: Target = msgspec.field(default_factory=Target)
@@ -52,6 +56,7 @@ class Request(msgspec.Struct, kw_only=True):
     keep: Path | None = None
     locate: bool = True
     plant: Callable[[Path], None] | None = None
+    baseline: list[Run] | None = None
 
 
 class Outcome(msgspec.Struct):
@@ -202,13 +207,7 @@ def _proved(trial: Trial) -> Outcome:
     if request.plant is not None:
         request.plant(migrated)
     wanted = covered.wanted(report)
-    runs: list[Run] = []
-    if not request.no_cpu:
-        trial.on_cpu = words.on_cpu(request.command.args, _source(trial), request.cpu_args)
-        trial.say(f"running the original on the CPU ({trial.on_cpu.why})")
-        runs.append(trial.run("cpu", _TITLES["cpu"], trial.copy("cpu")))
-    trial.say("running the original under the shim on the emulated HPU")
-    runs.append(trial.run("shim", _TITLES["shim"], trial.copy("shim"), lines=wanted.lines))
+    runs = list(request.baseline or _originals(trial, wanted))
     trial.say("running the migrated copy on the emulated HPU")
     runs.append(trial.run("native", _TITLES["native"], migrated))
     shim, native = runs[-2:]
@@ -217,6 +216,19 @@ def _proved(trial: Trial) -> Outcome:
         "not proved", "", migrated, runs, [], coverage, trial.on_cpu, _share(shim, native), report
     )
     return _judged(trial, runs, outcome)
+
+
+def _originals(trial: Trial, wanted: covered.Wanted) -> list[Run]:
+    """The runs of the original: on the CPU, if that was not left out, and under the shim."""
+    request = trial.request
+    runs = []
+    if not request.no_cpu:
+        trial.on_cpu = words.on_cpu(request.command.args, _source(trial), request.cpu_args)
+        trial.say(f"running the original on the CPU ({trial.on_cpu.why})")
+        runs.append(trial.run("cpu", _TITLES["cpu"], trial.copy("cpu")))
+    trial.say("running the original under the shim on the emulated HPU")
+    runs.append(trial.run("shim", _TITLES["shim"], trial.copy("shim"), lines=wanted.lines))
+    return runs
 
 
 def _source(trial: Trial) -> str:
@@ -249,9 +261,11 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.reason = difference.what
         if trial.request.locate:
             outcome.cause = locate(trial, outcome)
-    elif failure(shim) or shim.code not in (0, native.code):
+    elif failure(shim) or (shim.code and shim.code == native.code):
         why = failure(shim)
-        what = f"{why['kind']}: {why['message']}" if why else f"exit code {shim.code}"
+        said = shim.errors.strip().splitlines()
+        what = f"exit code {shim.code}{f', {said[-1][:300]}' if said else ''}"
+        what = f"{why['kind']}: {why['message']}" if why else what
         outcome.reason = f"the script fails in every run: {what}"
     elif not shim.record.steps:
         outcome.reason = "no optimizer step was seen: only exit code and output were compared"

@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hpushim.shim.run import own as own_files
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 _NOTED = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini")
 _HERE = str(Path(__file__).resolve().parents[2])
-_busy = False
+_busy = threading.local()  # what we open ourselves is not looked at
 _told: set[str] = set()
 _orders: book.Orders | None = None
 
@@ -64,10 +65,15 @@ def _within(path: str, folder: str) -> bool:
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    global _busy
-    if _busy or event not in ("open", "os.rename", "os.remove", "os.truncate", "os.mkdir"):
+    if getattr(_busy, "now", False) or event not in (
+        "open",
+        "os.rename",
+        "os.remove",
+        "os.truncate",
+        "os.mkdir",
+    ):
         return
-    _busy = True
+    _busy.now = True
     try:
         if event == "open":
             _opened(args[0], args[1], args[2])
@@ -76,7 +82,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         elif event != "os.remove" or not os.path.islink(os.fsdecode(args[0])):  # noqa: PTH114
             own(args[0])
     finally:
-        _busy = False
+        _busy.now = False
 
 
 def _opened(path: Any, mode: Any, flags: Any) -> None:
