@@ -19,7 +19,11 @@ _CARRY = re.compile(
     r"slice|select|as_strided|is_pinned|_pin_memory|zeros|ones|full|fill_|zero_|record_stream|item|equal)"
 )
 _LOOK_AHEAD = 24  # operators
-_MARKS = ("behind the optimizer's step", "between backward and the optimizer's step")
+_MARKS = (
+    "behind the optimizer's step",
+    "between two backward passes",
+    "between backward and the optimizer's step",
+)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
 _DEVICE = re.compile(r"\b(cuda|hpu|cpu)(:0)?\b")
 
@@ -53,15 +57,18 @@ class Comparison(msgspec.Struct):
         return max(self.loss, self.gradients, self.parameters)
 
 
-def compare(first: Run, second: Run, *, same_device: bool) -> Comparison:
-    """``second`` against ``first``. On the ``same_device`` the same numbers are expected, but for the rounding of float32."""
+def compare(first: Run, second: Run, *, same_device: bool, until: int = 0) -> Comparison:
+    """``second`` against ``first``. On the ``same_device`` the same numbers are expected, but for the rounding of float32.
+
+    With ``until`` the second run was ended after that step, so how the runs end is no difference.
+    """
     result = Comparison(first.way, second.way)
     processes = [*first.record.processes, *second.record.processes]
     result.bound = bounds.of(processes, narrowest=not same_device)
     found: list[Difference] = []
     _ranks(first, second, result, found, same_device)
     found.sort(key=lambda one: one.step)
-    ended = _endings(first, second, result)
+    ended = _endings(first, second, result) if not until else None
     result.difference = found[0] if found else ended
     _output(first, second, result)
     return result
@@ -112,7 +119,7 @@ def _steps(
         count = step
         wrong = _step(a, b, result, result.bound.at(step), scale, steepest, same)
         if wrong is not None:
-            found.append(Difference(wrong[0], wrong[1], step, max(one.rank, 0)))
+            found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))
             break
     result.steps = max(result.steps, count)
 
@@ -125,36 +132,46 @@ def _step(
     scale: float,
     steepest: float,
     same: bool,
-) -> tuple[str, str] | None:
-    """What is wrong with one step of the second run, as kind and words."""
+) -> Difference | None:
+    """What is wrong with one step of the second run; its number is filled in later."""
+    back, step = (_placed(b["losses"][-1]) if b["losses"] else None), _placed(b)
     if a["optimizer"] != b["optimizer"]:
-        return "optimizer", f"optimizer {b['optimizer']} stepped, {a['optimizer']} expected"
+        what = f"optimizer {b['optimizer']} stepped, {a['optimizer']} expected"
+        return Difference("optimizer", what, place=step)
     if len(a["losses"]) != len(b["losses"]):
-        return "loss", f"backward ran {len(b['losses'])} times, {len(a['losses'])} expected"
+        what = f"backward ran {len(b['losses'])} times, {len(a['losses'])} expected"
+        return Difference("backward", what, place=back or step)
     if same and _kinds(a["parameters"]) != _kinds(b["parameters"]):
-        return "dtype", f"parameters are {_shown(b['parameters'])}, {_shown(a['parameters'])} expected"  # fmt: skip
+        what = f"parameters are {_shown(b['parameters'])}, {_shown(a['parameters'])} expected"
+        return Difference("parameters", what)
     for x, y in zip(a["losses"], b["losses"], strict=True):
         if same and (x["dtype"], x["device"]) != (y["dtype"], y["device"]):
-            return "dtype", f"the loss is {y['dtype']} on {y['device']}, {x['dtype']} on {x['device']} expected"  # fmt: skip
+            what = (
+                f"the loss is {y['dtype']} on {y['device']}, {x['dtype']} on {x['device']} expected"
+            )
+            return Difference("loss", what)
         far = distance(float(x["value"]), float(y["value"]), scale)
         result.loss = max(result.loss, far)
         if far > limit:
-            return "loss", f"loss {float(y['value']):.6g}, {float(x['value']):.6g} expected ({far:.1e} apart, rounding explains {limit:.1e})"  # fmt: skip
+            what = f"loss {float(y['value']):.6g}, {float(x['value']):.6g} expected ({far:.1e} apart, rounding explains {limit:.1e})"
+            return Difference("loss", what)
     for name, least in (("gradients", steepest), ("parameters", 0.0)):
         x, y = _norm(a[name]), _norm(b[name])
         far = distance(x, y, least)
         setattr(result, name, max(getattr(result, name), far))
         result.exact = result.exact and a[name]["bits"] == b[name]["bits"]
         if far > limit or a[name]["count"] != b[name]["count"]:
-            return name, f"norm of the {name} {y:.6g} of {b[name]['count']} tensors, {x:.6g} of {a[name]['count']} expected"  # fmt: skip
-    for place, x, y in zip(_MARKS, a["marks"], b["marks"], strict=True):
-        if same and x and not y and a["step"] > 1:
-            return (
-                "marks",
-                f"no mark_step {place}: in lazy mode the work of several steps would gather there",
-            )
+            what = f"norm of the {name} {y:.6g} of {b[name]['count']} tensors, {x:.6g} of {a[name]['count']} expected"
+            return Difference(name, what)
     if a["rates"] != b["rates"]:
-        return "rate", f"learning rates {b['rates']}, {a['rates']} expected"
+        what = f"learning rates {b['rates']}, {a['rates']} expected"
+        return Difference("rate", what, place=step)
+    for number, words in enumerate(_MARKS):
+        if same and a["step"] > 1 and a["marks"][number] and not b["marks"][number]:
+            what = (
+                f"no mark_step {words}: in lazy mode the work of several steps would gather there"
+            )
+            return Difference("marks", what, place=back if number else step)
     return None
 
 
@@ -185,24 +202,31 @@ def _operators(
 ) -> None:
     for step in sorted(one.operators.keys() & other.operators.keys()):
         a, b = one.operators[step], other.operators[step]
-        if a["collectives"] != b["collectives"] and (same or _sent(a) != _sent(b)):
-            what = f"collectives {_sent(b)}, {_sent(a)} expected"
-            found.append(Difference("collective", what, step, max(one.rank, 0)))
+        if _sent(a, same) != _sent(b, same):
+            what = f"collectives {_sent(b, same)}, {_sent(a, same)} expected"
+            sent = b["collectives"] or [{"place": None}]
+            found.append(Difference("collective", what, step, max(one.rank, 0), _placed(sent[-1])))
             return
         wrong = first_operator(a, b) if same else None
         if wrong is not None:
             result.notes.append(f"step {step}: {wrong.what}")
-            if wrong.kind == "device":
+            if wrong.kind in ("device", "dtype"):
                 found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))
             return
 
 
-def _sent(noted: dict[str, Any]) -> dict[str, int]:
-    """Bytes sent by collective."""
+def _sent(noted: dict[str, Any], same: bool) -> dict[str, int]:
+    """Bytes sent by collective and, on the ``same`` device, by the size of its group."""
     sent: dict[str, int] = {}
     for one in noted["collectives"]:
-        sent[one["name"]] = sent.get(one["name"], 0) + one["bytes"]
+        name = f"{one['name']} of {one['group']}" if same and one["group"] else one["name"]
+        sent[name] = sent.get(name, 0) + one["bytes"]
     return sent
+
+
+def _placed(noted: dict[str, Any]) -> tuple[str, int] | None:
+    place = noted.get("place")
+    return (str(place[0]), int(place[1])) if place else None
 
 
 def first_operator(
@@ -230,7 +254,8 @@ def first_operator(
                 return Difference("device", what, place=place)
             if (dtype, shape) != (dtype2, shape2):
                 what = f"{y[0]} gave {dtype2}{shape2}, {dtype}{shape} expected"
-                return Difference("operator", what, place=place)
+                kind = "dtype" if shape == shape2 else "operator"
+                return Difference(kind, what, place=place)
         for v, w in zip(x[4], y[4], strict=False) if len(x) > 4 and len(y) > 4 else ():
             if v is not None and w is not None and distance(float(v), float(w)) > (within or 1e-6):
                 what = f"{y[0]} gave other values (sum {float(w):.6g}, {float(v):.6g} expected)"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,9 +14,9 @@ import msgspec
 from hpushim import safe_files
 from hpushim.model import Finding, Report
 
-_NEAR = 2  # lines between a hunk and the finding that it belongs to
-#: Lines that others need, whichever of them are made.
-_NEEDED = re.compile(r"\s*(import|from)\s|\s*$|\s*#")
+_NEAR = 1  # lines between a hunk and the finding that it belongs to
+#: What only CUDA's side says.
+_LEFT = re.compile(r"\b(cuda|nccl|float16|half)\b|\bcuda:")
 
 
 class Hunk(msgspec.Struct, frozen=True):
@@ -25,8 +27,8 @@ class Hunk(msgspec.Struct, frozen=True):
     end: int
     new_start: int
     new_end: int
+    old: tuple[str, ...]
     new: tuple[str, ...]
-    needed: bool
 
 
 def between(root: Path, copy: Path, names: Iterable[str]) -> list[Hunk]:
@@ -41,9 +43,8 @@ def between(root: Path, copy: Path, names: Iterable[str]) -> list[Hunk]:
         for tag, i1, i2, j1, j2 in matcher.get_opcodes():
             if tag == "equal":
                 continue
-            new = tuple(after[j1:j2])
-            needed = name.endswith(".py") and all(map(_NEEDED.match, (*new, *before[i1:i2])))
-            found.append(Hunk(name, i1, i2, j1, j2, new, needed))
+            old, new = tuple(before[i1:i2]), tuple(after[j1:j2])
+            found.append(Hunk(name, i1, i2, j1, j2, old, new))
     return found
 
 
@@ -63,6 +64,41 @@ def write(root: Path, copy: Path, hunks: Iterable[Hunk]) -> None:
         (copy / name).write_bytes("".join(lines).encode("utf-8", "surrogateescape"))
 
 
+def units(hunks: list[Hunk]) -> list[list[Hunk]]:
+    """The hunks in parts that can be made one without another: names that one of them gives or takes are used by no other part."""
+    parts = [[hunk] for hunk in hunks]
+    for hunk in hunks:
+        if not hunk.file.endswith(".py"):
+            continue
+        names = {name for name, _ in _names(hunk.old) ^ _names(hunk.new)}
+        if not names:
+            continue
+        word = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b")
+        mine = next(part for part in parts if hunk in part)
+        for part in [p for p in parts if p is not mine]:
+            if any(o.file == hunk.file and word.search("".join((*o.old, *o.new))) for o in part):
+                mine.extend(part)
+                parts.remove(part)
+    return parts
+
+
+def _names(lines: tuple[str, ...]) -> set[tuple[str, str]]:
+    """What some lines import, from where, or define, where they can be read by themselves."""
+    try:
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (SyntaxError, ValueError):
+        return set()
+    found: set[tuple[str, str]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = getattr(node, "module", None) or ""
+            for alias in node.names:
+                found.add(((alias.asname or alias.name).partition(".")[0], module))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add((node.id, "="))
+    return found
+
+
 def original_line(hunks: Iterable[Hunk], file: str, line: int) -> int:
     """The 1-based line of the original for one of the copy; of an inserted line, the one behind which it stands."""
     moved = 0
@@ -76,7 +112,38 @@ def original_line(hunks: Iterable[Hunk], file: str, line: int) -> int:
     return max(line - moved, 1)
 
 
-def finding_at(report: Report, file: str, first: int, last: int) -> Finding | None:
+def left_over(
+    report: Report, root: Path, copy: Path, hunks: list[Hunk], ran: set[tuple[str, int]]
+) -> tuple[str, int] | None:
+    """A line (of the original) that ran and still says there what CUDA's side says, before any where no rewrite was made."""
+    found: list[tuple[bool, str, int]] = []
+    for result in report.files:
+        if not result.path.endswith(".py") or not any(file == result.path for file, _ in ran):
+            continue
+        before, after = _lines(root / result.path), _lines(copy / result.path)
+        made = {f.line for f in result.findings if f.applied}
+        for line, text in enumerate(before, 1):
+            changed = any(
+                h.file == result.path and h.start < line <= max(h.end, h.start) for h in hunks
+            )
+            if changed or not _LEFT.search(text.partition("#")[0]):
+                continue
+            if line in made and (result.path, line) in ran:
+                found.append((False, result.path, line))
+            elif text in after:
+                found.append((True, result.path, line))
+        for hunk in hunks:
+            if hunk.file == result.path and any(
+                _LEFT.search(t.partition("#")[0]) for t in hunk.new
+            ):
+                found.append((False, result.path, hunk.start + 1))
+    found.sort(key=lambda one: one[0])
+    return found[0][1:] if found else None
+
+
+def finding_at(
+    report: Report, file: str, first: int, last: int, near: int = _NEAR
+) -> Finding | None:
     """The rewrite that was made in these lines (1-based) of the original, or next to them."""
     applied = [
         finding
@@ -89,6 +156,6 @@ def finding_at(report: Report, file: str, first: int, last: int) -> Finding | No
     for number, finding in enumerate(applied):
         end = max(finding.end_line, finding.line)
         far = max(finding.line - last, first - end, 0)
-        if far <= _NEAR and (best is None or (far, number) < best[:2]):
+        if far <= near and (best is None or (far, number) < best[:2]):
             best = (far, number, finding)
     return best[2] if best else None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hpushim.prove.trial import Outcome, Trial
 
 _MOST_RUNS = 10
+_OF_VALUES = ("loss", "gradients", "parameters")
 
 
 class Cause(msgspec.Struct):
@@ -63,30 +64,45 @@ class _Search:
         changed = [f.path for f in outcome.report.files]
         self.hunks = hunk_tools.between(trial.root, self.copy, changed)
         self.cause = Cause(step=difference.step)
+        self.wrong = difference
         if outcome.comparisons[0].difference is not difference:
             self._against_cpu(difference)
             return
         place = difference.place
-        if difference.kind == "error":
-            if place is not None:
-                self._at(*place)
-            if not self.cause.code:
-                self._divide()
-            return
-        if place is None and difference.kind in ("loss", "gradients", "parameters"):
+        if place is None and difference.kind in _OF_VALUES:
             place = self._operator(difference, self.shim, self.native)
+        line = 0
         if place is not None:
             line = hunk_tools.original_line(self.hunks, *place)
             self.cause.shows = f"{place[0]}:{line}"
-        self._divide()
-        if not self.cause.file and place is not None:
-            self._at(*place)
+            # Where numbers differ, the line that shows it need not be the one that is to blame.
+            if difference.kind not in _OF_VALUES and self._changed(*place):
+                self._at_original(place[0], line)
+                return
+        self._divide(place)
+        if self.cause.file:
+            return
+        # Under the shim the copy does what it should: what is wrong is what it lacks.
+        left = hunk_tools.left_over(
+            outcome.report, trial.root, self.copy, self.hunks, self.shim.record.lines
+        )
+        if left is not None:
+            self._at_original(*left)
+            self.cause.how = "the copy still says there what CUDA's side says"
+        elif place is not None:
+            self._at_original(place[0], line)
 
-    def _at(self, file: str, line: int) -> None:
-        """Names a line of the copy in terms of the original, and the rewrite there."""
-        original = hunk_tools.original_line(self.hunks, file, line)
-        self.cause.file, self.cause.line = file, original
-        self._named(hunk_tools.finding_at(self.outcome.report, file, original, original))
+    def _changed(self, file: str, line: int) -> bool:
+        """Whether a line of the copy is one that the rewrites changed, or stands next to it."""
+        return any(
+            hunk.file == file and hunk.new_start <= line <= max(hunk.new_end, hunk.new_start + 1)
+            for hunk in self.hunks
+        )
+
+    def _at_original(self, file: str, line: int) -> None:
+        """Names a line of the original, and the rewrite in it."""
+        self.cause.file, self.cause.line = file, line
+        self._named(hunk_tools.finding_at(self.outcome.report, file, line, line, near=0))
 
     def _named(self, finding: Finding | None) -> None:
         if finding is not None:
@@ -127,40 +143,47 @@ class _Search:
         folder = self.copy if way == "native" else trial.copy(again)
         return trial.run(way, "again", folder, window=(step, step), values=True, steps=step)
 
-    def _divide(self) -> None:
-        """Finds the one hunk with which the original, under the shim, no longer does what it did."""
-        kept = [hunk for hunk in self.hunks if hunk.needed]
-        rest = [hunk for hunk in self.hunks if not hunk.needed]
-        if not rest or not self._differs([*kept, *rest]):
+    def _divide(self, place: tuple[str, int] | None) -> None:
+        """Finds the one part of the changes with which the original, under the shim, no longer does what it did."""
+        parts = hunk_tools.units(self.hunks)
+        if not parts or not self._differs(parts):
             return
         low, high = (
             0,
-            len(rest),
+            len(parts),
         )  # with the first `low` it agrees, with the first `high` it does not
-        while high - low > 1 and self.outcome.rehearsals < _MOST_RUNS:
+        while high - low > 1:
+            if self.outcome.rehearsals >= _MOST_RUNS:
+                return
             middle = (low + high) // 2
-            if self._differs([*kept, *rest[:middle]]):
+            if self._differs(parts[:middle]):
                 high = middle
             else:
                 low = middle
-        hunk = rest[high - 1]
+        part = parts[high - 1]
+        hunk = min(part, key=lambda one: _far(one, place))
         first, last = hunk.start + 1, max(hunk.end, hunk.start + 1)
-        if high - low == 1:
-            self.cause.file, self.cause.line = hunk.file, first
-            self._named(hunk_tools.finding_at(self.outcome.report, hunk.file, first, last))
-            self.cause.how = (
-                f"found by {self.outcome.rehearsals} more runs with part of the rewrites"
-            )
+        self.cause.file, self.cause.line = hunk.file, first
+        self._named(hunk_tools.finding_at(self.outcome.report, hunk.file, first, last))
+        self.cause.how = f"found by {self.outcome.rehearsals} more runs with part of the rewrites"
 
-    def _differs(self, hunks: list[Hunk]) -> bool:
-        trial = self.trial
-        self.outcome.rehearsals += 1
+    def _differs(self, parts: list[list[Hunk]]) -> bool:
+        """Whether the original with these changes, under the shim, does what the copy does wrong."""
+        trial, outcome = self.trial, self.outcome
+        outcome.rehearsals += 1
+        hunks = [hunk for part in parts for hunk in part]
         trial.say(f"trying {len(hunks)} of {len(self.hunks)} changes under the shim")
-        folder = trial.copy(f"part-{self.outcome.rehearsals}")
+        folder = trial.copy(f"part-{outcome.rehearsals}")
         hunk_tools.write(trial.root, folder, hunks)
-        step = self.cause.step or self.shim.record.steps
-        mixed = trial.run("shim", "part", folder, steps=max(step, 1))
-        if mixed.record.steps < min(step, self.shim.record.steps) or mixed.record.errors:
-            return True
-        found = compare(self.shim, mixed, same_device=True).difference
-        return found is not None and found.kind not in ("exit", "steps") and found.step <= step
+        ends = self.wrong.kind in ("error", "exit", "steps", "checkpoint")
+        step = 0 if ends else self.cause.step
+        mixed = trial.run("shim", "part", folder, steps=step or trial.plan.steps)
+        found = compare(self.shim, mixed, same_device=True, until=step).difference
+        return found is not None and found.kind == self.wrong.kind
+
+
+def _far(hunk: Hunk, place: tuple[str, int] | None) -> int:
+    """How far a hunk is from a line of the copy."""
+    if place is None or hunk.file != place[0]:
+        return 1_000_000
+    return max(hunk.new_start + 1 - place[1], place[1] - hunk.new_end, 0)

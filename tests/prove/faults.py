@@ -1,6 +1,6 @@
 """Faults planted into a migrated copy: how many ``hpushim prove`` finds, and whether it names the line.
 
-    python tests/prove/faults.py [NAME …]        # all, or those named; exit code 1 where a fault is missed that should be found
+    python tests/prove/faults.py [NAME …]        # all, or those named (--no-locate: only found or not); exit code 1 where a fault is missed that should be found
 
 Each fault is what a wrong rule, or a hand, could leave in the migrated copy of ``planted/``. ``line`` is text of the original's line
 that is to be named. The runs of the original are made once and used for every fault.
@@ -112,6 +112,8 @@ def judged(fault: Fault, outcome: Outcome) -> tuple[bool, bool]:
 
 def main(names: list[str]) -> int:
     """Plants the faults; prints a table."""
+    locate = "--no-locate" not in names
+    names = [name for name in names if not name.startswith("--")]
     kept: dict[tuple[str, ...], Outcome] = {}
     missed, named, total = 0, 0, 0
     for fault in FAULTS:
@@ -119,6 +121,7 @@ def main(names: list[str]) -> int:
             continue
         begin = time.monotonic()
         request = planted(fault)
+        request.locate = locate
         if fault.words in kept:
             request.baseline = kept[fault.words].runs[:-1]
         outcome = prove(request)

@@ -70,7 +70,7 @@ class Watch:
         results = result if isinstance(result, (tuple, list)) else (result,)
         tensors = [one for one in results if isinstance(one, self._torch.Tensor)]
         shown = [[str(t.dtype)[6:], t.device.type, list(t.shape)] for t in tensors]
-        entry: list[Any] = [str(func), shown, self._place(), self._length(args, tensors)]
+        entry: list[Any] = [str(func), shown, self.place(), self._length(args, tensors)]
         if self._orders.values:
             entry.append([self._value(t) for t in tensors])
         self._noted.append(entry)
@@ -123,7 +123,7 @@ class Watch:
                 sent += one.numel() * one.element_size()
             elif isinstance(one, self._torch.ScriptObject) and size is None:
                 size = self._group_size(one)
-        return {"name": func.__name__, "bytes": sent, "group": size}
+        return {"name": func.__name__, "bytes": sent, "group": size, "place": self.place()}
 
     def _group_size(self, boxed: Any) -> int | None:
         try:
@@ -131,7 +131,7 @@ class Watch:
         except (AttributeError, RuntimeError, TypeError):
             return None  # another object that is boxed, such as the operation
 
-    def _place(self) -> list[Any] | None:
+    def place(self) -> list[Any] | None:
         """File (relative to the project) and line of the innermost frame of the project; None in a thread without one."""
         frame: Any = sys._getframe(2)
         while frame is not None:

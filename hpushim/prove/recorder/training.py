@@ -24,10 +24,8 @@ class _Training:
         self.gradients: dict[str, Any] | None = None
         self.optimizers: list[Any] = []
         self.operators = Watch(torch, orders)
-        self.marks = [
-            0,
-            0,
-        ]  # mark_step calls: behind the optimizer before, and from backward to the optimizer
+        #: Calls of mark_step: behind the optimizer before, between two backward passes, behind the last of them.
+        self.marks = [0, 0, 0]
         self.phase = 0
         self.counted = 0
 
@@ -46,8 +44,10 @@ class _Training:
         if emulator is None or not emulator.is_loaded():
             return
         total = int(emulator.load().totals().get("mark_steps", 0))
-        self.marks[self.phase] += total - self.counted
-        self.counted, self.phase = total, phase
+        since, self.counted = total - self.counted, total
+        ended = 0 if self.phase == 0 else 1 if phase == 1 else 2
+        self.marks[ended] += since
+        self.phase = phase
 
     def before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._enter(0)
@@ -76,8 +76,9 @@ class _Training:
                 gradients=self.gradients,
                 parameters=self._norm(parameters),
                 marks=self.marks,
+                place=self.operators.place(),
             )
-        self.marks = [0, 0]
+        self.marks = [0, 0, 0]
         self.losses, self.gradients = [], None
         first, last = self.orders.window
         if self.step + 1 < first or self.step >= last:
@@ -142,6 +143,7 @@ class _Training:
             "value": repr(total),
             "dtype": str(root.dtype).removeprefix("torch."),
             "device": root.device.type,
+            "place": self.operators.place(),
         }
 
     def _norm(self, tensors: list[Any]) -> dict[str, Any]:
