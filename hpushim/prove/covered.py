@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from hpushim.model import FileResult, Finding, Report
+from hpushim.model import FileResult, Finding, Report, Span
 
 _CODE = (".py", ".ipynb")
 
@@ -43,15 +43,15 @@ class Wanted(msgspec.Struct):
     """The lines to look at, and what each tells about."""
 
     lines: dict[str, list[int]]
-    places: list[tuple[Place, frozenset[int]]]
+    places: list[tuple[Place, str, frozenset[int]]]  # with the file that runs, and its lines
 
 
 def wanted(report: Report) -> Wanted:
     """The lines of every finding of a report, in the files as they were before it."""
     lines: dict[str, set[int]] = {}
-    places: list[tuple[Place, frozenset[int]]] = []
+    places: list[tuple[Place, str, frozenset[int]]] = []
     for file in report.files:
-        spans = _statements(file) if file.path.endswith(".py") else []
+        text = _text(file)
         for finding in file.findings:
             if finding.severity == "info" and not finding.applied:
                 continue
@@ -65,9 +65,10 @@ def wanted(report: Report) -> Wanted:
                 finding.applied,
                 finding.message,
             )
-            own = _lines(finding, spans) if file.path.endswith(".py") else frozenset()
-            places.append((place, own))
-            lines.setdefault(file.path, set()).update(own)
+            own = frozenset[int]() if text is None else _lines(text.line(finding.line), text.spans)
+            where = file.path if text is None else text.path
+            places.append((place, where, own))
+            lines.setdefault(where, set()).update(own)
     return Wanted({name: sorted(found) for name, found in lines.items() if found}, places)
 
 
@@ -75,10 +76,48 @@ def _is_of_the_tool(finding: Finding) -> bool:
     return finding.code < "HPU010"
 
 
-def _statements(file: FileResult) -> list[tuple[int, int]]:
+def cells_name(notebook: str) -> str:
+    """The script that the cells of a notebook are run as."""
+    return f"{notebook.removesuffix('.ipynb')}_cells.py"
+
+
+class _Text(msgspec.Struct):
+    """A file as Python runs it: a notebook is the script made of its cells."""
+
+    path: str
+    spans: list[tuple[int, int]]
+    moved: dict[int, int]  # lines of a notebook to lines of that script
+
+    def line(self, line: int) -> int:
+        return self.moved.get(line, line) if self.path.endswith("_cells.py") else line
+
+
+def _text(file: FileResult) -> _Text | None:
+    """None for a file that Python does not run."""
+    if file.path.endswith(".py"):
+        return _Text(file.path, _statements(file.before or b""), {})
+    if not file.path.endswith(".ipynb"):
+        return None
+    from hpushim.engine.data.notebook import Notebook
+
+    try:
+        notebook = Notebook((file.before or b"").decode())
+        notebook.check()
+    except ValueError:
+        return None
+    moved: dict[int, int] = {}
+    at = 0
+    for number, line in enumerate(notebook.python.encode().splitlines(keepends=True), 1):
+        start = notebook.span(Span(at, at + 1)).start
+        moved.setdefault(notebook.data.count(b"\n", 0, start) + 1, number)
+        at += len(line)
+    return _Text(cells_name(file.path), _statements(notebook.python.encode()), moved)
+
+
+def _statements(data: bytes) -> list[tuple[int, int]]:
     """First and last line of each statement, of a compound one only its header, of a decorated one its decorators too."""
     try:
-        tree = ast.parse(file.before or b"")
+        tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError):
         return []
     found = []
@@ -97,11 +136,11 @@ def _statements(file: FileResult) -> list[tuple[int, int]]:
     return found
 
 
-def _lines(finding: Finding, spans: list[tuple[int, int]]) -> frozenset[int]:
-    """The lines of which one runs when the finding's statement does."""
-    inside = [(last - first, first, last) for first, last in spans if first <= finding.line <= last]
+def _lines(line: int, spans: list[tuple[int, int]]) -> frozenset[int]:
+    """The lines of which one runs when the statement of this one does."""
+    inside = [(last - first, first, last) for first, last in spans if first <= line <= last]
     if not inside:
-        return frozenset((finding.line,))
+        return frozenset((line,))
     _, first, last = min(inside)
     return frozenset(range(first, last + 1))
 
@@ -110,15 +149,17 @@ def covered(found: Wanted, ran: set[tuple[str, int]], opened: set[str], root: Pa
     """Divides the places by the lines that ran; a place in a file that is not Python by whether the file was opened."""
     result = Coverage()
     touched = {file for file, _ in ran}
-    for place, lines in found.places:
+    loaded = set(opened)
+    for place, file, lines in found.places:
+        if file in touched:
+            loaded.add(place.file)
         if place.file.endswith(_CODE):
-            run = any((place.file, line) in ran for line in lines)
+            run = any((file, line) in ran for line in lines)
         else:
             run = place.file in opened
         if place.applied:
             (result.rewrites_run if run else result.rewrites_not_run).append(place)
         else:
             (result.findings_run if run else result.findings_not_run).append(place)
-    files = {place.file for place, _ in found.places}
-    result.files_not_loaded = sorted(files - touched - opened)
+    result.files_not_loaded = sorted({place.file for place, *_ in found.places} - loaded)
     return result

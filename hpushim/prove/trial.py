@@ -180,7 +180,7 @@ def _as_script(cwd: Path, notebook: str) -> str:
         cells.check()
     except ValueError as error:
         raise HpushimError(f"{notebook}: not a notebook: {error}") from None
-    script = path.with_name(f"{path.stem}_cells.py")
+    script = path.with_name(covered.cells_name(path.name))
     script.write_text(cells.python, encoding="utf-8")
     return str(script.relative_to(cwd)) if not Path(notebook).is_absolute() else str(script)
 
@@ -240,12 +240,18 @@ def _source(trial: Trial) -> str:
 
 
 def _share(*runs: Run) -> float | None:
-    """The share of compute operators on the emulated HPU, the smaller one of the runs; None where none was noted."""
+    """The share of compute operators on the emulated HPU, the smaller one of the runs; None where nothing was trained.
+
+    Where none of them was noted, by the devices of the parameters.
+    """
     shares = []
     for one in runs:
         devices = one.record.devices()
         if sum(devices.values()):
             shares.append(devices.get("hpu", 0) / sum(devices.values()))
+        elif one.record.processes:
+            kinds = one.record.processes[0].steps[0]["parameters"]["kinds"]
+            shares.append(sum("hpu" in kind for kind in kinds) / max(len(kinds), 1))
     return min(shares) if shares else None
 
 

@@ -79,4 +79,5 @@ def test_a_notebook_is_proved_by_its_cells_and_a_script_that_stays_on_the_cpu_is
     done = prove("--no-cpu", "train.ipynb", cwd=tmp_path)
     assert "NOTHING RAN ON HPU" in done.stdout, done.stdout + done.stderr
     assert "over 2 optimizer steps" in done.stdout
+    assert "rewrites that ran: 5 of 5 (100%)" in done.stdout
     assert sorted(p.name for p in tmp_path.iterdir()) == ["train.ipynb"]

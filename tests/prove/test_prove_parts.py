@@ -252,7 +252,7 @@ def test_a_rewrite_counts_as_run_when_its_statement_ran(tmp_path: Path) -> None:
         "import torch\nx = torch.zeros(\n    3,\n    device='cuda',\n)\ndef f():\n    return x.cuda()\n"
     )
     found = covered.wanted(analyse((tmp_path,), Target()))
-    lines = {place.line: own for place, own in found.places if place.code.startswith("HPU10")}
+    lines = {place.line: own for place, _, own in found.places if place.code.startswith("HPU10")}
     assert lines[4] == frozenset((2, 3, 4, 5))
     result = covered.covered(found, {("a.py", 2)}, set(), tmp_path)
     assert {place.line for place in result.findings_run} >= {4}
