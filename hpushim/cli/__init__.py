@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "Report CUDA uses without writing anything; for CI.",
     "report": "Judge a project: what runs on Gaudi, what changes, what blocks.",
     "run": "Run a CUDA script on HPU without editing it; emulates where there is no Gaudi.",
+    "prove": "Show that the migrated script does what the original did, step by step.",
     "explain": "Explain a code such as HPU102.",
     "api": "Ask the matrix what Gaudi does with a CUDA name.",
     "matrix": "Show, check, compare and count the compatibility matrix.",

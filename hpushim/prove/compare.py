@@ -1,0 +1,340 @@
+"""Two runs, step by step: what differs, and by how much where numbers differ."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from hpushim.prove import bounds
+from hpushim.prove.records import Process
+from hpushim.prove.runs import Run, failure
+
+#: Operators that carry values about, or make room: two right programs may do so differently.
+_CARRY = re.compile(
+    r"aten\.(_to_copy|copy_|_copy_from|clone|detach|alias|empty|new_empty|lift|_local_scalar|set_|resize_|view|_unsafe_view|_reshape|expand|"
+    r"slice|select|as_strided|is_pinned|_pin_memory|zeros|ones|full|fill_|zero_|record_stream|item|equal)"
+)
+_LOOK_AHEAD = 24  # operators
+_MARKS = (
+    "behind the optimizer's step",
+    "between two backward passes",
+    "between backward and the optimizer's step",
+)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
+_DEVICE = re.compile(r"\b(cuda|hpu|cpu)(:0)?\b")
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The first thing in which two runs differ. ``step`` is 0 where no step is meant; ``place`` a file and line of the second run."""
+
+    kind: str
+    what: str
+    step: int = 0
+    rank: int = 0
+    place: tuple[str, int] | None = None
+
+
+class Comparison(msgspec.Struct):
+    """A pair of runs. The numbers are the largest relative differences over all steps."""
+
+    first: str
+    second: str
+    steps: int = 0
+    loss: float = 0.0
+    gradients: float = 0.0
+    parameters: float = 0.0
+    exact: bool = True
+    bound: bounds.Bound | None = None
+    difference: Difference | None = None
+    notes: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def largest(self) -> float:
+        return max(self.loss, self.gradients, self.parameters)
+
+
+def compare(first: Run, second: Run, *, same_device: bool, until: int = 0) -> Comparison:
+    """``second`` against ``first``. On the ``same_device`` the same numbers are expected, but for the rounding of float32.
+
+    With ``until`` the second run was ended after that step, so how the runs end is no difference.
+    """
+    result = Comparison(first.way, second.way)
+    processes = [*first.record.processes, *second.record.processes]
+    result.bound = bounds.of(processes, narrowest=not same_device)
+    found: list[Difference] = []
+    _ranks(first, second, result, found, same_device)
+    found.sort(key=lambda one: one.step)
+    ended = _endings(first, second, result) if not until else None
+    result.difference = found[0] if found else ended
+    _output(first, second, result)
+    return result
+
+
+def _ranks(
+    first: Run, second: Run, result: Comparison, found: list[Difference], same_device: bool
+) -> None:
+    ours, theirs = first.record.processes, second.record.processes
+    if len(ours) != len(theirs) and ours and theirs:
+        what = f"{len(theirs)} processes trained, {len(ours)} expected"
+        found.append(Difference("processes", what))
+    for one, other in zip(ours, theirs, strict=False):
+        before = len(found)
+        _steps(one, other, result, found, same_device)
+        _operators(one, other, result, found, same_device)
+        if len(found) == before:
+            _saved(one, other, result, found)
+
+
+def _endings(first: Run, second: Run, result: Comparison) -> Difference | None:
+    """What differs in how the runs end."""
+    done, more = first.record.steps, second.record.steps
+    wrong = failure(second)
+    if second.code is None and first.code is not None and more < done:
+        result.notes.append(f"the {second.title} run was stopped after {second.seconds:.0f} s")
+        return None
+    if first.code is None:
+        return None
+    if wrong and not failure(first):
+        place = tuple(wrong["places"][-1]) if wrong["places"] else None
+        return Difference("error", f"{wrong['kind']}: {wrong['message']}", more + 1, place=place)
+    if first.code != second.code:
+        return Difference("exit", f"exit code {second.code}, {first.code} expected", more + 1)
+    if done != more:
+        return Difference("steps", f"{more} optimizer steps, {done} expected", min(done, more) + 1)
+    return None
+
+
+def _steps(
+    one: Process, other: Process, result: Comparison, found: list[Difference], same: bool
+) -> None:
+    assert result.bound is not None
+    scale = max((abs(float(x["value"])) for s in one.steps for x in s["losses"]), default=0.0) / 100
+    steepest = max((_norm(s["gradients"]) for s in one.steps), default=0.0) / 100
+    count = 0
+    for step, (a, b) in enumerate(zip(one.steps, other.steps, strict=False), 1):
+        count = step
+        wrong = _step(a, b, result, result.bound.at(step), scale, steepest, same)
+        if wrong is not None:
+            found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))
+            break
+    result.steps = max(result.steps, count)
+
+
+def _step(
+    a: dict[str, Any],
+    b: dict[str, Any],
+    result: Comparison,
+    limit: float,
+    scale: float,
+    steepest: float,
+    same: bool,
+) -> Difference | None:
+    """What is wrong with one step of the second run; its number is filled in later."""
+    back, step = (_placed(b["losses"][-1]) if b["losses"] else None), _placed(b)
+    if a["optimizer"] != b["optimizer"]:
+        what = f"optimizer {b['optimizer']} stepped, {a['optimizer']} expected"
+        return Difference("optimizer", what, place=step)
+    if len(a["losses"]) != len(b["losses"]):
+        what = f"backward ran {len(b['losses'])} times, {len(a['losses'])} expected"
+        return Difference("backward", what, place=back or step)
+    if same and _kinds(a["parameters"]) != _kinds(b["parameters"]):
+        what = f"parameters are {_shown(b['parameters'])}, {_shown(a['parameters'])} expected"
+        return Difference("parameters", what)
+    for x, y in zip(a["losses"], b["losses"], strict=True):
+        if same and (x["dtype"], x["device"]) != (y["dtype"], y["device"]):
+            what = (
+                f"the loss is {y['dtype']} on {y['device']}, {x['dtype']} on {x['device']} expected"
+            )
+            return Difference("loss", what)
+        far = distance(float(x["value"]), float(y["value"]), scale)
+        result.loss = max(result.loss, far)
+        if far > limit:
+            what = f"loss {float(y['value']):.6g}, {float(x['value']):.6g} expected ({far:.1e} apart, rounding explains {limit:.1e})"
+            return Difference("loss", what)
+    for name, least in (("gradients", steepest), ("parameters", 0.0)):
+        x, y = _norm(a[name]), _norm(b[name])
+        far = distance(x, y, least)
+        setattr(result, name, max(getattr(result, name), far))
+        result.exact = result.exact and a[name]["bits"] == b[name]["bits"]
+        if far > limit or a[name]["count"] != b[name]["count"]:
+            what = f"norm of the {name} {y:.6g} of {b[name]['count']} tensors, {x:.6g} of {a[name]['count']} expected"
+            return Difference(name, what)
+    if a["rates"] != b["rates"]:
+        what = f"learning rates {b['rates']}, {a['rates']} expected"
+        return Difference("rate", what, place=step)
+    for number, words in enumerate(_MARKS):
+        if same and a["step"] > 1 and a["marks"][number] and not b["marks"][number]:
+            what = (
+                f"no mark_step {words}: in lazy mode the work of several steps would gather there"
+            )
+            return Difference("marks", what, place=back if number else step)
+    return None
+
+
+def distance(a: float, b: float, scale: float = 0.0) -> float:
+    """How far apart two numbers are, as a share of the larger one, or of ``scale`` if that is larger still."""
+    if a == b or (math.isnan(a) and math.isnan(b)):
+        return 0.0
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return math.inf
+    return abs(a - b) / max(abs(a), abs(b), scale)
+
+
+def _norm(found: dict[str, Any] | None) -> float:
+    return float(found["norm"]) if found else 0.0
+
+
+def _kinds(found: dict[str, Any]) -> dict[str, int]:
+    kinds: dict[str, int] = found["kinds"]
+    return kinds
+
+
+def _shown(found: dict[str, Any]) -> str:
+    return ", ".join(sorted(_kinds(found)))
+
+
+def _operators(
+    one: Process, other: Process, result: Comparison, found: list[Difference], same: bool
+) -> None:
+    for step in sorted(one.operators.keys() & other.operators.keys()):
+        a, b = one.operators[step], other.operators[step]
+        if _sent(a, same) != _sent(b, same):
+            what = f"collectives {_sent(b, same)}, {_sent(a, same)} expected"
+            sent = b["collectives"] or [{"place": None}]
+            found.append(Difference("collective", what, step, max(one.rank, 0), _placed(sent[-1])))
+            return
+        wrong = first_operator(a, b) if same else None
+        if wrong is not None:
+            result.notes.append(f"step {step}: {wrong.what}")
+            if wrong.kind in ("device", "dtype"):
+                found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))
+            return
+
+
+def _sent(noted: dict[str, Any], same: bool) -> dict[str, int]:
+    """Bytes sent by collective and, on the ``same`` device, by the size of its group."""
+    sent: dict[str, int] = {}
+    for one in noted["collectives"]:
+        name = f"{one['name']} of {one['group']}" if same and one["group"] else one["name"]
+        sent[name] = sent.get(name, 0) + one["bytes"]
+    return sent
+
+
+def _placed(noted: dict[str, Any]) -> tuple[str, int] | None:
+    place = noted.get("place")
+    return (str(place[0]), int(place[1])) if place else None
+
+
+def first_operator(
+    a: dict[str, Any], b: dict[str, Any], within: float | None = None
+) -> Difference | None:
+    """The first operator of a step that is another one in the second run, or has another result, shape, dtype or device.
+
+    With ``within`` the runs were on two devices: other dtypes and kernels are as expected there, and values may be as far apart.
+    """
+    ours = [op for op in a["operators"] if not _CARRY.match(op[0])]
+    theirs = [op for op in b["operators"] if not _CARRY.match(op[0])]
+    for x, y in _aligned(ours, theirs):
+        if y is None:
+            continue  # what the shim does beside, such as looking for infinite gradients
+        place = tuple(y[2]) if y[2] else None
+        if x is None:
+            if within is not None and "rand" not in y[0]:
+                continue  # another kernel for the same
+            return Difference("operator", f"{y[0]} ran, which was not expected", place=place)
+        for (dtype, device, shape), (dtype2, device2, shape2) in zip(x[1], y[1], strict=False):
+            if within is not None and shape == shape2:
+                continue
+            if device != device2:
+                what = f"{y[0]} ran on {device2}, on {device} expected"
+                return Difference("device", what, place=place)
+            if (dtype, shape) != (dtype2, shape2):
+                what = f"{y[0]} gave {dtype2}{shape2}, {dtype}{shape} expected"
+                kind = "dtype" if shape == shape2 else "operator"
+                return Difference(kind, what, place=place)
+        for v, w in zip(x[4], y[4], strict=False) if len(x) > 4 and len(y) > 4 else ():
+            if v is not None and w is not None and distance(float(v), float(w)) > (within or 1e-6):
+                what = f"{y[0]} gave other values (sum {float(w):.6g}, {float(v):.6g} expected)"
+                return Difference("operator", what, place=place)
+    return None
+
+
+def _aligned(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """The operators in pairs by name; None beside one that only the other run has."""
+    i = j = 0
+    while i < len(ours) and j < len(theirs):
+        if _base(ours[i][0]) == _base(theirs[j][0]):
+            yield ours[i], theirs[j]
+            i, j = i + 1, j + 1
+            continue
+        ahead = _ahead(ours, theirs, i, j)
+        if ahead is None:
+            yield None, theirs[j]
+            i, j = i + 1, j + 1
+            continue
+        yield from ((one, None) for one in ours[i : ahead[0]])
+        yield from ((None, one) for one in theirs[j : ahead[1]])
+        i, j = ahead
+    yield from ((one, None) for one in ours[i:])
+    yield from ((None, one) for one in theirs[j:])
+
+
+def _ahead(ours: list[Any], theirs: list[Any], i: int, j: int) -> tuple[int, int] | None:
+    """Where both go on alike, for two operators at least, the fewest left out."""
+    for skipped in range(1, _LOOK_AHEAD):
+        for k in range(skipped + 1):
+            a, b = i + skipped - k, j + k
+            names = [_base(op[0]) for op in ours[a : a + 2]]
+            if names and names == [_base(op[0]) for op in theirs[b : b + 2]]:
+                return a, b
+    return None
+
+
+def _base(name: str) -> str:
+    return name.split(".")[1].rstrip("_").removesuffix("_overrideable") if "." in name else name
+
+
+def _saved(one: Process, other: Process, result: Comparison, found: list[Difference]) -> None:
+    """Checkpoints: the same files in the same order, with equal tensors."""
+    assert result.bound is not None
+    for a, b in zip(one.saved, other.saved, strict=False):
+        limit = result.bound.at(max(a["step"], 1))
+        if a["leaves"].keys() != b["leaves"].keys():
+            odd = sorted(a["leaves"].keys() ^ b["leaves"].keys())
+            what = f"checkpoint {b['file']}: entries differ, first {odd[0]}"
+            found.append(Difference("checkpoint", what, a["step"]))
+            return
+        for name, x in a["leaves"].items():
+            y = b["leaves"][name]
+            if len(x) != len(y) or x[2:] != y[2:]:
+                what = f"checkpoint {b['file']}: {name.lstrip('.')} is {y[2:]}, {x[2:]} expected"
+                found.append(Difference("checkpoint", what, a["step"]))
+                return
+            if len(x) > 1 and distance(float(x[0]), float(y[0])) > limit:
+                what = f"checkpoint {b['file']}: {name.lstrip('.')} has norm {float(y[0]):.6g}, {float(x[0]):.6g} expected"
+                found.append(Difference("checkpoint", what, a["step"]))
+                return
+    if len(one.saved) != len(other.saved) and len(one.steps) == len(other.steps):
+        what = f"{len(other.saved)} checkpoints saved, {len(one.saved)} expected"
+        found.append(Difference("checkpoint", what, len(other.steps)))
+
+
+def _output(first: Run, second: Run, result: Comparison) -> None:
+    """Says where the outputs differ in words; numbers and devices are compared elsewhere."""
+    ours, theirs = _words(first.output), _words(second.output)
+    for number, (x, y) in enumerate(zip(ours, theirs, strict=False), 1):
+        if x != y:
+            result.notes.append(f"output differs from line {number}: {y[:100]!r}, {x[:100]!r} expected")  # fmt: skip
+            return
+    if len(ours) != len(theirs):
+        result.notes.append(f"output has {len(theirs)} lines, {len(ours)} expected")
+
+
+def _words(text: str) -> list[str]:
+    lines = text.replace("\r", "\n").splitlines()
+    plain = (_NUMBER.sub("#", _DEVICE.sub("<device>", line)).split() for line in lines)
+    return [" ".join(words) for words in plain if words]

@@ -1,0 +1,161 @@
+"""What a migrated copy differs in from the original, as hunks of lines: which rewrite made each, and copies with some of them."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from hpushim import safe_files
+from hpushim.model import Finding, Report
+
+_NEAR = 1  # lines between a hunk and the finding that it belongs to
+#: What only CUDA's side says.
+_LEFT = re.compile(r"\b(cuda|nccl|float16|half)\b|\bcuda:")
+
+
+class Hunk(msgspec.Struct, frozen=True):
+    """Lines of one file that were replaced: 0-based, half open, of the original and of the copy."""
+
+    file: str
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def between(root: Path, copy: Path, names: Iterable[str]) -> list[Hunk]:
+    """The hunks in which the named files differ, by file and line."""
+    found = []
+    for name in sorted(set(names)):
+        try:
+            before, after = _lines(root / name), _lines(copy / name)
+        except OSError:
+            continue
+        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+            if tag == "equal":
+                continue
+            old, new = tuple(before[i1:i2]), tuple(after[j1:j2])
+            found.append(Hunk(name, i1, i2, j1, j2, old, new))
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    return safe_files.read(path).decode("utf-8", "surrogateescape").splitlines(keepends=True)
+
+
+def write(root: Path, copy: Path, hunks: Iterable[Hunk]) -> None:
+    """Puts these hunks, and no others, into the copy's files. Raises OSError."""
+    files: dict[str, list[Hunk]] = {}
+    for hunk in hunks:
+        files.setdefault(hunk.file, []).append(hunk)
+    for name, some in files.items():
+        lines = _lines(root / name)
+        for hunk in sorted(some, key=lambda one: one.start, reverse=True):
+            lines[hunk.start : hunk.end] = hunk.new
+        (copy / name).write_bytes("".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def units(hunks: list[Hunk]) -> list[list[Hunk]]:
+    """The hunks in parts that can be made one without another: names that one of them gives or takes are used by no other part."""
+    parts = [[hunk] for hunk in hunks]
+    for hunk in hunks:
+        if not hunk.file.endswith(".py"):
+            continue
+        names = {name for name, _ in _names(hunk.old) ^ _names(hunk.new)}
+        if not names:
+            continue
+        word = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b")
+        mine = next(part for part in parts if hunk in part)
+        for part in [p for p in parts if p is not mine]:
+            if any(o.file == hunk.file and word.search("".join((*o.old, *o.new))) for o in part):
+                mine.extend(part)
+                parts.remove(part)
+    return parts
+
+
+def _names(lines: tuple[str, ...]) -> set[tuple[str, str]]:
+    """What some lines import, from where, or define, where they can be read by themselves."""
+    try:
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (SyntaxError, ValueError):
+        return set()
+    found: set[tuple[str, str]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = getattr(node, "module", None) or ""
+            for alias in node.names:
+                found.add(((alias.asname or alias.name).partition(".")[0], module))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add((node.id, "="))
+    return found
+
+
+def original_line(hunks: Iterable[Hunk], file: str, line: int) -> int:
+    """The 1-based line of the original for one of the copy; of an inserted line, the one behind which it stands."""
+    moved = 0
+    for hunk in hunks:
+        if hunk.file != file or hunk.new_start >= line:
+            continue
+        if line <= hunk.new_end:
+            inside = line - 1 - hunk.new_start
+            return min(hunk.start + inside, max(hunk.end - 1, hunk.start - 1, 0)) + 1
+        moved = (hunk.new_end - hunk.new_start) - (hunk.end - hunk.start) + moved
+    return max(line - moved, 1)
+
+
+def left_over(
+    report: Report, root: Path, copy: Path, hunks: list[Hunk], ran: set[tuple[str, int]]
+) -> tuple[str, int] | None:
+    """A line (of the original) that ran and still says there what CUDA's side says, before any where no rewrite was made."""
+    found: list[tuple[bool, str, int]] = []
+    for result in report.files:
+        if not result.path.endswith(".py") or not any(file == result.path for file, _ in ran):
+            continue
+        before, after = _lines(root / result.path), _lines(copy / result.path)
+        made = {f.line for f in result.findings if f.applied}
+        for line, text in enumerate(before, 1):
+            changed = any(
+                h.file == result.path and h.start < line <= max(h.end, h.start) for h in hunks
+            )
+            if changed or not _LEFT.search(text.partition("#")[0]):
+                continue
+            if line in made and (result.path, line) in ran:
+                found.append((False, result.path, line))
+            elif text in after:
+                found.append((True, result.path, line))
+        for hunk in hunks:
+            if hunk.file == result.path and any(
+                _LEFT.search(t.partition("#")[0]) for t in hunk.new
+            ):
+                found.append((False, result.path, hunk.start + 1))
+    found.sort(key=lambda one: one[0])
+    return found[0][1:] if found else None
+
+
+def finding_at(
+    report: Report, file: str, first: int, last: int, near: int = _NEAR
+) -> Finding | None:
+    """The rewrite that was made in these lines (1-based) of the original, or next to them."""
+    applied = [
+        finding
+        for result in report.files
+        if result.path == file
+        for finding in result.findings
+        if finding.applied
+    ]
+    best: tuple[int, int, Finding] | None = None
+    for number, finding in enumerate(applied):
+        end = max(finding.end_line, finding.line)
+        far = max(finding.line - last, first - end, 0)
+        if far <= near and (best is None or (far, number) < best[:2]):
+            best = (far, number, finding)
+    return best[2] if best else None

@@ -1,0 +1,189 @@
+"""Where two runs part: the step, the operator, the line, the rewrite.
+
+An uncaught error names its line. Where numbers part, both runs are made once more up to that step, with the result of each
+operator; the first that differs has a line. Where no rewrite stands there, the changes of the copy are divided: the original with
+some of them, under the shim, until one alone makes the difference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hpushim.model import Finding
+from hpushim.prove import hunks as hunk_tools
+from hpushim.prove.compare import Difference, compare, first_operator
+from hpushim.prove.hunks import Hunk
+from hpushim.prove.runs import Run
+
+if TYPE_CHECKING:
+    from hpushim.prove.trial import Outcome, Trial
+
+_MOST_RUNS = 10
+_OF_VALUES = ("loss", "gradients", "parameters")
+
+
+class Cause(msgspec.Struct):
+    """Where the runs part: in lines of the original, with the rewrite that stands there; ``shows`` where it shows first."""
+
+    step: int = 0
+    operator: str = ""
+    shows: str = ""
+    file: str = ""
+    line: int = 0
+    code: str = ""
+    name: str = ""
+    how: str = ""
+
+    def shown(self) -> str:
+        """In words, for the verdict."""
+        parts = [f"from step {self.step}"] if self.step else []
+        if self.file:
+            parts.append(f"by {self.file}:{self.line}")
+            if self.code:
+                parts.append(f"rewrite {self.code} {self.name}".rstrip())
+        elif self.shows:
+            parts.append(f"first at {self.shows}")
+        return ", ".join(parts)
+
+
+def locate(trial: Trial, outcome: Outcome) -> Cause:
+    """Where the runs of an outcome part; as much of it as can be told."""
+    difference = outcome.difference
+    assert difference is not None
+    return _Search(trial, outcome, difference).cause
+
+
+class _Search:
+    def __init__(self, trial: Trial, outcome: Outcome, difference: Difference) -> None:
+        self.trial = trial
+        self.outcome = outcome
+        self.copy = outcome.migrated
+        self.shim, self.native = outcome.runs[-2:]
+        changed = [f.path for f in outcome.report.files]
+        self.hunks = hunk_tools.between(trial.root, self.copy, changed)
+        self.cause = Cause(step=difference.step)
+        self.wrong = difference
+        if outcome.comparisons[0].difference is not difference:
+            self._against_cpu(difference)
+            return
+        place = difference.place
+        if place is None and difference.kind in _OF_VALUES:
+            place = self._operator(difference, self.shim, self.native)
+        line = 0
+        if place is not None:
+            line = hunk_tools.original_line(self.hunks, *place)
+            self.cause.shows = f"{place[0]}:{line}"
+            # Where numbers differ, the line that shows it need not be the one that is to blame.
+            if difference.kind not in _OF_VALUES and self._changed(*place):
+                self._at_original(place[0], line)
+                return
+        self._divide(place)
+        if self.cause.file:
+            return
+        # Under the shim the copy does what it should: what is wrong is what it lacks.
+        left = hunk_tools.left_over(
+            outcome.report, trial.root, self.copy, self.hunks, self.shim.record.lines
+        )
+        if left is not None:
+            self._at_original(*left)
+            self.cause.how = "the copy still says there what CUDA's side says"
+        elif place is not None:
+            self._at_original(place[0], line)
+
+    def _changed(self, file: str, line: int) -> bool:
+        """Whether a line of the copy is one that the rewrites changed, or stands next to it."""
+        return any(
+            hunk.file == file and hunk.new_start <= line <= max(hunk.new_end, hunk.new_start + 1)
+            for hunk in self.hunks
+        )
+
+    def _at_original(self, file: str, line: int) -> None:
+        """Names a line of the original, and the rewrite in it."""
+        self.cause.file, self.cause.line = file, line
+        self._named(hunk_tools.finding_at(self.outcome.report, file, line, line, near=0))
+
+    def _named(self, finding: Finding | None) -> None:
+        if finding is not None:
+            self.cause.code, self.cause.name = finding.code, finding.name
+
+    def _against_cpu(self, difference: Difference) -> None:
+        """Both runs on hpu agree, and differ from the CPU's: where that shows first."""
+        bound = self.outcome.comparisons[-1].bound
+        cpu = self.outcome.runs[0]
+        within = bound.at(difference.step) if bound is not None else 0.0
+        place = self._operator(difference, cpu, self.shim, within)
+        if place is not None:
+            self.cause.shows = f"{place[0]}:{place[1]}"
+        self.cause.how = (
+            "both runs on hpu agree with each other: either the script itself does otherwise on a card than on the CPU "
+            "(then leave that run out with --no-cpu), or shim and rewrites share a fault"
+        )
+
+    def _operator(
+        self, difference: Difference, one: Run, other: Run, within: float | None = None
+    ) -> tuple[str, int] | None:
+        """Makes two runs once more and finds the first operator of the step with another result."""
+        step = difference.step
+        self.trial.say(f"looking for the operator in step {step}")
+        first, second = self._again(one, step), self._again(other, step)
+        for a, b in zip(first.record.processes, second.record.processes, strict=False):
+            if step in a.operators and step in b.operators:
+                found = first_operator(a.operators[step], b.operators[step], within)
+                if found is not None:
+                    self.cause.operator = found.what
+                    return found.place
+        return None
+
+    def _again(self, before: Run, step: int) -> Run:
+        trial, way = self.trial, before.way
+        self.outcome.rehearsals += 1
+        again = f"{way}-again-{self.outcome.rehearsals}"
+        folder = self.copy if way == "native" else trial.copy(again)
+        return trial.run(way, "again", folder, window=(step, step), values=True, steps=step)
+
+    def _divide(self, place: tuple[str, int] | None) -> None:
+        """Finds the one part of the changes with which the original, under the shim, no longer does what it did."""
+        parts = hunk_tools.units(self.hunks)
+        if not parts or not self._differs(parts):
+            return
+        low, high = (
+            0,
+            len(parts),
+        )  # with the first `low` it agrees, with the first `high` it does not
+        while high - low > 1:
+            if self.outcome.rehearsals >= _MOST_RUNS:
+                return
+            middle = (low + high) // 2
+            if self._differs(parts[:middle]):
+                high = middle
+            else:
+                low = middle
+        part = parts[high - 1]
+        hunk = min(part, key=lambda one: _far(one, place))
+        first, last = hunk.start + 1, max(hunk.end, hunk.start + 1)
+        self.cause.file, self.cause.line = hunk.file, first
+        self._named(hunk_tools.finding_at(self.outcome.report, hunk.file, first, last))
+        self.cause.how = f"found by {self.outcome.rehearsals} more runs with part of the rewrites"
+
+    def _differs(self, parts: list[list[Hunk]]) -> bool:
+        """Whether the original with these changes, under the shim, does what the copy does wrong."""
+        trial, outcome = self.trial, self.outcome
+        outcome.rehearsals += 1
+        hunks = [hunk for part in parts for hunk in part]
+        trial.say(f"trying {len(hunks)} of {len(self.hunks)} changes under the shim")
+        folder = trial.copy(f"part-{outcome.rehearsals}")
+        hunk_tools.write(trial.root, folder, hunks)
+        ends = self.wrong.kind in ("error", "exit", "steps", "checkpoint")
+        step = 0 if ends else self.cause.step
+        mixed = trial.run("shim", "part", folder, steps=step or trial.plan.steps)
+        found = compare(self.shim, mixed, same_device=True, until=step).difference
+        return found is not None and found.kind == self.wrong.kind
+
+
+def _far(hunk: Hunk, place: tuple[str, int] | None) -> int:
+    """How far a hunk is from a line of the copy."""
+    if place is None or hunk.file != place[0]:
+        return 1_000_000
+    return max(hunk.new_start + 1 - place[1], place[1] - hunk.new_end, 0)

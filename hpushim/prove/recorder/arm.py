@@ -1,0 +1,98 @@
+"""Arms the recorder in this process, before its program begins."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from hpushim.prove.recorder import book, files, lines
+from hpushim.shim.imports.waiter import Waiter
+
+_OURS = str(Path(__file__).resolve().parents[2])
+_armed = False
+
+
+def begin() -> None:
+    """Seeds, watches files and lines now, and torch as soon as it is imported. Once a process."""
+    global _armed
+    if _armed:
+        return
+    _armed = True
+    orders = book.orders()
+    random.seed(orders.seed)
+    _import_from_the_copy(orders)
+    files.watch(orders)
+    lines.watch(orders)
+    _tell_errors(orders)
+    # A waiter of our own: the one of the package is emptied when the shim is armed or disarmed.
+    waiter = Waiter()
+    waiter.wait_for("numpy", lambda numpy: _seed_numpy(numpy, orders.seed))
+    waiter.wait_for("torch", lambda torch: _torch_arrived(torch, orders))
+
+
+def _import_from_the_copy(orders: book.Orders) -> None:
+    """Has what is installed from the user's own folder (``pip install -e``, PYTHONPATH) come from the copy."""
+
+    def moved(place: str) -> str:
+        real = os.path.realpath(place)
+        if real == _OURS or real.startswith(_OURS + os.sep):
+            return place
+        if real != orders.tree and not real.startswith(orders.tree + os.sep):
+            return place
+        inside = orders.copy + real[len(orders.tree) :]
+        # An environment that lies in the project is not copied.
+        return inside if os.path.exists(inside) else place  # noqa: PTH110
+
+    sys.path[:] = [moved(place) if place else place for place in sys.path]
+    for name, module in list(sys.modules.items()):
+        mapping = getattr(module, "MAPPING", None) if name.startswith("__editable__") else None
+        if isinstance(mapping, dict):
+            mapping.update({key: moved(str(place)) for key, place in mapping.items()})
+
+
+def _seed_numpy(numpy: Any, seed: int) -> None:
+    numpy.random.seed(seed)
+    make = numpy.random.default_rng
+
+    def default_rng(given: Any = None) -> Any:
+        """A generator without a seed has this run's."""
+        return make(seed if given is None else given)
+
+    numpy.random.default_rng = default_rng
+
+
+def _torch_arrived(torch: Any, orders: book.Orders) -> None:
+    from hpushim.prove.recorder import training
+
+    torch.manual_seed(orders.seed)
+    # Asked for a seed of its own choice, torch would take one from the clock.
+    torch.seed = torch.random.seed = lambda: torch.manual_seed(orders.seed).initial_seed()
+    training.watch(torch, orders)
+
+
+def _tell_errors(orders: book.Orders) -> None:
+    """Has an uncaught exception noted with the last line of the project that it passed."""
+    before = sys.excepthook
+
+    def hook(kind: Any, error: BaseException, trace: Any) -> None:
+        places = []
+        step = trace
+        while step is not None:
+            file = os.path.realpath(step.tb_frame.f_code.co_filename)
+            if file.startswith(orders.root + os.sep):
+                places.append([os.path.relpath(file, orders.root), step.tb_lineno])
+            step = step.tb_next
+        text = str(error).strip().splitlines()
+        book.note(
+            orders.at,
+            "error",
+            kind=kind.__name__,
+            message=text[0][:500] if text else "",
+            places=places,
+        )
+        before(kind, error, trace)
+
+    sys.excepthook = hook

@@ -1,0 +1,96 @@
+"""What the processes of a run recorded, read back: one :class:`Process` for each that trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Process(msgspec.Struct):
+    """One process: its rank, its steps in order, the operators of some of them."""
+
+    rank: int
+    steps: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    operators: dict[int, dict[str, Any]] = msgspec.field(default_factory=dict)
+    saved: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    stopped: bool = False
+
+
+class Record(msgspec.Struct):
+    """All processes of a run."""
+
+    processes: list[Process] = msgspec.field(default_factory=list)  # that trained, by rank
+    errors: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    lines: set[tuple[str, int]] = msgspec.field(default_factory=set)
+    files: set[str] = msgspec.field(default_factory=set)
+    beside: set[str] = msgspec.field(default_factory=set)  # files that were not migrated
+    saved: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the first process."""
+        return len(self.processes[0].steps) if self.processes else 0
+
+    def devices(self) -> dict[str, int]:
+        """Operators noted, by the device of their results."""
+        found: dict[str, int] = {}
+        for process in self.processes:
+            for noted in process.operators.values():
+                for name, results, *_ in noted["operators"]:
+                    if results and compute(name):
+                        found[results[0][1]] = found.get(results[0][1], 0) + 1
+        return found
+
+
+_COMPUTE = ("mm", "bmm", "addmm", "baddbmm", "convolution", "embedding", "native_layer_norm", "linear", "matmul", "lstm", "gru", "attention")  # fmt: skip
+
+
+def compute(name: str) -> bool:
+    """Whether an operator is one in which training does its work: products, convolutions, embeddings, norms."""
+    base = name.split(".")[1] if "." in name else name
+    return any(word in base for word in _COMPUTE)
+
+
+def read(at: Path) -> Record:
+    """The record in a folder; of a process that was killed, what it had written by then."""
+    record = Record()
+    found: list[tuple[int, str, Process]] = []
+    for path in sorted(at.glob("*.jsonl")):
+        rank = path.name.partition(".")[0]
+        process = Process(int(rank) if rank.isdigit() else -1)
+        for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                event = json.loads(text)
+            except ValueError:
+                continue  # cut short
+            _enter(event, process, record)
+        if process.steps:
+            found.append((process.rank, path.name, process))
+    record.processes = [process for *_, process in sorted(found, key=lambda one: one[:2])]
+    return record
+
+
+def _enter(event: dict[str, Any], process: Process, record: Record) -> None:
+    kind = event.pop("event")
+    if kind == "step":
+        process.steps.append(event)
+        if event["rank"] is not None:
+            process.rank = event["rank"]
+    elif kind == "operators":
+        process.operators[event["step"]] = event
+    elif kind == "saved":
+        record.saved.append(event)
+        process.saved.append(event)
+    elif kind == "stopped":
+        process.stopped = True
+    elif kind == "error":
+        record.errors.append(event)
+    elif kind == "line":
+        record.lines.add((event["file"], event["line"]))
+    elif kind == "beside":
+        record.beside.add(event["file"])
+    elif kind == "read":
+        record.files.add(event["file"])

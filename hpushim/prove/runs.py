@@ -1,0 +1,197 @@
+"""One run of the three: its command and environment, started with the recorder, ended in time, its record read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from hpushim.errors import HpushimError
+from hpushim.prove.records import Record, read
+from hpushim.prove.words import Command
+
+Way = Literal["cpu", "shim", "native"]
+STARTUP = str(Path(__file__).parent / "recorder" / "startup")
+_STAY = ("HPUSHIM_CACHE_DIR", "HPUSHIM_GAUDI", "HPUSHIM_STACK", "HPUSHIM_ALLOW_IMPORT", "HPUSHIM_CAPABILITY", "HPUSHIM_CUDA_AVAILABLE")  # fmt: skip
+_FINISH = 10  # seconds that a stopped run has to end by itself
+_OUTPUT = 4 << 20  # bytes of output that are kept
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is told, whichever way it goes."""
+
+    scratch: Path
+    tree: Path  # the user's own, with what lies beside the project
+    seed: int = 1234
+    steps: int = 20
+    timeout: float = 600
+    devices: int = 1
+    mode: str = "lazy"
+    python: str = sys.executable
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run that has ended. ``code`` is None when it was stopped because its time was up."""
+
+    way: Way
+    title: str
+    command: tuple[str, ...]
+    code: int | None
+    seconds: float
+    output: str
+    errors: str
+    record: Record
+
+    @property
+    def stopped_early(self) -> bool:
+        return self.code is None
+
+
+def run(
+    way: Way,
+    title: str,
+    command: Command,
+    copy: Path,
+    cwd: Path,
+    plan: Plan,
+    *,
+    window: tuple[int, int] = (1, 2),
+    values: bool = False,
+    lines: dict[str, list[int]] | None = None,
+    steps: int | None = None,
+) -> Run:
+    """Runs a command in ``cwd``, a folder of the project's ``copy``, and reads what it recorded.
+
+    ``window`` are the steps whose operators are noted, with ``values`` also their results; ``lines`` the lines of interest.
+    """
+    at = plan.scratch / f"record-{way}-{time.monotonic_ns()}"
+    at.mkdir()
+    orders = at / "orders"
+    told = {
+        "at": str(at),
+        "root": os.path.realpath(copy),
+        "copy": _top(copy, plan.scratch),
+        "tree": str(plan.tree),
+        "seed": plan.seed,
+        "steps": plan.steps if steps is None else steps,
+        "window": list(window),
+        "values": values,
+        "lines": lines or {},
+    }
+    orders.write_text(json.dumps(told), encoding="utf-8")
+    words = _words(way, command, plan)
+    begin = time.monotonic()
+    with (at / "out").open("wb") as out, (at / "err").open("wb") as err:
+        process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=_environment(way, plan, orders, _top(copy, plan.scratch)),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        with _ended(process):
+            try:
+                code: int | None = process.wait(plan.timeout)
+            except subprocess.TimeoutExpired:
+                code = None
+    seconds = time.monotonic() - begin
+    return Run(
+        way, title, tuple(words), code, seconds, _tail(at / "out"), _tail(at / "err"), read(at)
+    )
+
+
+def in_copy(place: str, tree: Path, copy: str) -> str:
+    """A path with the copy's folder where it begins with the user's."""
+    if place == str(tree) or place.startswith(f"{tree}{os.sep}"):
+        return copy + place[len(str(tree)) :]
+    return place
+
+
+def _top(copy: Path, scratch: Path) -> str:
+    """The folder of the scratch folder that a copy lies in."""
+    real = Path(os.path.realpath(scratch))
+    return str(real / Path(os.path.realpath(copy)).relative_to(real).parts[0])
+
+
+@contextlib.contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ends the run and everything that it started, whatever happens to us."""
+    try:
+        yield
+    finally:
+        for number, patience in ((signal.SIGTERM, _FINISH), (signal.SIGKILL, _FINISH)):
+            try:
+                os.killpg(process.pid, number)
+            except (ProcessLookupError, PermissionError):
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(patience if process.poll() is None else 0)
+        process.poll()
+
+
+def _tail(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _OUTPUT, 0))
+        return file.read().decode(errors="replace")
+
+
+def _words(way: Way, command: Command, plan: Plan) -> list[str]:
+    module = ["-m"] if command.module else []
+    if command.before:
+        words = [_launcher(command.launcher), *command.before[1:], *module, command.script]
+    else:
+        words = [*module, command.script]
+    start = [plan.python]
+    if way != "cpu":
+        start += ["-m", "hpushim", "run", "--mode", plan.mode, "--devices", str(plan.devices)]
+        if way == "native":
+            start.append("--native")
+    return [*start, *words, *command.args]
+
+
+def _launcher(name: str) -> str:
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise HpushimError(f"{name}: not found; install it beside hpushim, or name its file")
+    return found
+
+
+def _environment(way: Way, plan: Plan, orders: Path, top: str) -> dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or k in _STAY}
+    for name in ("CUDA_VISIBLE_DEVICES", "PT_HPU_LAZY_MODE", "RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        env.pop(name, None)
+    # The user's own folders on it mean their copies.
+    given = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    paths = [STARTUP, *(in_copy(os.path.abspath(one), plan.tree, top) for one in given)]  # noqa: PTH100
+    env.update(
+        PYTHONPATH=os.pathsep.join(paths),
+        PYTHONDONTWRITEBYTECODE="1",
+        PYTHONHASHSEED="0",
+        PYTHONUNBUFFERED="1",
+        HPUSHIM_PROVE=str(orders),
+        HPUSHIM="off" if way == "cpu" else "emulate",
+        HPUSHIM_LOG="quiet",
+        # The emulated device draws from the CPU's own stream, so that the runs agree number by number.
+        HPUSHIM_EMULATED_RANDOM="cpu",
+    )
+    # Sums split over threads are rounded differently from run to run.
+    env.setdefault("OMP_NUM_THREADS", "1")
+    return env
+
+
+def failure(run: Run) -> dict[str, Any] | None:
+    """The uncaught exception of a run with its last line in the project, if there was one."""
+    return run.record.errors[0] if run.record.errors else None

@@ -1,0 +1,128 @@
+"""The outcome in plain text: the verdict first."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hpushim.prove.covered import Place
+from hpushim.prove.runs import Run, failure
+from hpushim.prove.trial import Outcome
+
+_SHOWN = 12
+
+
+def text(outcome: Outcome, again: str) -> str:
+    """Verdict, runs, differences, what was not covered, the command to run it again."""
+    lines = [headline(outcome), ""]
+    lines += _table(outcome.runs)
+    lines += ["", *_comparisons(outcome)]
+    lines += _coverage(outcome)
+    lines += [
+        "",
+        "Everything on hpu was emulated on the CPU: this shows that both programs do the same on the HPU path, not Gaudi's speed,",
+        "its own numerics, memory limits or asynchrony.",
+        f"again: {again}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def headline(outcome: Outcome) -> str:
+    """The verdict in one line, or two."""
+    steps = max((c.steps for c in outcome.comparisons), default=0)
+    over = f"{steps} optimizer step{'' if steps == 1 else 's'}"
+    loud = ""
+    if outcome.on_hpu is not None and outcome.on_hpu == 0:
+        loud = "NOTHING RAN ON HPU: the script never used its card; give it the option that it needs (such as --cuda)\n"  # fmt: skip
+    if outcome.verdict == "equal":
+        return f"{loud}equal: over {over} the migrated copy does what the original does, bit for bit (emulated)"
+    if outcome.verdict == "equal within":
+        return f"{loud}equal within {outcome.reason}: over {over} the migrated copy does what the original does (emulated)"
+    if outcome.verdict == "different":
+        where = f" {outcome.cause.shown()}" if outcome.cause and outcome.cause.shown() else ""
+        what = "different"
+        if len(outcome.comparisons) > 1 and outcome.comparisons[0].difference is None:
+            what = "different from the CPU run, though both runs on hpu agree,"
+        return f"{loud}{what}{where}: {outcome.reason}"
+    return f"{loud}not proved: {outcome.reason}"
+
+
+def _table(runs: list[Run]) -> list[str]:
+    rows = [("run", "steps", "loss, first to last", "exit", "seconds")]
+    for run in runs:
+        losses = [x["value"] for p in run.record.processes[:1] for s in p.steps for x in s["losses"]]  # fmt: skip
+        shown = f"{float(losses[0]):.6g} to {float(losses[-1]):.6g}" if losses else "-"
+        code = "time up" if run.code is None else str(run.code)
+        rows.append((run.title, str(run.record.steps), shown, code, f"{run.seconds:.1f}"))
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]  # fmt: skip
+    for run in runs:
+        why = failure(run)
+        if why:
+            at = f" at {why['places'][-1][0]}:{why['places'][-1][1]}" if why["places"] else ""
+            lines.append(f"{run.title}: {why['kind']}: {why['message']}{at}")
+    return lines
+
+
+def _comparisons(outcome: Outcome) -> list[str]:
+    names = {"cpu": "the CPU run", "shim": "the shim's run", "native": "the migrated copy"}
+    lines = []
+    if outcome.cause is not None:
+        cause = outcome.cause
+        first = f" at {cause.shows}" if cause.shows else ""
+        if cause.operator or first:
+            lines.append(f"shows first{first}: {cause.operator or outcome.reason}")
+        if cause.how:
+            lines.append(cause.how)
+    for one in outcome.comparisons:
+        same = "bit for bit" if one.exact and not one.largest else ""
+        far = f"loss {one.loss:.1e}, gradients {one.gradients:.1e}, parameters {one.parameters:.1e} apart at most"
+        lines.append(f"{names[one.second]} against {names[one.first]}: {same or far}")
+        if one.bound is not None and not same:
+            lines.append(f"  {one.bound.shown()}")
+        lines += [f"  {note}" for note in one.notes]
+    if outcome.cpu is None:
+        lines.append("no CPU run: not asked for")
+    elif len(outcome.comparisons) < 2:
+        lines.append(
+            f"no CPU run to compare with ({outcome.cpu.why}); tell the way with --cpu-args"
+        )
+    if outcome.on_hpu is not None:
+        lines.append(f"compute operators on hpu: {outcome.on_hpu:.1%}")
+    if outcome.written:
+        lines.append(f"CHANGED IN YOUR TREE meanwhile: {', '.join(outcome.written[:_SHOWN])}")
+    beside = sorted({name for run in outcome.runs for name in run.record.beside})
+    if beside:
+        shown = ", ".join(beside[:_SHOWN])
+        lines.append(f"loaded from beside the project, and so not migrated: {shown}; name a wider folder with --root")  # fmt: skip
+    return lines
+
+
+def _coverage(outcome: Outcome) -> list[str]:
+    found = outcome.coverage
+    run, idle = len(found.rewrites_run), len(found.rewrites_not_run)
+    lines = []
+    if run + idle:
+        lines.append(f"rewrites that ran: {run} of {run + idle} ({run / (run + idle):.0%})")
+    else:
+        lines.append("rewrites: none, the script needs no change")
+    lines += _named("not run, so not proved", found.rewrites_not_run)
+    lines += _named("findings whose line ran", found.findings_run)
+    lines += _named("findings whose line did not run", found.findings_not_run)
+    if found.files_not_loaded:
+        shown = ", ".join(found.files_not_loaded[:_SHOWN])
+        more = len(found.files_not_loaded) - _SHOWN
+        lines.append(f"files never loaded: {shown}{f' and {more} more' if more > 0 else ''}")
+    return lines
+
+
+def _named(title: str, places: list[Place]) -> list[str]:
+    """The places, files that nothing ran of at the end and in short."""
+    if not places:
+        return []
+    lines = [f"{title}:"]
+    counts = Counter((p.file, p.line, p.code, p.name) for p in places)
+    shown = list(counts)[:_SHOWN]
+    lines += [f"  {file}:{line} {code} {name}" for file, line, code, name in shown]
+    if len(counts) > _SHOWN:
+        lines.append(f"  and {len(counts) - _SHOWN} more")
+    return lines

@@ -1,0 +1,289 @@
+"""The whole of a proof: copies, the three runs, their comparison, what was covered, where they part."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from hpushim.errors import HpushimError
+from hpushim.model import Report, Target
+from hpushim.prove import copies, covered, words
+from hpushim.prove.compare import Comparison, Difference, compare
+from hpushim.prove.covered import Coverage
+from hpushim.prove.locate import Cause, locate
+from hpushim.prove.runs import Plan, Run, Way, failure, in_copy, run
+from hpushim.prove.words import Command, OnCpu
+
+if TYPE_CHECKING:
+    from hpushim.matrix import Matrix
+
+Verdict = Literal["equal", "equal within", "different", "not proved"]
+
+_TITLES = {
+    "cpu": "original, on the CPU",
+    "shim": "original, under the shim",
+    "native": "migrated copy, natively",
+}
+
+
+class Request(msgspec.Struct, kw_only=True):
+    """What to prove.
+
+    For trials of the proof itself, ``plant`` changes the migrated copy before it runs, and ``baseline`` are the runs of the
+    original from an earlier proof.
+    """
+
+    command: Command
+    target: Target = msgspec.field(default_factory=Target)
+    matrix: Matrix | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    unsafe: bool = False
+    root: Path | None = None
+    cwd: Path = msgspec.field(default_factory=Path.cwd)
+    cpu_args: tuple[str, ...] | None = None
+    no_cpu: bool = False
+    steps: int = 20
+    timeout: float = 600
+    seed: int = 1234
+    devices: int | None = None
+    keep: Path | None = None
+    locate: bool = True
+    plant: Callable[[Path], None] | None = None
+    baseline: list[Run] | None = None
+
+
+class Outcome(msgspec.Struct):
+    """What came out. ``where`` says in words where the runs part, where they do."""
+
+    verdict: Verdict
+    reason: str
+    migrated: Path
+    runs: list[Run]
+    comparisons: list[Comparison]
+    coverage: Coverage
+    cpu: OnCpu | None
+    on_hpu: float | None
+    report: Report
+    cause: Cause | None = None
+    written: list[str] = msgspec.field(default_factory=list)
+    rehearsals: int = 0
+
+    @property
+    def difference(self) -> Difference | None:
+        return next((c.difference for c in self.comparisons if c.difference), None)
+
+
+class Trial:
+    """One proof at work: the copies, and how a run of each is made."""
+
+    def __init__(self, request: Request, scratch: Path, say: Callable[[str], None]) -> None:
+        from hpushim.engine.files.discover import project_root
+
+        self.request = request
+        self.say = say
+        self.scratch = scratch
+        command = request.command
+        self.cwd = Path(os.path.realpath(request.cwd))
+        script = None if command.module else Path(os.path.realpath(self.cwd / command.script))
+        if script is not None and not script.is_file():
+            raise HpushimError(f"{command.script}: no such script; expected a Python file or a notebook")  # fmt: skip
+        near = [self.cwd, *([script.parent] if script else [])]
+        self.root = Path(os.path.realpath(request.root or os.path.commonpath(near)))
+        #: With what lies beside the project, which is there as links.
+        self.wide = project_root([script or self.cwd / "__main__.py"])
+        if not self.root.is_relative_to(self.wide) or self.wide == Path(self.wide.anchor):
+            self.wide = self.root
+        if not self.cwd.is_relative_to(self.root):
+            raise HpushimError(
+                f"the current folder is outside of the project {self.root}; go there, so that relative paths mean its copy, "
+                "or name a wider folder with --root"
+            )
+        self.script = script
+        self.on_cpu: OnCpu | None = None
+        self.plan = Plan(
+            scratch=scratch,
+            tree=self.wide,
+            seed=request.seed,
+            steps=request.steps,
+            timeout=request.timeout,
+            devices=request.devices or command.processes,
+            mode={"eager": "eager", "compile": "compile"}.get(request.target.mode, "lazy"),
+        )
+
+    def copy(self, name: str) -> Path:
+        """A fresh copy of the project in the scratch folder."""
+        return copies.copy(self.root, self.scratch / name, self.wide)
+
+    def migrate(self, folder: Path) -> Report:
+        """Migrates a copy in place; what the rules found there."""
+        from hpushim.engine.project import migrate
+
+        request = self.request
+        return migrate(
+            (folder,),
+            request.target,
+            matrix=request.matrix,
+            select=request.select,
+            ignore=request.ignore,
+            unsafe=request.unsafe,
+            allow_dirty=True,
+        )
+
+    def words(self, args: tuple[str, ...], folder: Path) -> Command:
+        """The command in a copy: paths that lie in the project lie in the copy."""
+        command = self.request.command
+        script = command.script
+        if self.script is not None:
+            script = self.in_copy(command.script, folder)
+            if script.endswith(".ipynb"):
+                script = _as_script(self.cwd_in(folder), script)
+        return msgspec.structs.replace(
+            command, script=script, args=tuple(self.in_copy(one, folder) for one in args)
+        )
+
+    def in_copy(self, word: str, folder: Path) -> str:
+        """A word of the command line with the copy's path where it names the project's."""
+        name, equals, value = word.rpartition("=")
+        top = self.scratch / folder.relative_to(self.scratch).parts[0]
+        return f"{name}{equals}{in_copy(value, self.wide, str(top))}"
+
+    def cwd_in(self, folder: Path) -> Path:
+        return folder / self.cwd.relative_to(self.root)
+
+    def run(self, way: Way, title: str, folder: Path, **how: Any) -> Run:
+        """Runs the command in a copy, with the arguments that go with the way."""
+        args = self.request.command.args
+        if way == "native":
+            args = words.on_hpu(args)
+        elif way == "cpu" and self.on_cpu is not None:
+            args = self.on_cpu.args
+        return run(
+            way, title, self.words(args, folder), folder, self.cwd_in(folder), self.plan, **how
+        )
+
+
+def _as_script(cwd: Path, notebook: str) -> str:
+    """The cells of a notebook as one script beside it, line for line; returns its name. Raises HpushimError."""
+    from hpushim import safe_files
+    from hpushim.engine.data.notebook import Notebook
+
+    path = cwd / notebook
+    try:
+        cells = Notebook(safe_files.read(path).decode())
+        cells.check()
+    except ValueError as error:
+        raise HpushimError(f"{notebook}: not a notebook: {error}") from None
+    script = path.with_name(covered.cells_name(path.name))
+    script.write_text(cells.python, encoding="utf-8")
+    return str(script.relative_to(cwd)) if not Path(notebook).is_absolute() else str(script)
+
+
+def prove(request: Request, say: Callable[[str], None] = lambda line: None) -> Outcome:
+    """Makes the copies, the runs and the comparison; nothing of them is left. Raises HpushimError."""
+    scratch = Path(tempfile.mkdtemp(prefix="hpushim-prove-"))
+    try:
+        trial = Trial(request, Path(os.path.realpath(scratch)), say)
+        before = copies.Tree(trial.wide)
+        outcome = _proved(trial)
+        outcome.written = before.changed()
+        if request.keep is not None:
+            shutil.copytree(scratch, request.keep, symlinks=True, dirs_exist_ok=True)
+        return outcome
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _proved(trial: Trial) -> Outcome:
+    request = trial.request
+    migrated = trial.copy("native")
+    report = trial.migrate(migrated)
+    if request.plant is not None:
+        request.plant(migrated)
+    wanted = covered.wanted(report)
+    runs = list(request.baseline or _originals(trial, wanted))
+    trial.say("running the migrated copy on the emulated HPU")
+    runs.append(trial.run("native", _TITLES["native"], migrated))
+    shim, native = runs[-2:]
+    coverage = covered.covered(wanted, shim.record.lines, shim.record.files, trial.root)
+    outcome = Outcome(
+        "not proved", "", migrated, runs, [], coverage, trial.on_cpu, _share(shim, native), report
+    )
+    return _judged(trial, runs, outcome)
+
+
+def _originals(trial: Trial, wanted: covered.Wanted) -> list[Run]:
+    """The runs of the original: on the CPU, if that was not left out, and under the shim."""
+    request = trial.request
+    runs = []
+    if not request.no_cpu:
+        trial.on_cpu = words.on_cpu(request.command.args, _source(trial), request.cpu_args)
+        trial.say(f"running the original on the CPU ({trial.on_cpu.why})")
+        runs.append(trial.run("cpu", _TITLES["cpu"], trial.copy("cpu")))
+    trial.say("running the original under the shim on the emulated HPU")
+    runs.append(trial.run("shim", _TITLES["shim"], trial.copy("shim"), lines=wanted.lines))
+    return runs
+
+
+def _source(trial: Trial) -> str:
+    from hpushim import safe_files
+
+    if trial.script is None:
+        return ""
+    return safe_files.read(trial.script).decode(errors="replace")
+
+
+def _share(*runs: Run) -> float | None:
+    """The share of compute operators on the emulated HPU, the smaller one of the runs; None where nothing was trained.
+
+    Where none of them was noted, by the devices of the parameters.
+    """
+    shares = []
+    for one in runs:
+        devices = one.record.devices()
+        if sum(devices.values()):
+            shares.append(devices.get("hpu", 0) / sum(devices.values()))
+        elif one.record.processes:
+            kinds = one.record.processes[0].steps[0]["parameters"]["kinds"]
+            shares.append(sum("hpu" in kind for kind in kinds) / max(len(kinds), 1))
+    return min(shares) if shares else None
+
+
+def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
+    shim, native = runs[-2:]
+    cpu = runs[0] if len(runs) == 3 else None
+    outcome.comparisons = [compare(shim, native, same_device=True)]
+    if cpu is not None and _usable(cpu):
+        outcome.comparisons.append(compare(cpu, shim, same_device=False))
+    difference = outcome.difference
+    if difference is not None:
+        outcome.verdict = "different"
+        outcome.reason = difference.what
+        if trial.request.locate:
+            outcome.cause = locate(trial, outcome)
+    elif failure(shim) or (shim.code and shim.code == native.code):
+        why = failure(shim)
+        said = shim.errors.strip().splitlines()
+        what = f"exit code {shim.code}{f', {said[-1][:300]}' if said else ''}"
+        what = f"{why['kind']}: {why['message']}" if why else what
+        outcome.reason = f"the script fails in every run: {what}"
+    elif not shim.record.steps:
+        outcome.reason = "no optimizer step was seen: only exit code and output were compared"
+    elif not any(c.steps for c in outcome.comparisons):
+        outcome.reason = "no step was compared"
+    else:
+        exact = all(c.exact and not c.largest for c in outcome.comparisons)
+        outcome.verdict = "equal" if exact else "equal within"
+        outcome.reason = f"{max(c.largest for c in outcome.comparisons):.1e}" if not exact else ""
+    return outcome
+
+
+def _usable(cpu: Run) -> bool:
+    """Whether the CPU run is a reference: it trained, and did not fail for want of a card."""
+    return bool(cpu.record.steps) and failure(cpu) is None

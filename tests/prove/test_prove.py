@@ -1,0 +1,83 @@
+"""The whole way: a script, its three runs, the verdict; the user's folder as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from proofs import TRAIN, prove
+
+from hpushim.prove import certificate
+from hpushim.prove.trial import Request
+from hpushim.prove.trial import prove as prove_here
+from hpushim.prove.words import parse
+
+
+def test_a_script_is_proved_and_its_folder_left_as_it_was(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    out = tmp_path_factory.mktemp("out")
+    files = ("--certificate", out / "proof.json", "--page", out / "proof.md")
+    done = prove("--steps", "0", "--fail-under", "99", *files, "train.py", cwd=tmp_path)
+    assert done.stdout.startswith("equal: over 6 optimizer steps"), done.stdout + done.stderr
+    assert "by its option --no-cuda" in done.stderr
+    assert "compute operators on hpu: 100.0%" in done.stdout
+    assert "train.py:26 HPU414 cuda-synchronize" in done.stdout  # behind an option
+    assert done.returncode == 1  # for --fail-under
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["train.py"]
+    found = json.loads((out / "proof.json").read_text())
+    jsonschema.validate(found, json.loads(certificate.schema()))
+    assert found["verdict"] == "equal"
+    assert found["emulated"] is True
+    assert [run["steps"] for run in found["runs"]] == [6, 6, 6]
+    assert found["again"] == "hpushim prove --steps 0 train.py"
+    assert "# equal" in (out / "proof.md").read_text()
+
+
+def test_a_fault_in_the_migrated_copy_is_found_and_its_line_named(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+
+    def plant(copy: Path) -> None:
+        text = (copy / "train.py").read_text()
+        assert "    optimizer.step()\n" in text
+        (copy / "train.py").write_text(
+            text.replace("    optimizer.step()\n", "    optimizer.step()\n    optimizer.step()\n")
+        )
+
+    request = Request(command=parse(("train.py",)), cwd=tmp_path, steps=3, no_cpu=True, plant=plant)
+    outcome = prove_here(request)
+    assert outcome.verdict == "different"
+    assert outcome.cause is not None
+    assert (outcome.cause.step, outcome.cause.file) == (2, "train.py")
+    line = TRAIN.splitlines().index("    scaler.step(optimizer)") + 1
+    assert abs(outcome.cause.line - line) <= 1
+    assert outcome.cause.code == "HPU205"
+
+
+def test_a_notebook_is_proved_by_its_cells_and_a_script_that_stays_on_the_cpu_is_told_loudly(
+    tmp_path: Path,
+) -> None:
+    cells = [
+        "import torch\nuse_cuda = False and torch.cuda.is_available()",
+        '%matplotlib inline\ndevice = torch.device("cuda" if use_cuda else "cpu")',
+        "w = torch.ones(3, device=device, requires_grad=True)\nopt = torch.optim.SGD([w], lr=0.1)",
+        "for _ in range(2):\n    opt.zero_grad()\n    (w * w).sum().backward()\n    opt.step()",
+    ]
+    notebook = {
+        "cells": [
+            {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": text.splitlines(keepends=True)}
+            for text in cells
+        ],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }  # fmt: skip
+    (tmp_path / "train.ipynb").write_text(json.dumps(notebook, indent=1))
+    done = prove("--no-cpu", "train.ipynb", cwd=tmp_path)
+    assert "NOTHING RAN ON HPU" in done.stdout, done.stdout + done.stderr
+    assert "over 2 optimizer steps" in done.stdout
+    assert "rewrites that ran: 5 of 5 (100%)" in done.stdout
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["train.ipynb"]

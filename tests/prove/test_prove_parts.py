@@ -1,0 +1,264 @@
+"""The parts of a proof that need no run of torch: words, copies, bounds, comparison, hunks, coverage, what is recorded."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpushim.model import Target
+from hpushim.prove import bounds, certificate, copies, covered, hunks, words
+from hpushim.prove.compare import compare
+from hpushim.prove.records import Process, Record, read
+from hpushim.prove.runs import STARTUP, Run
+
+OPTIONS = """
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument("--cuda", action="store_true")
+p.add_argument("--epochs", type=int)
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "more", "expected"),
+    [
+        (("--device", "cuda:1"), "", ("--device", "cpu")),
+        (("trainer.device=cuda",), "", ("trainer.device=cpu",)),
+        (("--backend", "nccl", "--device=cuda"), "", ("--backend", "gloo", "--device=cpu")),
+        (("--cuda", "--epochs", "1"), "", ("--epochs", "1")),
+        ((), 'p.add_argument("--no-cuda", action="store_true")', ("--no-cuda",)),
+        ((), 'p.add_argument("--use_cpu", action="store_true")', ("--use_cpu",)),
+        ((), 'p.add_argument("--device", default="cuda")', ("--device", "cpu")),
+        (("--data", "cuda.txt"), "", ("--data", "cuda.txt")),
+    ],
+)
+def test_the_cpu_run_is_found_from_values_and_options(
+    args: tuple[str, ...], more: str, expected: tuple[str, ...]
+) -> None:
+    assert words.on_cpu(args, OPTIONS.format(more=more)).args == expected
+
+
+def test_what_the_user_tells_comes_first() -> None:
+    found = words.on_cpu(("--device", "cuda"), "", ("--fp32",))
+    assert found.args == ("--device", "cpu", "--fp32")
+
+
+def test_the_migrated_copy_is_told_hpu() -> None:
+    given = ("--device", "cuda:1", "x=cuda", "--backend", "nccl", "cudalike")
+    assert words.on_hpu(given) == ("--device", "hpu:0", "x=hpu", "--backend", "hccl", "cudalike")
+
+
+def test_a_launcher_is_split_at_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").touch()
+    found = words.parse(("torchrun", "--nproc-per-node", "2", "train.py", "--x", "1"))
+    assert (found.script, found.args, found.processes) == ("train.py", ("--x", "1"), 2)
+    with pytest.raises(ValueError, match="no Python script"):
+        words.parse(("torchrun", "--nproc-per-node=2"))
+
+
+def test_bounds_grow_with_roundings_and_narrow_formats() -> None:
+    few, many = bounds.limit(10, 2.0**-24), bounds.limit(1000, 2.0**-24)
+    assert 0 < few < many < 1e-4
+    assert bounds.limit(10, 2.0**-8) > 1000 * few
+    assert bounds.limit(10**9, 2.0**-8) == 1.0
+
+
+def _step(number: int, **changes: Any) -> dict[str, Any]:
+    norm = {"norm": "2.0", "bits": 7, "count": 1, "kinds": {"float32 on hpu": 1}}
+    loss = {"value": "1.0", "dtype": "float32", "device": "hpu", "place": ["t.py", 5]}
+    found = {
+        "step": number,
+        "optimizer": 0,
+        "rank": None,
+        "rates": [0.1],
+        "losses": [loss],
+        "gradients": norm,
+        "parameters": norm,
+        "marks": [1, 0, 1],
+        "place": ["t.py", 6],
+    }
+    return {**found, **changes}
+
+
+def _run(*steps: dict[str, Any], code: int = 0, saved: list[Any] | None = None) -> Run:
+    process = Process(0, list(steps), saved=saved or [])
+    return Run("shim", "run", ("python",), code, 1.0, "", "", Record([process]))
+
+
+def _loss(value: float) -> list[dict[str, Any]]:
+    return [{"value": repr(value), "dtype": "float32", "device": "hpu", "place": ["t.py", 5]}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        ({"losses": _loss(1.1)}, "loss"),
+        ({"losses": _loss(math.nan)}, "loss"),
+        ({"losses": _loss(1.0) * 2}, "backward"),
+        ({"optimizer": 1}, "optimizer"),
+        ({"gradients": {"norm": "2.1", "bits": 8, "count": 1, "kinds": {}}}, "gradients"),
+        (
+            {"parameters": {"norm": "2.0", "bits": 7, "count": 1, "kinds": {"float32 on cpu": 1}}},
+            "parameters",
+        ),
+        ({"rates": [0.2]}, "rate"),
+        ({"marks": [1, 0, 0]}, "marks"),
+    ],
+)
+def test_the_first_step_that_differs_is_told(changed: dict[str, Any], kind: str) -> None:
+    first = _run(_step(1), _step(2), _step(3))
+    second = _run(_step(1), _step(2, **changed), _step(3, losses=_loss(5)))
+    found = compare(first, second, same_device=True)
+    assert found.difference is not None
+    assert (found.difference.kind, found.difference.step) == (kind, 2)
+
+
+def test_equal_runs_are_equal_and_fewer_steps_are_not() -> None:
+    first = _run(_step(1), _step(2))
+    assert compare(first, _run(_step(1), _step(2)), same_device=True).difference is None
+    fewer = compare(first, _run(_step(1)), same_device=True).difference
+    assert fewer is not None
+    assert fewer.kind == "steps"
+    failed = compare(first, _run(_step(1), _step(2), code=1), same_device=True).difference
+    assert failed is not None
+    assert failed.kind == "exit"
+
+
+def test_checkpoints_are_compared_leaf_by_leaf() -> None:
+    def saved(norm: str, dtype: str = "torch.float32") -> list[Any]:
+        return [{"file": "a.pt", "step": 1, "leaves": {".w": [norm, 3, dtype, [2]]}}]
+
+    first = _run(_step(1), saved=saved("1.0"))
+    same = compare(first, _run(_step(1), saved=saved("1.0")), same_device=True)
+    assert same.difference is None
+    for other in (saved("2.0"), saved("1.0", "torch.bfloat16"), []):
+        found = compare(first, _run(_step(1), saved=other), same_device=True).difference
+        assert found is not None
+        assert found.kind == "checkpoint"
+
+
+def test_copies_link_what_is_large_and_leave_out_histories(tmp_path: Path) -> None:
+    wide = tmp_path / "wide"
+    root = wide / "project"
+    (root / "sub").mkdir(parents=True)
+    (root / ".git").mkdir()
+    (wide / "data").mkdir()
+    (wide / "data" / "x.txt").write_text("x")
+    (root / "train.py").write_text("print(1)\n")
+    (root / "sub" / "big.bin").write_bytes(b"0" * (3 << 20))
+    before = copies.Tree(wide)
+    copy = copies.copy(root, tmp_path / "copy", wide)
+    assert copy == tmp_path / "copy" / "project"
+    assert (copy / "sub" / "big.bin").is_symlink()
+    assert not (copy / "train.py").is_symlink()
+    assert not (copy / ".git").exists()
+    assert (copy / "../data/x.txt").read_text() == "x"
+    assert before.changed() == []
+    (wide / "data" / "x.txt").write_text("other")
+    assert before.changed() == [os.path.join("data", "x.txt")]  # noqa: PTH118
+
+
+def _recorded(folder: Path, script: str, lines: dict[str, list[int]]) -> tuple[int, Record, str]:
+    """Runs a script of the copy below ``folder`` with the recorder, without torch."""
+    at = folder / "record"
+    at.mkdir()
+    copy = folder / "copy"
+    orders = {"at": str(at), "root": str(copy), "copy": str(copy), "tree": str(folder / "tree"),
+              "seed": 5, "steps": 0, "window": [1, 1], "values": False, "lines": lines}  # fmt: skip
+    (at / "orders").write_text(json.dumps(orders))
+    env = {**os.environ, "PYTHONPATH": STARTUP, "HPUSHIM": "off", "HPUSHIM_PROVE": str(at / "orders")}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, script], cwd=copy, env=env, capture_output=True, text=True, check=False
+    )
+    return done.returncode, read(at), done.stderr
+
+
+def test_lines_files_and_errors_are_recorded(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    text = "import json\n\ndef never():\n    return 1\n\ndef twice(x):\n    y = x\n    return y * 2\n\njson.load(open('c.json'))\ntwice(2)\nraise KeyError('gone')\n"
+    (copy / "a.py").write_text(text)
+    (copy / "c.json").write_text("{}")
+    code, record, _ = _recorded(tmp_path, "a.py", {"a.py": [3, 4, 7, 11, 12]})
+    assert code == 1
+    assert record.lines == {("a.py", 3), ("a.py", 7), ("a.py", 11), ("a.py", 12)}
+    assert "c.json" in record.files
+    assert record.errors[0]["kind"] == "KeyError"
+    assert record.errors[0]["places"][-1] == ["a.py", 12]
+
+
+def test_the_users_tree_is_never_written(tmp_path: Path) -> None:
+    tree, copy = tmp_path / "tree", tmp_path / "copy"
+    (tree / "data").mkdir(parents=True)
+    copy.mkdir()
+    (tree / "big.bin").write_text("old")
+    (tree / "data" / "x.txt").write_text("old")
+    (copy / "big.bin").symlink_to(tree / "big.bin")
+    (copy / "data").symlink_to(tree / "data")
+    (copy / "a.py").write_text(
+        f"open('big.bin', 'a').write('more')\nopen('data/x.txt', 'w').write('new')\nopen('data/y.txt', 'w').write('new')\n"
+        f"open({str(tree / 'z.txt')!r}, 'w')\n"
+    )
+    code, record, errors = _recorded(tmp_path, "a.py", {})
+    assert code == 1, errors
+    assert record.errors[0]["kind"] == "PermissionError"
+    assert record.errors[0]["places"][-1] == ["a.py", 4]
+    assert (tree / "big.bin").read_text() == "old"
+    assert (tree / "data" / "x.txt").read_text() == "old"
+    assert sorted(p.name for p in tree.rglob("*") if p.is_file()) == ["big.bin", "x.txt"]
+    assert (copy / "big.bin").read_text() == "oldmore"
+    assert (copy / "data" / "x.txt").read_text() == "new"
+
+
+def test_hunks_map_lines_and_can_be_made_in_part(tmp_path: Path) -> None:
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    root.mkdir()
+    copy.mkdir()
+    (root / "a.py").write_text("one\ntwo\nthree\nfour\n")
+    (copy / "a.py").write_text("zero\none\ntwo\n3\nfour\nfive\n")
+    found = hunks.between(root, copy, ["a.py"])
+    assert len(found) == 3
+    assert hunks.original_line(found, "a.py", 3) == 2
+    assert hunks.original_line(found, "a.py", 4) == 3
+    assert hunks.original_line(found, "a.py", 5) == 4
+    (copy / "a.py").write_text((root / "a.py").read_text())
+    hunks.write(root, copy, found[1:2])
+    assert (copy / "a.py").read_text() == "one\ntwo\n3\nfour\n"
+
+
+def test_hunks_that_need_each_other_are_one_part(tmp_path: Path) -> None:
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    root.mkdir()
+    copy.mkdir()
+    (root / "a.py").write_text("import x\na = 1\nb = 2\nc = 3\nd = 4\n")
+    (copy / "a.py").write_text("import x\nimport y\na = 1\nb = y.two()\nc = 3\nd = 5\n")
+    parts = hunks.units(hunks.between(root, copy, ["a.py"]))
+    assert [len(part) for part in parts] == [2, 1]
+
+
+def test_a_rewrite_counts_as_run_when_its_statement_ran(tmp_path: Path) -> None:
+    from hpushim.engine.project import analyse
+
+    (tmp_path / "a.py").write_text(
+        "import torch\nx = torch.zeros(\n    3,\n    device='cuda',\n)\ndef f():\n    return x.cuda()\n"
+    )
+    found = covered.wanted(analyse((tmp_path,), Target()))
+    lines = {place.line: own for place, _, own in found.places if place.code.startswith("HPU10")}
+    assert lines[4] == frozenset((2, 3, 4, 5))
+    result = covered.covered(found, {("a.py", 2)}, set(), tmp_path)
+    assert {place.line for place in result.findings_run} >= {4}
+    assert {place.line for place in result.findings_not_run} >= {7}
+
+
+def test_the_shipped_schema_is_that_of_the_certificate() -> None:
+    file = Path(certificate.__file__).with_name("prove.schema.json")
+    assert file.read_bytes() == certificate.schema()
