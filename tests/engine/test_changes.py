@@ -386,6 +386,27 @@ def test_any_expression_of_the_standard_library_can_be_replaced(rng: random.Rand
         assert splice(m.data, edits) == expected
 
 
+@pytest.mark.parametrize(
+    ("anchor", "behind", "expected"),
+    [
+        ("a()", True, "a(); new(); c()\n"),
+        ("a()", False, "new(); a(); c()\n"),
+        ("c()", False, "a(); new(); c()\n"),
+        ("c()", True, "a(); c(); new()\n"),
+        ("b()", True, "a(); new(); c()\n"),
+        ("b()", False, "a(); new(); c()\n"),
+    ],
+)
+def test_one_statement_of_a_line_goes_while_another_comes(
+    anchor: str, behind: bool, expected: str
+) -> None:
+    m = module("a(); b(); c()\n")
+    put = Insert(m.statement(node(m, anchor)), "new()", behind)
+    gone = Remove(m.statement(node(m, "b()")))
+    for order in ([put, gone], [gone, put]):
+        assert made(m, *order) == expected
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_lines_beside_a_statement_that_goes_take_its_place(newline: str) -> None:
     text = newline.join(

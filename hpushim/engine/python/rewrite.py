@@ -207,11 +207,15 @@ class _Work:
                     builder.build(statements[number]), statements[number]
                 )
         line = line.with_changes(body=statements)
+        #: Where each statement stands once others stand beside it.
+        now = list(range(len(place.nodes)))
         for number in range(len(place.nodes) - 1, -1, -1):
             anchor = place.nodes[number]
             for insert in reversed(beside.get(anchor, []) if isinstance(anchor, ast.stmt) else []):
-                line = _inserted(line, number, insert)
-        indices = [n for n, statement in enumerate(place.nodes) if statement in gone]
+                line = _inserted(line, now[number], insert)
+                moved = number + 1 if insert.after else number
+                now[moved:] = [at + 1 for at in now[moved:]]
+        indices = [now[n] for n, statement in enumerate(place.nodes) if statement in gone]
         return sequences.without(line, "body", indices) if indices else line
 
     # -- lines of their own -----------------------------------------------------------------
