@@ -138,6 +138,19 @@ def test_a_text_takes_the_place_of_a_node(before: str, target: str, new: str, af
     assert made(m, Replace(node(m, target, ast.expr), new)) == after
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "match {}:\n    case 1:\n        b\n",
+        "if 1:\n  match  f({}, 1) :\n    # one\n    case 1: b\n    case _: c\n",
+        "match ({}):  # of two\n  case [x] if y: b\n",
+    ],
+)
+def test_the_head_of_a_match_is_rewritten(text: str) -> None:
+    m = module(text.format("a"))
+    assert made(m, Replace(node(m, "a", ast.Name), "new")) == text.format("new")
+
+
 def test_matches_are_rewritten_too() -> None:
     m = module("match x:\n    case 'a' | 'b' if q:  # c\n        pass\n    case _: pass\n")
     after = made(m, Replace(node(m, "'b'"), "'c'"), Replace(node(m, "q"), "r"))

@@ -17,7 +17,7 @@ from hpushim.engine.python.changes import Insert, Remove, Replace
 from hpushim.engine.python.narrow import narrowed
 from hpushim.engine.python.removal import Removal, removal
 from hpushim.engine.python.slots import Unplaced
-from hpushim.engine.python.units import Unit, line_group, owner, unit
+from hpushim.engine.python.units import Unit, is_compound, line_group, owner, unit
 from hpushim.model import Edit, Span
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class _Work:
 
     def _lines_of_its_own(self, insert: Insert) -> bool:
         module = self._module
-        if insert.own_line or isinstance(getattr(insert.anchor, "body", None), list):
+        if insert.own_line or is_compound(insert.anchor):
             return True
         group = line_group(module, insert.anchor)
         start = module.start(group[0])
