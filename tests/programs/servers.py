@@ -1,7 +1,7 @@
 """Processes that hold torch and fork for each program: plain CPU, under the shim, native on the emulated HPU.
 
 Runs as a program of its own: it imports torch, forks one server for each way of running, and each of these forks a child
-for each program. One JSON object a line: ``{"way", "cwd", "words", "seconds"}`` gives ``{"status", "output", "books"}``.
+for each program. One JSON object a line: ``{"way", "cwd", "words", "env", "seconds"}`` gives ``{"status", "output", "books"}``.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ def _serve(way: str, asked_of: int, answers_to: int) -> None:
             job = json.loads(line)
             pid = os.fork()
             if not pid:
+                os.environ.update(job["env"])
                 _run_child(way, job["cwd"], job["words"])
             status = _wait(pid, job["seconds"])
             folder = Path(job["cwd"])

@@ -88,10 +88,18 @@ class Servers:
         self._process.stdin.close()
         self._process.wait(60)
 
-    def run(self, way: str, folder: Path, words: Sequence[str], seconds: float = 60) -> Ran:
+    def run(
+        self,
+        way: str,
+        folder: Path,
+        words: Sequence[str],
+        env: Mapping[str, str],
+        seconds: float = 150,
+    ) -> Ran:
         """Runs ``words`` (a script and its arguments) in a folder, one of ``plain``, ``shim``, ``native``."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        job = {"way": way, "cwd": str(folder), "words": list(words), "seconds": seconds}
+        job: dict[str, Any] = {"way": way, "cwd": str(folder), "words": list(words), "env": dict(env)}
+        job["seconds"] = seconds
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         return Ran(**json.loads(self._process.stdout.readline()))
