@@ -117,9 +117,7 @@ def _compared(program: Program, runs: dict[str, ways.Ran], expected: list[str]) 
 
 def _comparable(output: str) -> list[str]:
     wanted = ("loss", "params", "number", "said", "place", "memory", "card")
-    return [
-        line.replace("cuda", "hpu") for line in output.splitlines() if line.startswith(wanted)
-    ]
+    return [line.replace("cuda", "hpu") for line in output.splitlines() if line.startswith(wanted)]
 
 
 def _distance(left: list[str], right: list[str]) -> float:
@@ -172,7 +170,9 @@ def _told(
             if finding.applied or finding.severity == "info" or finding.code.startswith(_ADVICE):
                 continue
             if finding.line in places:
-                told.append(f"{finding.code} {name}:{finding.line}: {_line(files, name, finding.line)}")
+                told.append(
+                    f"{finding.code} {name}:{finding.line}: {_line(files, name, finding.line)}"
+                )
     return tuple(told)
 
 
@@ -188,9 +188,7 @@ _ADVICE = ("HPU217", "HPU203", "HPU208", "HPU308", "HPU5")
 _STAYS = ("HPU028", "HPU109", "HPU015", "HPU010", "HPU818")
 
 
-def _kept(
-    wrong: list[str], files: dict[str, str], migrated: ways.Migrated
-) -> tuple[str, ...]:
+def _kept(wrong: list[str], files: dict[str, str], migrated: ways.Migrated) -> tuple[str, ...]:
     """What was told to stay CUDA's, anywhere in the program."""
     if not wrong or any(text.startswith(("shim", "plain")) for text in wrong):
         return ()
@@ -237,7 +235,9 @@ def main() -> int:
     """Runs the campaign; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300, help="how many programs")
-    parser.add_argument("--seed", type=int, default=1, help="the seed of the first; the others follow")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="the seed of the first; the others follow"
+    )
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after these")
     parser.add_argument("--no-shrink", action="store_true", help="show programs as they were drawn")
     parser.add_argument("--show", type=int, help="print the program of this seed, three ways")

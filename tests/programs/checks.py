@@ -126,7 +126,9 @@ def code(check: Check, number: int) -> dict[str, str]:
     yes = f'print("said", "yes {number}")\n{ACTIONS[check.action]}'
     no = f'print("said", "no {number}")'
     lines = []
-    for line in SHAPES[check.shape].replace("?", ASKED[check.asked]).replace("#", str(number)).splitlines():
+    for line in (
+        SHAPES[check.shape].replace("?", ASKED[check.asked]).replace("#", str(number)).splitlines()
+    ):
         text = line.strip()
         if text in ("$yes", "$no"):
             body = yes if text == "$yes" else no

@@ -56,7 +56,9 @@ def pieces() -> dict[str, dict[str, Piece]]:
             head, _, body = part.partition("\n")
             slot, _, name = head.partition(": ")
             parts = _SECTION.split(body)
-            sections = {key: text.rstrip() for key, text in zip(parts[1::2], parts[2::2], strict=True)}
+            sections = {
+                key: text.rstrip() for key, text in zip(parts[1::2], parts[2::2], strict=True)
+            }
             if name in found[slot]:
                 raise ValueError(f"{path.name}: {slot}: {name} is there twice")
             found[slot][name] = Piece(slot, name.strip(), sections)
@@ -77,7 +79,12 @@ class Program:
         """The names of everything in it."""
         named = [f"{slot}: {name}" for slot, name in self.chosen.items()]
         told = [f"check: {part}" for check in self.checks for part in check.parts]
-        return [*named, f"structure: {self.structure}", *(f"extra: {name}" for name in self.extras), *told]
+        return [
+            *named,
+            f"structure: {self.structure}",
+            *(f"extra: {name}" for name in self.extras),
+            *told,
+        ]
 
     def simpler(self) -> Iterator[Program]:
         """The programs that have one thing less, or one thing simpler."""
@@ -154,7 +161,9 @@ _NAMES = {
 _HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F"
 
 
-def rendered(program: Program, *, plain: bool = False) -> tuple[dict[str, str], list[str], list[str]]:
+def rendered(
+    program: Program, *, plain: bool = False
+) -> tuple[dict[str, str], list[str], list[str]]:
     """The files (name to text), the words to run it, and the lines that a CUDA card would have it print."""
     text = _joined(program)
     files = _LAYOUTS[program.structure](text)
@@ -210,9 +219,9 @@ def _training(text: _Text) -> str:
     return trains + "\n" + _SUMS
 
 
-_SUMS = '''\
+_SUMS = """\
 print("params", *(float(p.detach().float().cpu().abs().sum()) for p in model.parameters()))
-print("devices", *sorted({p.device.type for p in model.parameters()}))'''
+print("devices", *sorted({p.device.type for p in model.parameters()}))"""
 
 
 def _block(text: _Text, *names: str) -> str:
@@ -261,20 +270,28 @@ _INIT = "class Trainer:\n    def __init__(self, device, use_cuda):\n        self
 
 def _class(text: _Text) -> dict[str, str]:
     body = _INIT + _indent(_named(_training(text), *_NAMES["class"]), 2)
-    begin = _named(_begin(text), text.device, text.flag) + f"\nTrainer({text.device}, use_cuda={text.flag}).run()"
+    begin = (
+        _named(_begin(text), text.device, text.flag)
+        + f"\nTrainer({text.device}, use_cuda={text.flag}).run()"
+    )
     return {"train.py": _file(_tops(text), _helpers(text), body, begin)}
 
 
 def _config(text: _Text) -> dict[str, str]:
     begin = _named(_begin(text), text.device, text.flag)
     head = "class Config:\n    epochs = 2\n\n\ncfg = Config()"
-    body = f"cfg.device = {text.device}\ncfg.use_cuda = {text.flag}\n" + _named(_training(text), *_NAMES["config"])
+    body = f"cfg.device = {text.device}\ncfg.use_cuda = {text.flag}\n" + _named(
+        _training(text), *_NAMES["config"]
+    )
     return {"train.py": _file(_tops(text), _helpers(text), head, begin, body)}
 
 
 def _two_files(text: _Text) -> dict[str, str]:
     body = "def train(device, use_cuda):\n" + _indent(_named(_training(text), *_NAMES["two_files"]))
-    begin = _named(_begin(text), text.device, text.flag) + f"\nengine.train({text.device}, use_cuda={text.flag})"
+    begin = (
+        _named(_begin(text), text.device, text.flag)
+        + f"\nengine.train({text.device}, use_cuda={text.flag})"
+    )
     helpers = _file(_tops(text), _helpers(text), body)
     return {"train.py": _file(_tops(text), "import engine", begin), "engine.py": helpers}
 
@@ -290,7 +307,7 @@ def _class_in_file(text: _Text) -> dict[str, str]:
     }
 
 
-_RANKS = '''\
+_RANKS = """\
 def worker(rank, world, device, use_cuda):
     os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", "0"
     store = "file://" + os.path.abspath("store")
@@ -298,31 +315,38 @@ def worker(rank, world, device, use_cuda):
     if use_cuda:
         torch.cuda.set_device(rank)
     torch.manual_seed(0)
-'''
-_RANKS_END = '''\
+"""
+_RANKS_END = """\
     total = torch.ones(1, device=device) * (rank + 1)
     dist.all_reduce(total)
     if rank == 0:
         print("said", "total", total.item(), dist.get_world_size())
     dist.barrier()
     dist.destroy_process_group()
-'''
-_RANKS_MAIN = '''
+"""
+_RANKS_MAIN = """
 if __name__ == "__main__":
     <<os.environ["HPUSHIM_DEVICES"] = "2"||pass>>
     mp.start_processes(worker, args=(2, {device}, {flag}), nprocs=2, start_method="fork")
-'''
+"""
 
 
 def _ranks(text: _Text) -> dict[str, str]:
     body = _named(_training(text), *_NAMES["ranks"])
-    wrap = 'model = DDP(model, device_ids=[rank] if use_cuda else None)'
+    wrap = "model = DDP(model, device_ids=[rank] if use_cuda else None)"
     body = body.replace("# placed", wrap).replace("print(", "rank == 0 and print(")
-    tops = _tops(text) + "\nimport os\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\nfrom torch.nn.parallel import DistributedDataParallel as DDP"
+    tops = (
+        _tops(text)
+        + "\nimport os\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\nfrom torch.nn.parallel import DistributedDataParallel as DDP"
+    )
     begin = _named(_begin(text), text.device, text.flag)
     main = _RANKS_MAIN.replace("{device}", text.device).replace("{flag}", text.flag)
     main = main.replace('    <<os.environ["HPUSHIM_DEVICES"] = "2"||pass>>\n', "")
-    return {"train.py": _file(tops, _helpers(text), _RANKS + _indent(body) + "\n" + _RANKS_END, begin + "\n" + main)}
+    return {
+        "train.py": _file(
+            tops, _helpers(text), _RANKS + _indent(body) + "\n" + _RANKS_END, begin + "\n" + main
+        )
+    }
 
 
 _LAYOUTS = {

@@ -145,7 +145,9 @@ def main() -> None:
         writer, reader = ends[json.loads(line)["way"]]
         writer.write(line)
         writer.flush()
-        answers_out.write(reader.readline() or '{"status": null, "output": "the server ended", "books": {}}\n')
+        answers_out.write(
+            reader.readline() or '{"status": null, "output": "the server ended", "books": {}}\n'
+        )
         answers_out.flush()
 
 

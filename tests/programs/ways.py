@@ -98,7 +98,12 @@ class Servers:
     ) -> Ran:
         """Runs ``words`` (a script and its arguments) in a folder, one of ``plain``, ``shim``, ``native``."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        job: dict[str, Any] = {"way": way, "cwd": str(folder), "words": list(words), "env": dict(env)}
+        job: dict[str, Any] = {
+            "way": way,
+            "cwd": str(folder),
+            "words": list(words),
+            "env": dict(env),
+        }
         job["seconds"] = seconds
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
