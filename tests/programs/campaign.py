@@ -184,19 +184,19 @@ def _line(files: dict[str, str], name: str, number: int) -> str:
 #: Advice, which explains no difference.
 _ADVICE = ("HPU217", "HPU203", "HPU208", "HPU308", "HPU5")
 
-#: A check or a word that stays CUDA's, so that this part of the program stays on the CPU: said at that line, felt at another.
-_STAYS = ("HPU028", "HPU109", "HPU015", "HPU010", "HPU818")
-
 
 def _kept(wrong: list[str], files: dict[str, str], migrated: ways.Migrated) -> tuple[str, ...]:
-    """What was told to stay CUDA's, anywhere in the program."""
+    """The errors and unknowns that were told and not rewritten anywhere in the program: a check or a word that stays CUDA's
+
+    is felt at other lines than its own.
+    """
     if not wrong or any(text.startswith(("shim", "plain")) for text in wrong):
         return ()
     return tuple(
         f"{finding.code} {path}:{finding.line}: {_line(files, path, finding.line)}"
         for path, findings in migrated.findings.items()
         for finding in findings
-        if finding.code in _STAYS and not finding.applied
+        if finding.severity in ("error", "unknown") and not finding.applied
     )
 
 
@@ -214,7 +214,7 @@ def _places(
         words = [f'"{match[1]}"', match[2].strip()] if match[1] == "said" else [match[1]]
         for number, line in enumerate(before, 1):
             if all(word in line for word in words):
-                found.update(range(number - 6, number + 3))
+                found.update(range(number - 14, number + 15))
     return found
 
 
