@@ -17,7 +17,7 @@ from .device_texts import device_name, glued, other_device, read
 from .holders import holds_device
 from .names import foreign
 from .roles import Evidence, Role
-from .spelled_names import part_of_name
+from .spelled_names import is_name, part_of_name
 from .tables import by_device
 
 if TYPE_CHECKING:
@@ -189,9 +189,8 @@ class Flow:
                 return found
             branch = other.body if isinstance(other, ast.IfExp) else other
             beside = other_device(branch) or self.device_like(branch)
-            return (
-                Evidence(Role.BRANCH, parent) if beside and not glued(self.module, parent) else None
-            )
+            word = glued(self.module, parent) or self._names_attribute(parent)
+            return Evidence(Role.BRANCH, parent) if beside and not word else None
         if isinstance(parent, ast.NamedExpr):
             if node is not parent.value:
                 return None
@@ -202,6 +201,15 @@ class Flow:
             if any(self.device_like(v) for v in parent.values if v is not node):
                 return Evidence(Role.BRANCH, parent)
         return None
+
+    def _names_attribute(self, choice: ast.expr) -> bool:
+        """Does the choice pick a method by its name: ``getattr(model, "cuda" if gpu else "cpu")()``?"""
+        parent = self.module.parent(choice)
+        if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
+            target = parent.targets[0]
+            loads = [load for load in self._loads(target.id) if self._same(target, load)]
+            return any(is_name(self.module, load) for load in loads)
+        return is_name(self.module, choice)
 
     def _member(self, parent: ast.List | ast.Tuple | ast.Set, depth: int) -> Evidence | None:
         above = self.module.parent(parent)

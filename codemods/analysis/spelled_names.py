@@ -32,6 +32,17 @@ def part_of_name(module: Module, node: ast.AST) -> bool:
     return False
 
 
+def is_name(module: Module, node: ast.AST) -> bool:
+    """Is the value itself the name of an attribute: ``getattr(model, "cuda" if gpu else "cpu")()``?"""
+    call = module.parent(node)
+    if not isinstance(call, ast.Call):
+        return False
+    called = getattr(call.func, "id", getattr(call.func, "attr", ""))
+    if called in ("methodcaller", "attrgetter"):
+        return call.args[:1] == [node]
+    return called in _BY_NAME and call.args[1:2] == [node]
+
+
 def availability(module: Module) -> Iterator[tuple[ast.Call, ast.expr, ast.expr]]:
     """Every ``getattr(dist, f"is_{backend}_available")`` of the file, with what it asks and the backend."""
     for call in module.index.calls("getattr"):

@@ -80,25 +80,42 @@ class FusedOptimizer(Rule):
 
 
 def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
-    """The whole expressions that a name is given, or the expression itself, where they test for CUDA."""
+    """Where a decision is to be turned off: the whole expressions that a name is given, or the expression itself.
+
+    A name that decides something else as well keeps its value; it is turned off where it decides this.
+    """
     values = [node]
+    alone = True
     if isinstance(node, ast.Name):
         bound = module.bindings(node)
         values = [b.value for b in bound if b.kind == "assign" and b.value is not None]
-    return [value for value in values if not is_either(value) and _asks_for_cuda(module, value)]
+        loads = [n for n in module.index.names(node.id) if isinstance(n.ctx, ast.Load)]
+        alone = all(n is node or module.bindings(n) is not bound for n in loads)
+    found = [value for value in values if not is_either(value) and _asks_for_cuda(module, value)]
+    return found if alone or not found else [node]
 
 
 def _guards(module: Module, node: ast.AST) -> Iterator[ast.expr]:
-    """The conditions under which ``node`` is evaluated, innermost first, inside its function."""
+    """The conditions that decide about the value ``node`` and nothing else, inside its function."""
     child = node
     for above in module.ancestors(node):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return
-        if (isinstance(above, ast.IfExp) and above.body is child) or (
-            isinstance(above, ast.If) and any(s is child for s in above.body)
-        ):
+        if isinstance(above, ast.IfExp) and above.body is child:
             yield above.test
+        elif isinstance(above, ast.If) and above.body == [child]:
+            # An optimizer made here loses the option instead, and the branch stays what it is.
+            if not _makes_optimizer(module, node):
+                yield above.test
+        elif isinstance(above, ast.stmt) and isinstance(child, ast.stmt):
+            return
         child = above
+
+
+def _makes_optimizer(module: Module, call: ast.AST) -> bool:
+    return isinstance(call, ast.Call) and (module.qualified(call.func) or "").startswith(
+        _OPTIMIZERS
+    )
 
 
 def _asks_for_cuda(module: Module, test: ast.expr) -> bool:

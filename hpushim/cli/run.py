@@ -41,20 +41,26 @@ def command(
     show_rewrites: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Run SCRIPT, a module with -m, or a launcher such as torchrun, with its CUDA calls landing on HPU.
+    """Run SCRIPT, a module with -m, a notebook, a shell script, or a launcher such as torchrun, with its CUDA calls landing on HPU.
 
+    A notebook runs by its cells, in its own folder; `hpushim run bash train.sh` has HPU in every Python that the script starts.
     Without a Gaudi the HPU is emulated on host memory. Options of hpushim stand before SCRIPT; everything
     after it is the script's. Ends with the script's own exit code.
     """
-    from hpushim.shim.run.launch import run, script_of
+    from hpushim.errors import HpushimError
+    from hpushim.shim.run.launch import run
+    from hpushim.shim.run.target import target_of
 
     if module is None and not words:
         raise click.UsageError(
             "name a script, such as `hpushim run train.py`, or a module with -m; expected what python itself takes"
         )
     target, args = (module, words) if module is not None else (words[0], words[1:])
-    if module is None and script_of(target) is None:
-        raise click.UsageError(f"{target}: no such script; expected a Python file, check the path")
+    if module is None:
+        try:
+            target_of(target, args)
+        except HpushimError as error:
+            raise click.UsageError(str(error)) from None
     run(
         target,
         args,

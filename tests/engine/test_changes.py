@@ -138,6 +138,19 @@ def test_a_text_takes_the_place_of_a_node(before: str, target: str, new: str, af
     assert made(m, Replace(node(m, target, ast.expr), new)) == after
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "match {}:\n    case 1:\n        b\n",
+        "if 1:\n  match  f({}, 1) :\n    # one\n    case 1: b\n    case _: c\n",
+        "match ({}):  # of two\n  case [x] if y: b\n",
+    ],
+)
+def test_the_head_of_a_match_is_rewritten(text: str) -> None:
+    m = module(text.format("a"))
+    assert made(m, Replace(node(m, "a", ast.Name), "new")) == text.format("new")
+
+
 def test_matches_are_rewritten_too() -> None:
     m = module("match x:\n    case 'a' | 'b' if q:  # c\n        pass\n    case _: pass\n")
     after = made(m, Replace(node(m, "'b'"), "'c'"), Replace(node(m, "q"), "r"))
@@ -384,6 +397,27 @@ def test_any_expression_of_the_standard_library_can_be_replaced(rng: random.Rand
         expected = m.data[: span.start] + b"NEW" + m.data[span.end :]
         edits, _ = rewrite(m, [Replace(found, "NEW")])
         assert splice(m.data, edits) == expected
+
+
+@pytest.mark.parametrize(
+    ("anchor", "behind", "expected"),
+    [
+        ("a()", True, "a(); new(); c()\n"),
+        ("a()", False, "new(); a(); c()\n"),
+        ("c()", False, "a(); new(); c()\n"),
+        ("c()", True, "a(); c(); new()\n"),
+        ("b()", True, "a(); new(); c()\n"),
+        ("b()", False, "a(); new(); c()\n"),
+    ],
+)
+def test_one_statement_of_a_line_goes_while_another_comes(
+    anchor: str, behind: bool, expected: str
+) -> None:
+    m = module("a(); b(); c()\n")
+    put = Insert(m.statement(node(m, anchor)), "new()", behind)
+    gone = Remove(m.statement(node(m, "b()")))
+    for order in ([put, gone], [gone, put]):
+        assert made(m, *order) == expected
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

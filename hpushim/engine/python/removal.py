@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hpushim.engine.python.units import line_group
+from hpushim.engine.python.units import is_compound, line_group
 from hpushim.engine.python.walk import walk
 from hpushim.model import Edit, Span
 
@@ -58,7 +58,7 @@ def removal(module: Module, statements: Collection[ast.stmt]) -> Removal:
                     result.edits.append(_taken(module, clause))
                 continue
             if statement is block[-1]:
-                if isinstance(getattr(statement, "body", None), list):
+                if is_compound(statement):
                     span = Span(module.start(statement), module.span(statement).end)
                     result.edits.append(Edit(span, module.source(span), "pass"))
                 else:

@@ -17,7 +17,7 @@ from hpushim.engine.python.changes import Insert, Remove, Replace
 from hpushim.engine.python.narrow import narrowed
 from hpushim.engine.python.removal import Removal, removal
 from hpushim.engine.python.slots import Unplaced
-from hpushim.engine.python.units import Unit, line_group, owner, unit
+from hpushim.engine.python.units import Unit, is_compound, line_group, owner, unit
 from hpushim.engine.python.walk import walk
 from hpushim.model import Edit, Span
 
@@ -208,18 +208,22 @@ class _Work:
                     builder.build(statements[number]), statements[number]
                 )
         line = line.with_changes(body=statements)
+        #: Where each statement stands once others stand beside it.
+        now = list(range(len(place.nodes)))
         for number in range(len(place.nodes) - 1, -1, -1):
             anchor = place.nodes[number]
             for insert in reversed(beside.get(anchor, []) if isinstance(anchor, ast.stmt) else []):
-                line = _inserted(line, number, insert)
-        indices = [n for n, statement in enumerate(place.nodes) if statement in gone]
+                line = _inserted(line, now[number], insert)
+                moved = number + 1 if insert.after else number
+                now[moved:] = [at + 1 for at in now[moved:]]
+        indices = [now[n] for n, statement in enumerate(place.nodes) if statement in gone]
         return sequences.without(line, "body", indices) if indices else line
 
     # -- lines of their own -----------------------------------------------------------------
 
     def _lines_of_its_own(self, insert: Insert) -> bool:
         module = self._module
-        if insert.own_line or isinstance(getattr(insert.anchor, "body", None), list):
+        if insert.own_line or is_compound(insert.anchor):
             return True
         group = line_group(module, insert.anchor)
         start = module.start(group[0])

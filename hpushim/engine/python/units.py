@@ -33,7 +33,12 @@ class Unit:
 
     @property
     def compound(self) -> bool:
-        return self.tail.startswith("pass")
+        return self.tail != _NEWLINE
+
+
+def is_compound(statement: ast.AST) -> bool:
+    """Has the statement, handler or case statements, or cases, of its own?"""
+    return isinstance(getattr(statement, "body", getattr(statement, "cases", None)), list)
 
 
 def owner(module: Module, node: ast.AST) -> ast.AST:
@@ -48,7 +53,7 @@ def owner(module: Module, node: ast.AST) -> ast.AST:
 
 def unit(module: Module, statement: ast.AST) -> Unit:
     """The unit of a statement, handler or case."""
-    if isinstance(getattr(statement, "body", None), list):
+    if is_compound(statement):
         return _header(module, statement)
     assert isinstance(statement, ast.stmt)
     run = line_group(module, statement)
@@ -76,8 +81,12 @@ def _same_line(one: ast.stmt, other: ast.stmt) -> bool:
 
 def _header(module: Module, node: Any) -> Unit:
     start = module.start(node)
-    body = module.start(node.body[0])
     lead = _frame(module, start)
+    if isinstance(node, ast.Match):
+        return Unit(
+            (node,), Span(start, module.start(node.cases[0])), lead, f"case _: pass{_NEWLINE}"
+        )
+    body = module.start(node.body[0])
     if isinstance(node, ast.ExceptHandler):
         lead = f"{lead}try: pass{_NEWLINE}{lead.rpartition(_NEWLINE)[2]}"
     elif isinstance(node, ast.match_case):

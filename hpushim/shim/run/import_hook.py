@@ -21,6 +21,8 @@ from hpushim.shim import log, policy
 from hpushim.shim.run import own
 
 if TYPE_CHECKING:
+    import ast
+
     from hpushim.shim.run.rewrite import Rewrite
 
 REWRITE_VARIABLE = "HPUSHIM_REWRITE"
@@ -74,6 +76,12 @@ def compiled(path: str, data: bytes) -> CodeType:
 
     Raises SyntaxError as Python would.
     """
+    code: CodeType = compile(parsed(path, data), path, "exec", dont_inherit=True)
+    return code
+
+
+def parsed(path: str, data: bytes) -> ast.Module:
+    """The tree of one of the user's files, or of a cell, rewritten where it compares devices. Raises SyntaxError."""
     import ast
 
     from hpushim.shim.run import rewrite
@@ -87,8 +95,7 @@ def compiled(path: str, data: bytes) -> CodeType:
     if os.environ.get(SHOW_VARIABLE) == "1":
         for one in done:
             log.line(f"HPU107 {path}:{one.line}: {one.before}  →  {one.after}")
-    code: CodeType = compile(tree, path, "exec", dont_inherit=True)
-    return code
+    return tree
 
 
 def comparisons(file: str) -> list[Rewrite]:

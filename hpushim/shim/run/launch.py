@@ -1,4 +1,4 @@
-"""``hpushim run``: runs an unmodified script or module with the shim on, as ``python`` itself would.
+"""``hpushim run``: runs an unmodified script, module or notebook with the shim on, as ``python`` itself would.
 
 The environment is set for this process and its children, so that launchers, spawned workers and DataLoader workers
 get the shim through torch's entry point. Without a Gaudi the HPU is emulated.
@@ -11,9 +11,9 @@ import importlib
 import importlib.util
 import os
 import re
-import shutil
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from hpushim import settings
 from hpushim.errors import HpushimError
 from hpushim.shim import detect, log
 from hpushim.shim.run import children, import_hook
+from hpushim.shim.run.target import target_of
 
 MAIN_VARIABLE = "HPUSHIM_MAIN"
 """The script of a run, for spawned children that load it again."""
@@ -43,16 +44,23 @@ def run(
 ) -> NoReturn:
     """Runs ``target``, a file or with ``module`` a module's name, as ``__main__``; ends as the script ends.
 
+    A shell, or another program that starts Python, takes this process's place; the Python that it starts is armed.
+
     With ``native`` the program is taken for HPU code: nothing is patched or rewritten, and only where there is no
     Gaudi the HPU is emulated. ``mode`` is ``eager``, ``compile`` or ``lazy``; ``ledger`` the file for the books of the run. Raises SystemExit with the
     script's status (1 after an uncaught exception, whose traceback is printed by ``sys.excepthook``), and
     HpushimError when the target or the environment cannot be used.
     """
+    what = None if module else target_of(target, args)
     prepare(gaudi=gaudi, mode=mode, ledger=ledger, devices=devices, show_rewrites=show_rewrites)
+    if what is not None and what.kind == "program":
+        _become(what.words, native=native)
     if native:
         _without_shim()
-    if not module:
-        target = str(script_of(target) or target)
+    if what is not None and what.kind == "notebook":
+        _run_notebook(what.path, args)
+    if what is not None:
+        target = str(what.path)
     try:
         main, code = _module(target) if module else _script(target)
     except SyntaxError as error:
@@ -122,6 +130,39 @@ def _cuda_build() -> bool:
     return re.search(r"^cuda\b[^=\n]*=\s*['\"]", text, re.MULTILINE) is not None
 
 
+def _become(words: Sequence[str], *, native: bool) -> NoReturn:
+    """Puts a program in the place of this process; what it starts finds the environment of the run."""
+    if native:
+        os.environ["HPUSHIM"] = "off"
+    elif os.environ["HPUSHIM"] != "off":
+        os.environ[import_hook.REWRITE_VARIABLE] = "1"
+    # `python` is the one that has hpushim, as in an environment that was activated.
+    here = str(Path(sys.executable).parent)
+    rest = [part for part in os.environ.get("PATH", "").split(os.pathsep) if part != here]
+    os.environ["PATH"] = os.pathsep.join([here, *rest])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execvp(words[0], list(words))
+
+
+def _run_notebook(path: Path, args: Sequence[str]) -> NoReturn:
+    from hpushim.shim.run import notebook
+
+    cells = notebook.read(path)
+    main = ModuleType("__main__")
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    path = path.resolve()
+    sys.argv = [str(path), *args]
+    sys.path.insert(0, str(path.parent))
+    # Where Jupyter would run it.
+    os.chdir(path.parent)
+    _rewrite()
+    _start_shim()
+    sys.modules["__main__"] = main
+    parsed = import_hook.parsed if detect.mode() != "off" else notebook.parse
+    _ending_as_python(lambda: notebook.run_cells(path, cells, main.__dict__, parsed), skip=4)
+
+
 def _without_shim() -> None:
     """Turns the shim off for this process and its children; the emulated HPU, if it is one, stays."""
     emulated = os.environ["HPUSHIM"] == "emulate"
@@ -145,22 +186,8 @@ def _start_shim() -> None:
         log.start("a working CUDA device is here: nothing is patched, the script runs as it is")
 
 
-def script_of(target: str) -> Path | None:
-    """The file that a name on the command line means: itself, or an installed Python command such as torchrun."""
-    path = Path(target)
-    if path.exists() or os.sep in target:
-        return path if path.exists() else None
-    beside = Path(sys.executable).parent / target
-    found = str(beside) if beside.is_file() else shutil.which(target)
-    if found is None:
-        return None
-    with Path(found).open("rb") as file:
-        first = file.readline()
-    return Path(found) if first.startswith(b"#!") and b"python" in first else None
-
-
 def _script(target: str) -> tuple[ModuleType, CodeType]:
-    path = script_of(target) or Path(target)
+    path = Path(target)
     if path.is_dir():
         path = path / "__main__.py"
     if not path.is_file():
@@ -236,14 +263,25 @@ def _rewrite() -> None:
 
 
 def _execute(code: CodeType, main: ModuleType) -> NoReturn:
+    _ending_as_python(lambda: exec(code, main.__dict__), skip=3)
+
+
+def _ending_as_python(program: Callable[[], object], skip: int) -> NoReturn:
+    """Runs a program and ends as it ends; its traceback begins in the user's file, ``skip`` frames down."""
     try:
-        exec(code, main.__dict__)
+        program()
     except SystemExit:
         raise
     except BaseException as error:
         trace = error.__traceback__
-        # The user's traceback begins in the user's file.
-        error.__traceback__ = trace = trace.tb_next if trace is not None else None
-        sys.excepthook(type(error), error, trace)
+        for _ in range(skip - 1):
+            trace = trace.tb_next if trace is not None else None
+        error.__traceback__ = trace
+        file = trace.tb_frame.f_code.co_filename if trace is not None else ""
+        if sys.excepthook is sys.__excepthook__ and not Path(file).exists():
+            # That hook reads files; the lines of a cell are kept for the one of traceback.
+            traceback.print_exception(type(error), error, trace)
+        else:
+            sys.excepthook(type(error), error, trace)
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
     raise SystemExit(0)
