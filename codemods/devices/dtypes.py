@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import known, said
@@ -29,6 +29,7 @@ class DeviceDtype(Rule):
 
     code = "HPU117"
     name = "float64-on-device"
+    costs = Costs(none=("HPU119",), numbers=("HPU117", "HPU118"))
     severity = "warning"
     wants = Wants(
         names=(*_DOUBLE, *_OTHER, *_EXCHANGE),

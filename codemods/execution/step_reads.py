@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import foreign, word
@@ -39,6 +39,7 @@ class StepRead(Rule):
 
     code = "HPU513"
     name = "read-in-training-loop"
+    costs = Costs(speed=("HPU513",))
     severity = "info"
     wants = Wants(
         calls=_METHODS,

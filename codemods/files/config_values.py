@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.rules.rule import Costs, TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from ..analysis.options import holds_device
@@ -33,6 +33,7 @@ class ConfigValues(TextRule):
 
     code = "HPU801"
     name = "config-device"
+    costs = Costs(numbers=("HPU802",))
     kinds = frozenset({"yaml", "json", "toml"})
     markers = (
         b"cuda",

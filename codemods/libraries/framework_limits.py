@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.rule import Costs, Found, Yield
 
 from ..analysis.verdict import said
 from ..bases.row_argument import SEVERITY
@@ -27,6 +27,7 @@ class FrameworkLimit(RowNameRule):
 
     code = "HPU717"
     name = "framework-limit"
+    costs = Costs(hours=("HPU717",))
     wants = msgspec.structs.replace(
         wants_of(("HPU717",)), definitions=("configure_optimizers",), imports=(_LOADER,)
     )

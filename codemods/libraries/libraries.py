@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.rule import Costs, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
@@ -79,6 +79,29 @@ class Library(RowRule):
 
     code = "HPU709"
     name = "cuda-library"
+    costs = Costs(
+        hours=(
+            "HPU213",
+            "HPU320",
+            "HPU609",
+            "HPU701",
+            "HPU703",
+            "HPU704",
+            "HPU705",
+            "HPU706",
+            "HPU707",
+            "HPU709",
+            "HPU710",
+            "HPU712",
+            "HPU713",
+            "HPU714",
+            "HPU715",
+        ),
+        none=("HPU708",),
+        numbers=("HPU213",),
+        speed=("HPU609", "HPU703"),
+        kernels=("HPU708",),
+    )
     wants = _wants(("HPU709", *_ALSO))
     uncovered = True
     also: ClassVar[dict[str, str]] = _ALSO

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Kept, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.registrations import registrations
@@ -21,6 +21,7 @@ class RegisteredKernel(Rule):
 
     code = "HPU725"
     name = "kernel-registered-for-cuda"
+    costs = Costs(none=("HPU725",), kernels=("HPU725",))
     safety = "manual"
     wants = Wants(words=("cuda", "CUDA"), beside=("regist", "impl", "custom_op", "kernel"))
 

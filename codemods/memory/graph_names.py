@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.rule import Costs, Found, Yield
 
 from ..analysis.verdict import known, said
 from ..bases.torch_name import Name, NameRule
@@ -18,6 +18,7 @@ class GraphName(NameRule):
 
     code = "HPU416"
     name = "cuda-graph"
+    costs = Costs(hours=("HPU416",), none=("HPU417",))
     severity = "error"
     table: ClassVar[dict[str, str]] = {
         "CUDAGraph": "HPU416",

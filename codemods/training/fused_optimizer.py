@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import ask
@@ -28,6 +28,7 @@ class FusedOptimizer(Rule):
 
     code = "HPU601"
     name = "fused-optimizer"
+    costs = Costs(speed=("HPU601", "HPU605"))
     wants = Wants(keywords=(_OPTION,))
     also: ClassVar[dict[str, str]] = {"HPU605": "fused-if-cuda"}
 

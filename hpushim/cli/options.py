@@ -173,7 +173,13 @@ def output_options(function: F) -> F:
             type=click.Path(readable=False, path_type=Path),
             help="Write the report to a file.",
         ),
-        click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0]),
+        click.option(
+            "--format",
+            "format_",
+            type=click.Choice(tuple(FORMATS)),
+            default=next(iter(FORMATS)),
+            help="; ".join(f"{name}: {what}" for name, what in FORMATS.items()),
+        ),
     ):
         function = option(function)
     return function

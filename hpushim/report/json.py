@@ -8,7 +8,7 @@ import msgspec
 
 from hpushim import showing
 from hpushim.model import Report
-from hpushim.report.summary import summarise
+from hpushim.report.assessment import summarise
 
 _FINDING_FIELDS = (
     "code",

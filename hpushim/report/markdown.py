@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hpushim import showing
 from hpushim.model import Report
+from hpushim.report.assessment import summarise
 from hpushim.report.markup import code, prose
-from hpushim.report.summary import summarise
 
 
 def render_markdown(report: Report) -> str:

@@ -85,6 +85,8 @@ class Found(msgspec.Struct, frozen=True):
 
     files: tuple[File, ...]
     passed: tuple[Passed, ...]
+    #: CUDA sources, which no rule reads: where they lie, and as the report shows them.
+    kernels: tuple[tuple[Path, str], ...] = ()
 
 
 def project_root(paths: Sequence[Path]) -> Path:
@@ -128,7 +130,9 @@ def discover(
         else:
             raise HpushimError(f"{path}: no such file or folder; check the path")
     files = sorted(walk.files.values(), key=lambda file: file.shown)
-    return Found(tuple(files), tuple(sorted(walk.passed, key=lambda item: item.shown)))
+    kernels = sorted(walk.kernels.items(), key=lambda item: item[1])
+    passed = sorted(walk.passed, key=lambda item: item.shown)
+    return Found(tuple(files), tuple(passed), tuple(kernels))
 
 
 def left_out(file: File, data: bytes) -> str | None:
@@ -167,6 +171,7 @@ class _Walk:
         self.wanted = wanted
         self.files: dict[Path, File] = {}
         self.passed: list[Passed] = []
+        self.kernels: dict[Path, str] = {}
         self.excluded: _Ignores = ((_length(root), Patterns(exclude)),) if exclude else ()
 
     def show(self, path: Path | str) -> str:
@@ -187,6 +192,9 @@ class _Walk:
             return
         if not stat.S_ISREG(mode):
             self.fail(path.absolute(), "not a regular file")
+            return
+        if path.suffix.lower() in kinds.KERNELS:
+            self.kernels[real] = self.show(real)
             return
         kind = kinds.by_name(path) or kinds.by_first_line(_head(real)) or "python"
         if kind in self.wanted:
@@ -256,6 +264,10 @@ class _Walk:
 
     def _file(self, entry: os.DirEntry[str]) -> None:
         path = Path(entry.path)
+        if path.suffix.lower() in kinds.KERNELS:
+            if entry.is_file(follow_symlinks=False):
+                self.kernels[path] = self.show(path)
+            return
         kind = kinds.by_name(path)
         if kind is None and not path.suffix and entry.is_file():
             kind = kinds.by_first_line(_head(path))

@@ -11,19 +11,10 @@ from hpushim.engine.rules.registry import every_rule, home
 from hpushim.engine.rules.rule import AnyRule
 from hpushim.errors import HpushimError
 from hpushim.matrix import load
+from hpushim.model import AREAS
 
 #: The rooms of the rules, each with the first digit of its codes.
-ROOMS = {
-    "tool": "0",
-    "devices": "1",
-    "precision": "2",
-    "distributed": "3",
-    "memory": "4",
-    "execution": "5",
-    "training": "6",
-    "libraries": "7",
-    "files": "8",
-}
+ROOMS = {area: str(digit) for digit, area in enumerate(AREAS[:-1])}
 _INTRO = """\
 # The rules
 
