@@ -129,11 +129,19 @@ class Kernels(msgspec.Struct, frozen=True):
     lines: int
 
 
+class Page(msgspec.Struct, frozen=True):
+    """The page of a code: what it finds, and the whole of it, as Markdown."""
+
+    what: str = ""
+    text: str = ""
+
+
 class Report(msgspec.Struct, frozen=True):
     """One run over a project.
 
     ``unknown`` are the rows named in it for which nobody knows what Gaudi does, ``rows`` what is known of each row named, ``matrix``
-    which table answered. ``python_lines`` counts all Python that was found, also where nothing was found in it.
+    which table answered. ``pages``
+    are there where they were asked for. ``python_lines`` counts all Python that was found, also where nothing was found in it.
     """
 
     tool: str
@@ -145,5 +153,6 @@ class Report(msgspec.Struct, frozen=True):
     stage: Stage = "before"
     matrix: str = ""
     rows: dict[str, Basis] = {}
+    pages: dict[str, Page] = {}
     kernels: tuple[Kernels, ...] = ()
     python_lines: int = 0

@@ -32,7 +32,7 @@ from hpushim.engine.files.source import Source, Unreadable, decode, read, rewrit
 from hpushim.engine.judge import interesting, own_words, wanted_kinds
 from hpushim.engine.one_file import examine, settle
 from hpushim.errors import HpushimError
-from hpushim.model import Basis, Edit, FileResult, Finding, Kernels, Report, Stage, Target
+from hpushim.model import Basis, Edit, FileResult, Finding, Kernels, Page, Report, Stage, Target
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
@@ -55,14 +55,16 @@ def analyse(
 ) -> Report:
     """What the rules find under ``paths``; nothing is written, no fix is applied.
 
-    With ``propose`` each file also carries what all its rewrites, unsafe ones too, would make of it; that takes longer.
+    With ``propose`` each file also carries what all its rewrites, unsafe ones too, would make of it, and the report the pages of
+    its codes; that takes longer.
 
     ``select`` and ``ignore`` are codes or prefixes (``HPU1``, ``HPU302``), ``exclude`` gitignore
     patterns. ``matrix`` defaults to the shipped one. ``jobs`` caps the processes; None decides by the
     amount of work. Raises :class:`~hpushim.errors.HpushimError` for a path that does not exist.
     """
     run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=propose)
-    return run.report(run.results(_proposed if propose else _analysed, jobs, progress))
+    report = run.report(run.results(_proposed if propose else _analysed, jobs, progress))
+    return msgspec.structs.replace(report, pages=_pages(report)) if propose else report
 
 
 def migrate(
@@ -101,6 +103,14 @@ def undo(path: Path, *, force: bool = False) -> journal.Restored:
     is nothing to undo. Several runs are put back one by one, the newest first.
     """
     return journal.undo(path, force=force)
+
+
+def _pages(report: Report) -> dict[str, Page]:
+    from hpushim.engine.rules.page import explain
+
+    codes = {finding.code for file in report.files for finding in file.findings}
+    pages = {code: page for code in sorted(codes) if (page := explain(code))}
+    return {code: Page(page.sections.get("What", ""), page.text) for code, page in pages.items()}
 
 
 class _Run:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import TypeVar
 
 from hpushim import showing
 from hpushim.model import FileResult, Report
@@ -20,8 +19,9 @@ _LONGEST = 2000
 _MOST = 25
 _FEW = 3
 _FILES = 10
+#: Messages of a quiet group; with more of them, it is told by code.
+_MESSAGES = 40
 _QUIET: frozenset[Trouble] = frozenset({"rewrite", "note"})
-_K = TypeVar("_K")
 Line = list[tuple[str, str]]
 
 
@@ -64,7 +64,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
         if trouble != "unread":
             yield [("", "")]
             yield [(f"{_heading(trouble, assessment)}: {len(items):,}", "bold underline")]
-            yield from _messages(items, sources, _FEW if trouble in _QUIET else _MOST)
+            yield from (_quiet if trouble in _QUIET else _messages)(items, sources)
     if not summary.findings:
         return
     yield [("", "")]
@@ -121,7 +121,23 @@ class _Sources:
         return [(where, ""), (part.before, "dim"), (part.marked, "underline"), (part.after, "dim")]
 
 
-def _messages(items: tuple[Item, ...], sources: _Sources, most: int) -> Iterator[Line]:
+def _quiet(items: tuple[Item, ...], sources: _Sources) -> Iterator[Line]:
+    """What no person has to look at: a few places of each message, or where there are many, a line for each code."""
+    if len({item.finding.message for item in items}) <= _MESSAGES:
+        yield from _messages(items, sources, _FEW)
+        return
+    same: dict[tuple[str, str, str], list[Item]] = {}
+    for item in items:
+        same.setdefault((item.finding.code, item.finding.name, words.doer(item)), []).append(item)
+    for (code, name, doer), found in sorted(same.items(), key=lambda pair: -len(pair[1])):
+        in_files = count(len({item.path for item in found}), "file")
+        tag = f" [{doer}]" if doer else ""
+        text = f" {name}: {count(len(found), 'place')} in {in_files}{tag}"
+        yield [(f"  {code}", "bold"), (text, "")]
+    yield [("  (--format concise has every place)", "dim")]
+
+
+def _messages(items: tuple[Item, ...], sources: _Sources, most: int = _MOST) -> Iterator[Line]:
     """Each message once, with the places that it is about."""
     same: dict[tuple[str, str, str, str], list[Item]] = {}
     for item in items:

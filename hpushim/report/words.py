@@ -50,9 +50,13 @@ def tags(item: Item) -> str:
 
 
 def effort(found: Efforts) -> str:
-    """``3 × minutes, 1 × hours, 2 × no counterpart on Gaudi``, without the zeros."""
-    parts = [(found.minutes, "minutes"), (found.hours, "hours"), (found.none, "none")]
-    return ", ".join(f"{number:,} × {EFFORTS[kind]}" for number, kind in parts if number)  # type: ignore[index]
+    """``3 of minutes, 1 of hours, 2 without a counterpart on Gaudi``, leaving out what there is none of."""
+    parts = (
+        (found.minutes, "of minutes"),
+        (found.hours, "of hours"),
+        (found.none, "without a counterpart on Gaudi"),
+    )
+    return ", ".join(f"{number:,} {kind}" for number, kind in parts if number)
 
 
 def setting(report: Report) -> str:
