@@ -36,6 +36,7 @@ def command(
     """
     from hpushim.cli.output import exit_code, progress, ready, show
     from hpushim.engine.project import analyse
+    from hpushim.report import PROPOSING
 
     asked = request(paths, options)
     ready(output, asked.root)
@@ -49,6 +50,7 @@ def command(
             exclude=asked.exclude,
             jobs=jobs,
             progress=update,
+            propose=format_ in PROPOSING,
         )
     shown = show(report, format_, output, asked.root)
     if not shown:
