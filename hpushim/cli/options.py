@@ -164,7 +164,7 @@ def rule_options(function: F) -> F:
 
 def output_options(function: F) -> F:
     """``--format``, ``--output``."""
-    from hpushim.report import FORMATS
+    from hpushim.report import FORMATS, PURPOSES
 
     for option in (
         click.option(
@@ -176,9 +176,9 @@ def output_options(function: F) -> F:
         click.option(
             "--format",
             "format_",
-            type=click.Choice(tuple(FORMATS)),
-            default=next(iter(FORMATS)),
-            help="; ".join(f"{name}: {what}" for name, what in FORMATS.items()),
+            type=click.Choice(FORMATS),
+            default=FORMATS[0],
+            help="; ".join(f"{name}: {what}" for name, what in PURPOSES.items()),
         ),
     ):
         function = option(function)

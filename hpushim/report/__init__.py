@@ -10,10 +10,19 @@ from hpushim.report.assessment import Assessment, Summary, assess, summarise
 if TYPE_CHECKING:
     from hpushim.model import Report
 
-__all__ = ["FORMATS", "PROPOSING", "Assessment", "Summary", "assess", "render", "summarise"]
+__all__ = [
+    "FORMATS",
+    "PROPOSING",
+    "PURPOSES",
+    "Assessment",
+    "Summary",
+    "assess",
+    "render",
+    "summarise",
+]
 
-#: Formats that :func:`render` knows, the default first, each with what it is for.
-FORMATS = {
+#: Formats and what each is for.
+PURPOSES = {
     "text": "for a terminal: by kind of trouble",
     "concise": "one finding a line",
     "json": "for programs; stable, with a schema",
@@ -25,6 +34,8 @@ FORMATS = {
     "gitlab": "GitLab code quality",
     "junit": "JUnit XML",
 }
+#: Formats that :func:`render` knows, the default first.
+FORMATS = tuple(PURPOSES)
 #: Formats that show what the rewrites would make of a file, which has to be worked out for them.
 PROPOSING = frozenset({"html", "sarif"})
 

@@ -18,6 +18,7 @@ from hpushim.report.verdict import count
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Files in the table that is open; the others are behind a line to click.
 _FILES = 12
+_BLOCKERS = 8
 _MOST_FILES = 300
 _WHO = {
     "rewritten": "rewritten",
@@ -45,7 +46,7 @@ def render_html(report: Report) -> str:
         "body",
         el("a", "To the findings", href="#findings", class_="skip"),
         _top(made, name),
-        el("main", _cards(made), _work(made), _unread(report), _findings(made)),
+        el("main", _blockers(made), _cards(made), _work(made), _unread(report), _findings(made)),
         _foot(report),
         _raw("script", script),
     )
@@ -81,6 +82,20 @@ def _top(made: Assessment, name: str) -> ET.Element:
         el("p", f"Verdict {made.summary.verdict}. Judged for {words.setting(report)}.", class_="dim small"),
         el("p", f"Files: {words.files(made)}.", class_="dim small"),
     )  # fmt: skip
+
+
+def _blockers(made: Assessment) -> list[ET.Element]:
+    """What stands in the way, by file and line."""
+    items = [*made.groups.get("stops", ()), *made.groups.get("kernels", ())]
+    if not items:
+        return []
+    shown = [
+        el("li", el("code", f"{showing.quoted(i.path)}:{i.finding.line}"), f" {i.finding.code} ", sentence(i.finding.message))
+        for i in items[:_BLOCKERS]
+    ]  # fmt: skip
+    if len(items) > _BLOCKERS:
+        shown.append(el("li", el("a", f"and {len(items) - _BLOCKERS:,} more", href="#findings")))
+    return [el("section", el("h2", f"What stands in the way: {len(items):,}"), el("ul", shown))]
 
 
 def _cards(made: Assessment) -> ET.Element:

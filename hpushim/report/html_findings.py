@@ -96,7 +96,7 @@ class _Code:
         if item.path not in self._lines:
             self._lines[item.path], self._hunks[item.path] = Lines(file), Hunks(file)
         hunk = self._hunks[item.path].of(item.finding) if item.handling not in ("by-hand", "note") else None  # fmt: skip
-        made = _change(hunk) if hunk is not None else self._line(item)
+        made = _change(hunk.at(item.finding)) if hunk is not None else self._line(item)
         if made is not None:
             self._left -= sum(len(text) for text in made.itertext())
         return made

@@ -27,6 +27,14 @@ class Hunk(msgspec.Struct, frozen=True):
             end = {"endLine": after, "endColumn": 1}
         return {"startLine": self.first, "startColumn": 1, **end}
 
+    def at(self, finding: Finding) -> Hunk:
+        """The part for the lines of the finding alone, where each old line has its new one."""
+        start = max(finding.line - self.first, 0)
+        end = finding.end_line + 1 - self.first
+        if len(self.old) != len(self.new) or start >= end:
+            return self
+        return Hunk(self.first + start, self.old[start:end], self.new[start:end])
+
 
 class Hunks:
     """The change of one file, as it was made or is proposed; none where there is no change."""
