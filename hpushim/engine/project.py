@@ -27,7 +27,15 @@ from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.context import Context, Unparsable
 from hpushim.engine.facts import Facts
 from hpushim.engine.files import journal, pool
-from hpushim.engine.files.discover import File, Found, Passed, discover, left_out, project_root
+from hpushim.engine.files.discover import (
+    File,
+    Found,
+    Passed,
+    discover,
+    left_out,
+    project_root,
+    written_here,
+)
 from hpushim.engine.files.source import Source, Unreadable, decode, read, rewritten
 from hpushim.engine.judge import interesting, own_words, wanted_kinds
 from hpushim.engine.one_file import examine, settle
@@ -239,6 +247,8 @@ def _one(
     context: Context,
 ) -> FileResult:
     _, file, data = item
+    if written_here(file, data):
+        return FileResult(file.shown, "skipped", "a report or a baseline of hpushim")
     why = left_out(file, data)
     if why is not None:
         return _passed(Passed(file.shown, why))

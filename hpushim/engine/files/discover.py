@@ -58,6 +58,11 @@ _GENERATED = re.compile(
     rb"|(?s:\bdo(?:\s+not|n'?t)\s+(?:edit|modify|change)\b.{0,400}?\bgenerated\b)",
     re.IGNORECASE | re.MULTILINE,
 )
+#: How the reports and baselines begin that hpushim itself writes, by kind of file.
+_OURS = {
+    "json": re.compile(rb'\s*(?:\{\s*"schema_version":\s*\d+,\s*"tool":\s*"hpushim |\[\s*\{\s*"description":[^\n]*\s*"check_name":\s*"HPU\d)'),
+    "markdown": re.compile(rb"## hpushim: "),
+}  # fmt: skip
 _GENERATED_NAME = re.compile(r"_pb2(?:_grpc)?\.py$|\.min\.[a-z]+$")
 
 
@@ -146,6 +151,12 @@ def left_out(file: File, data: bytes) -> str | None:
         if longest > _MAX_LINE:
             return f"a line of {longest} characters: generated or minified"
     return None
+
+
+def written_here(file: File, data: bytes) -> bool:
+    """Is it a report or a baseline that hpushim wrote into the project? It quotes CUDA names, and is no code."""
+    ours = _OURS.get(file.kind)
+    return ours is not None and not file.explicit and ours.match(data) is not None
 
 
 def _comments(head: bytes) -> bytes:
