@@ -41,7 +41,7 @@ class MatrixName(RowNameRule):
     costs = Costs(
         hours=("HPU212", "HPU216", "HPU319", "HPU512", "HPU514", "HPU521", "HPU602"),
         none=("HPU711",),
-        numbers=("HPU210", "HPU212", "HPU216", "HPU318", "HPU603"),
+        numbers=("HPU210", "HPU212", "HPU216", "HPU603"),
         speed=(
             "HPU307",
             "HPU504",

@@ -115,7 +115,7 @@ class Library(RowRule):
         if (
             row is None
             or row.name in self._told
-            or name.split(".", maxsplit=1)[0] in module.project.modules
+            or name.split(".", maxsplit=1)[0] in module.project.shadowing
         ):
             return
         verdict = judge(module, row)

@@ -83,7 +83,7 @@ def _rule(item: Item, page: Page) -> dict[str, Any]:
         "name": "".join(part.capitalize() for part in finding.name.split("-")),
         "shortDescription": {"text": finding.name.replace("-", " ")},
         "fullDescription": {"text": page.what or finding.name},
-        "help": {"text": page.text or finding.name, "markdown": page.text or finding.name},
+        "help": {"text": page.what or finding.name, "markdown": page.text or finding.name},
         "defaultConfiguration": {"level": _LEVELS[words.severity(item)]},
         "properties": {"tags": ["gaudi", item.area]},
     }
