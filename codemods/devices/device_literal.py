@@ -62,7 +62,7 @@ class DeviceLiteral(Rule):
         return self.finding(
             module,
             site.node,
-            f"`{module.source(site.node)}` is no device on Gaudi; it is {word}{note}",
+            f"`{module.source(site.node)}` does not exist on Gaudi; write {word}{note}",
             fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
             row="cuda",
             code="HPU013" if site.role is Role.OPTION else None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.verdict import known, said
+from ..analysis.verdict import inside, known
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -51,7 +51,7 @@ class DeviceDtype(Rule):
         elif name in _OTHER:
             part, verdict = known(module, name)
             if verdict is None or verdict.status in _LIMITS:
-                note = said(verdict.note) if verdict else "it is not in the matrix"
+                note = inside(verdict.note) if verdict else "it is not in the matrix"
                 yield self.finding(
                     module, node, f"`{shown}` is limited on Gaudi: {note}",
                     row=part if verdict else None, code="HPU118",

@@ -11,7 +11,7 @@ from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from ..analysis.options import holds_device
 from ..analysis.settings_files import builds
-from ..analysis.verdict import ask, said
+from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
 from ..edits.spelling import DEVICE, hpu, on_gaudi
 
@@ -108,7 +108,7 @@ class ConfigValues(TextRule):
         if verdict is None or verdict.status != "unsupported":
             fix = Fix(f"use {DEVICE}", "unsafe", (document.rewrite(entry, DEVICE),))
         else:
-            text = said(verdict.note)
+            text = inside(verdict.note)
         return self.finding(
             document,
             entry.span,

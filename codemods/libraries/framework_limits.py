@@ -9,7 +9,7 @@ import msgspec
 
 from hpushim.engine.rules.rule import Costs, Found, Yield
 
-from ..analysis.verdict import said
+from ..analysis.verdict import inside
 from ..bases.row_argument import SEVERITY
 from ..bases.row_name import RowNameRule, wants_of
 
@@ -55,7 +55,7 @@ class FrameworkLimit(RowNameRule):
         return self.finding(
             module,
             module.span(node),  # told whatever covers it: no other rule speaks of the same
-            f"{what}: {said(verdict.note)}",
+            f"{what}: {inside(verdict.note)}",
             row=row,
             severity=SEVERITY[verdict.status],
         )

@@ -14,7 +14,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
 from ..analysis.names import word
-from ..analysis.verdict import ask, inside, said
+from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
 from ..bases.row_argument import ADVICE, SEVERITY, RowRule, may_speak, wants_of
 from ..edits.spelling import retext
@@ -128,7 +128,7 @@ class Library(RowRule):
         yield self.finding(
             module,
             alias,
-            f"`{row.name}`: {verdict.note[:1].lower() + said(verdict.note[1:])}",
+            f"`{row.name}`: {inside(verdict.note)}",
             row=row.name,
             code=row.rule,
             severity=severity,

@@ -8,7 +8,7 @@ from hpushim.engine.rules.rule import Costs, Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.registrations import registrations
-from ..analysis.verdict import ask, said
+from ..analysis.verdict import ask, inside
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -33,7 +33,7 @@ class RegisteredKernel(Rule):
             yield self.finding(
                 module,
                 found.devices[0],
-                f"`{module.source(found.call.func)}`: {said(answer.note)}",
+                f"`{module.source(found.call.func)}`: {inside(answer.note)}",
                 row=answer.row,
                 covers=found.devices,
             )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.rules.rule import Costs, Found, Yield
 
-from ..analysis.verdict import known, said
+from ..analysis.verdict import inside, known
 from ..bases.torch_name import Name, NameRule
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class GraphName(NameRule):
         shown = module.source(use.node)
         if verdict is None or verdict.row is None:
             return self.finding(
-                module, use.node, f"`{shown}` belongs to CUDA's runtime, which is not there on Gaudi", code=code
+                module, use.node, f"`{shown}` belongs to CUDA's runtime, which does not exist on Gaudi", code=code
             )  # fmt: skip
         instead = f"; `{verdict.target}` is the nearest" if verdict.target else ""
         return self.finding(
-            module, use.node, f"`{shown}` is not rewritten: {said(verdict.note)}{instead}",
+            module, use.node, f"`{shown}` is not rewritten: {inside(verdict.note)}{instead}",
             row=part, code=code, safety="manual",
         )  # fmt: skip
