@@ -38,7 +38,7 @@ TROUBLES: dict[Trouble, str] = {
 #: Of the tool itself: a file or a rewrite of which nothing can be said.
 _UNREAD = frozenset({"HPU001", "HPU002", "HPU004", "HPU006"})
 #: About files and comments, not about a line of code.
-_NO_LINE = _UNREAD | {"HPU003", "HPU007"}
+NO_LINE = _UNREAD | {"HPU003", "HPU007"}
 _KNOWN = Basis("", "")
 
 
@@ -247,7 +247,7 @@ def _groups(items: Iterable[Item]) -> dict[Trouble, tuple[Item, ...]]:
 def _lines(items: Iterable[Item]) -> LineCounts:
     asked: dict[tuple[str, int], int] = {}
     for item in items:
-        if item.finding.code not in _NO_LINE:
+        if item.finding.code not in NO_LINE:
             place = (item.path, item.finding.line)
             level = {"unsafe": 1, "by-hand": 2}.get(item.handling, 0)
             asked[place] = max(asked.get(place, 0), level)

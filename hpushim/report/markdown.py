@@ -27,7 +27,7 @@ def _lines(made: Assessment) -> Iterator[str]:
     yield from (f"Target: {prose(words.setting(report))}.  ", f"Files: {words.files(made)}.", "")
     for trouble, items in made.groups.items():
         left = [item for item in items if item.handling == "by-hand"]
-        if left and trouble != "unread":
+        if left:
             yield from (f"### {TROUBLES[trouble]}: {len(left):,} by hand", "")
             yield from _table(left)
     broken = [file for file in report.files if file.status in ("failed", "skipped")]

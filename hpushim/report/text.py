@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hpushim import showing
 from hpushim.model import FileResult, Report
 from hpushim.report import words
-from hpushim.report.assessment import TROUBLES, Assessment, Item, Trouble, assess
+from hpushim.report.assessment import NO_LINE, TROUBLES, Assessment, Item, Trouble, assess
 from hpushim.report.source import Lines
 from hpushim.report.verdict import count
 
@@ -58,13 +58,12 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     yield from _verdict(assessment)
     yield [(f"Target: {words.setting(report)}", "dim")]
     yield [(f"Files: {words.files(assessment)}", "dim")]
-    yield from _unread(report)
+    yield from _unread(assessment)
     sources = _Sources(report)
     for trouble, items in assessment.groups.items():
-        if trouble != "unread":
-            yield [("", "")]
-            yield [(f"{_heading(trouble, assessment)}: {len(items):,}", "bold underline")]
-            yield from (_quiet if trouble in _QUIET else _messages)(items, sources)
+        yield [("", "")]
+        yield [(f"{_heading(trouble, assessment)}: {len(items):,}", "bold underline")]
+        yield from (_quiet if trouble in _QUIET else _messages)(items, sources)
     if not summary.findings:
         return
     yield [("", "")]
@@ -93,9 +92,11 @@ def _heading(trouble: Trouble, assessment: Assessment) -> str:
     return TROUBLES[trouble]
 
 
-def _unread(report: Report) -> Iterator[Line]:
-    for file in report.files:
-        if file.status in ("failed", "skipped") and file.reason:
+def _unread(assessment: Assessment) -> Iterator[Line]:
+    """Why a file was not judged or written, where no finding tells."""
+    told = {item.path for item in assessment.items if item.finding.code in NO_LINE}
+    for file in assessment.report.files:
+        if file.status in ("failed", "skipped") and file.reason and file.path not in told:
             style = "bold red" if file.status == "failed" else "dim"
             path = showing.quoted(file.path)
             yield [(path, "bold"), (f": {file.status}: ", style), (_clipped(file.reason), "")]

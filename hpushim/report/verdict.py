@@ -20,12 +20,11 @@ def decide(report: Report, items: Sequence[Item], lines: LineCounts) -> tuple[Ve
     verdict, sentence = _worst(report, items)
     if lines.total:
         sentence += f" {_share(lines)}"
-    failed = sum(file.status == "failed" for file in report.files)
-    if failed:
+    unread = {item.path for item in items if item.trouble == "unread"}
+    unread |= {file.path for file in report.files if file.status == "failed"}
+    if unread:
         verdict = "incomplete"
-        sentence = (
-            f"{count(failed, 'file')} could not be judged or written. In the rest: {sentence}"
-        )
+        sentence = f"{count(len(unread), 'file')} could not be judged or rewritten in full. Apart from that: {sentence}"
     return verdict, sentence
 
 

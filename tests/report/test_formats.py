@@ -88,8 +88,7 @@ def _text(made: Assessment, text: str) -> dict[str, int]:
         int(n.replace(",", ""))
         for n in re.findall(r"^(?!Findings|Legend)\S[^\n]*: ([\d,]+)$", text, re.M)
     ]
-    unread = made.summary.troubles.get("unread", 0)
-    return {"findings": sum(told) + unread}
+    return {"findings": sum(told)}
 
 
 def _json(made: Assessment, text: str) -> dict[str, int]:
@@ -204,8 +203,7 @@ def _html(made: Assessment, text: str) -> dict[str, int]:
 
 def _markdown(made: Assessment, text: str) -> dict[str, int]:
     told = [int(n) for n in re.findall(r"^### [^\n]*: (\d+) by hand$", text, re.M)]
-    unread = sum(i.handling == "by-hand" for i in made.groups.get("unread", ()))
-    return {"manual": sum(told) + unread}
+    return {"manual": sum(told)}
 
 
 def _concise(made: Assessment, text: str) -> dict[str, int]:
