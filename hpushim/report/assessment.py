@@ -12,12 +12,22 @@ from typing import Literal, get_args
 
 import msgspec
 
-from hpushim.model import AREAS, Basis, Effort, FileResult, Finding, Report, Severity
+from hpushim.model import AREAS, Basis, Effort, FileResult, Finding, Report, Severity, Stage
 from hpushim.report import lines
 from hpushim.report.verdict import Verdict, decide
 
 Trouble = Literal[
-    "unread", "stops", "kernels", "cpu", "unknown", "numbers", "speed", "other", "rewrite", "note"
+    "unread",
+    "stops",
+    "kernels",
+    "cpu",
+    "unknown",
+    "numbers",
+    "speed",
+    "other",
+    "unsafe",
+    "rewrite",
+    "note",
 ]
 Handling = Literal["rewritten", "safe", "unsafe", "by-hand", "note"]
 HANDLINGS: tuple[Handling, ...] = get_args(Handling)
@@ -32,7 +42,8 @@ TROUBLES: dict[Trouble, str] = {
     "numbers": "Changes numbers",
     "speed": "Costs speed",
     "other": "To look at by hand",
-    "rewrite": "Rewritten",
+    "unsafe": "`hpushim migrate --unsafe` rewrites",
+    "rewrite": "Rewritten by `hpushim migrate`",
     "note": "For information",
 }
 #: Of the tool itself: a file or a rewrite of which nothing can be said.
@@ -141,7 +152,7 @@ class Assessment(msgspec.Struct, frozen=True):
 def assess(report: Report) -> Assessment:
     """Everything that a format may want to say about ``report``."""
     items = tuple(
-        _item(file.path, finding, report.rows) for file in report.files for finding in file.findings
+        _item(file.path, finding, report) for file in report.files for finding in file.findings
     )
     by_hand = [item for item in items if item.effort is not None]
     severity: Counter[Severity] = Counter(item.finding.severity for item in items)
@@ -194,11 +205,11 @@ def summarise(report: Report) -> Summary:
     return assess(report).summary
 
 
-def _item(path: str, finding: Finding, rows: dict[str, Basis]) -> Item:
-    basis = rows.get(finding.row or "", _KNOWN)
+def _item(path: str, finding: Finding, report: Report) -> Item:
+    basis = report.rows.get(finding.row or "", _KNOWN)
     handling = handling_of(finding)
     effort = (basis.effort or finding.effort) if handling == "by-hand" else None
-    trouble = _trouble(finding, handling, basis)
+    trouble = _trouble(finding, handling, basis, report.stage)
     return Item(path, finding, trouble, handling, effort, AREAS[int(finding.code[3])], basis)
 
 
@@ -211,14 +222,16 @@ def handling_of(finding: Finding) -> Handling:
     return "note" if finding.severity == "info" else "by-hand"
 
 
-def _trouble(finding: Finding, handling: Handling, basis: Basis) -> Trouble:
+def _trouble(finding: Finding, handling: Handling, basis: Basis, stage: Stage) -> Trouble:
     if finding.code in _UNREAD:
         return "unread"
     if handling != "by-hand":
         # Other numbers stay other numbers after the rewrite.
         if finding.effect == "numbers":
             return "numbers"
-        return "note" if handling == "note" else "rewrite"
+        if handling == "safe" and stage != "before":
+            return "other"  # it could not be made
+        return {"note": "note", "unsafe": "unsafe"}.get(handling, "rewrite")  # type: ignore[return-value]
     if finding.effect in ("kernel", "cpu"):
         return "kernels" if finding.effect == "kernel" else "cpu"
     if finding.severity == "error":

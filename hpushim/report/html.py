@@ -249,7 +249,7 @@ def _filter(made: Assessment) -> ET.Element:
     return el(
         "form",
         el("label", "Search", el("input", type="search", name="search", placeholder="file, code, word", autocomplete="off"), class_="wide"),
-        _select("trouble", "Trouble", [(name, TROUBLES[name]) for name in made.groups]),
+        _select("trouble", "Trouble", [(name, TROUBLES[name].replace("`", "")) for name in made.groups]),
         _select("severity", "Severity", [(name, name) for name in words.SEVERITIES if name in used_severities]),
         _select("who", "Who", [(name, _WHO[name]) for name in HANDLINGS if name in used_handlings]),
         _select("area", "Area", [(name, name) for name in AREAS if name in used_areas]),

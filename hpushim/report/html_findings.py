@@ -28,7 +28,7 @@ def sections(made: Assessment) -> Iterator[ET.Element]:
     for trouble, items in made.groups.items():
         yield el(
             "section",
-            el("h3", f"{TROUBLES[trouble]}: {len(items):,}"),
+            el("h3", sentence(TROUBLES[trouble]), f": {len(items):,}"),
             (_group(found, trouble, code) for found in _messages(items)),
             data_trouble=trouble,
         )

@@ -21,7 +21,7 @@ _FEW = 3
 _FILES = 10
 #: Messages of a quiet group; with more of them, it is told by code.
 _MESSAGES = 40
-_QUIET: frozenset[Trouble] = frozenset({"rewrite", "note"})
+_QUIET: frozenset[Trouble] = frozenset({"unsafe", "rewrite", "note"})
 Line = list[tuple[str, str]]
 
 
@@ -62,7 +62,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     sources = _Sources(report)
     for trouble, items in assessment.groups.items():
         yield [("", "")]
-        yield [(f"{_heading(trouble, assessment)}: {len(items):,}", "bold underline")]
+        yield [(f"{TROUBLES[trouble]}: {len(items):,}", "bold underline")]
         yield from (_quiet if trouble in _QUIET else _messages)(items, sources)
     if not summary.findings:
         return
@@ -83,13 +83,6 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
 def _verdict(assessment: Assessment) -> Iterator[Line]:
     summary = assessment.summary
     yield [("Verdict: ", "bold"), (f"{summary.verdict}. {summary.sentence}", "")]
-
-
-def _heading(trouble: Trouble, assessment: Assessment) -> str:
-    if trouble == "rewrite":
-        stage = assessment.report.stage
-        return {"before": "`hpushim migrate` rewrites", "preview": "Would be rewritten"}.get(stage, "Rewritten")  # fmt: skip
-    return TROUBLES[trouble]
 
 
 def _unread(assessment: Assessment) -> Iterator[Line]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 #: ``kernels``: the core of the project is code for CUDA cards, which nothing here converts.
 Verdict = Literal["clean", "ready", "handled", "needs-you", "kernels", "incomplete"]
 #: A project is one of kernels when one line in so many is in a CUDA source or in a Python file that holds or builds kernels.
-_ONE_IN = 4
+_ONE_IN = 5
 
 
 def decide(report: Report, items: Sequence[Item], lines: LineCounts) -> tuple[Verdict, str]:
@@ -35,7 +35,9 @@ def count(number: int, noun: str) -> str:
 
 def _share(lines: LineCounts) -> str:
     free = lines.total - lines.by_hand
-    return f"{free:,} of {count(lines.total, 'CUDA line')} ({lines.share} %) can do without manual work."
+    unsafe = f", {lines.unsafe:,} of them with --unsafe" if lines.unsafe else ""
+    need = _verb(lines.total, "needs")
+    return f"{free:,} of {count(lines.total, 'CUDA line')} ({lines.share} %) {need} no manual work{unsafe}."
 
 
 def _worst(report: Report, items: Sequence[Item]) -> tuple[Verdict, str]:

@@ -50,13 +50,13 @@ def tags(item: Item) -> str:
 
 
 def effort(found: Efforts) -> str:
-    """``3 of minutes, 1 of hours, 2 without a counterpart on Gaudi``, leaving out what there is none of."""
+    """``3 take minutes, 1 takes hours, 2 have no counterpart on Gaudi``, leaving out what there is none of."""
     parts = (
-        (found.minutes, "of minutes"),
-        (found.hours, "of hours"),
-        (found.none, "without a counterpart on Gaudi"),
+        (found.minutes, "takes minutes", "take minutes"),
+        (found.hours, "takes hours", "take hours"),
+        (found.none, "has no counterpart on Gaudi", "have no counterpart on Gaudi"),
     )
-    return ", ".join(f"{number:,} {kind}" for number, kind in parts if number)
+    return ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in parts if n)
 
 
 def setting(report: Report) -> str:
