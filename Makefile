@@ -1,7 +1,8 @@
 # make demo   sets up, reports on the bundled CUDA project, migrates a copy, trains original and migrated on the emulated HPU
 # make test   sets up, runs linters, types and tests
 # make hostile   tries hostile input for longer: generated variants, and a thousand runs cut short
-# Both build their own virtual environment in .venv; nothing else is touched.
+# make site   builds the pages: README, guides, rules and matrix, in site/
+# All build their own virtual environment in .venv; nothing else is touched.
 
 PYTHON ?= python3
 # The emulated HPU needs a torch without CUDA. Where this name gives a CUDA build, point TORCH at a CPU build.
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 # Two workers fit the smallest machine that the tests are meant for.
 WORKERS ?= 2
 
-.PHONY: demo test lint types pytest bench hostile clean
+.PHONY: demo test lint types pytest bench hostile site clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python tests/projects/demo.py
@@ -36,6 +37,10 @@ hostile: $(VENV)/.ready
 	HPUSHIM=off HPUSHIM_HOSTILE_EXAMPLES=3000 $(BIN)/python -m pytest tests/hostile -n $(WORKERS) --hostile-table hostile.md
 	$(BIN)/python tests/hostile/kills.py --count 1000
 
+site: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[site]"
+	$(BIN)/python docs/build.py
+
 $(VENV)/.ready: pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else "hpushim needs Python 3.10 or newer; found %d.%d: make PYTHON=python3.11 …" % v[:2])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -44,4 +49,4 @@ $(VENV)/.ready: pyproject.toml Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) .demo hostile.md build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .demo hostile.md site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

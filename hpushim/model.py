@@ -10,15 +10,35 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 #: ``unknown``: nobody has established what becomes of it on Gaudi.
 Severity = Literal["error", "warning", "info", "unknown"]
 Safety = Literal["safe", "unsafe", "manual"]
 Status = Literal["changed", "unchanged", "skipped", "failed"]
+#: What a person spends where no rewrite does it: a line to change, code to think about, or something that Gaudi does not have.
+Effort = Literal["minutes", "hours", "none"]
+#: What a place does to a run on Gaudi, beyond stopping it: other numbers, less speed, work left on the CPU, a CUDA kernel.
+Effect = Literal["numbers", "speed", "cpu", "kernel"]
+#: What a report is about: the project as it is, what `migrate` would write (`--diff`), or what it wrote.
+Stage = Literal["before", "preview", "migrated"]
 Generation = Literal["gaudi1", "gaudi2", "gaudi3"]
 Mode = Literal["portable", "eager", "compile", "lazy"]
 Style = Literal["native", "dual"]
+
+#: What codes are about, by their first digit: a room of the rules for each, then what is told at run time.
+AREAS = (
+    "tool",
+    "devices",
+    "precision",
+    "distributed",
+    "memory",
+    "execution",
+    "training",
+    "libraries",
+    "files",
+    "run-time",
+)
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -74,10 +94,15 @@ class Finding(msgspec.Struct, frozen=True):
     row: str | None = None
     fix: Fix | None = None
     applied: bool = False
+    effort: Effort = "minutes"
+    effect: Effect | None = None
 
 
 class FileResult(msgspec.Struct, frozen=True):
-    """What happened to one file. ``reason`` is set when it was skipped or failed."""
+    """What happened to one file. ``reason`` is set when it was skipped or failed.
+
+    ``after`` is what was written, or would be; ``proposed`` what all rewrites together, unsafe ones too, would make of it.
+    """
 
     path: str
     status: Status
@@ -85,10 +110,39 @@ class FileResult(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     before: bytes | None = None
     after: bytes | None = None
+    proposed: bytes | None = None
+
+
+class Basis(msgspec.Struct, frozen=True):
+    """What the matrix says of a row that findings name, and how sure that is."""
+
+    status: str
+    confidence: str
+    note: str = ""
+    effort: Effort | None = None  #: where it is another one than the rule's
+
+
+class Kernels(msgspec.Struct, frozen=True):
+    """A CUDA source file, which no rule reads: its path and its lines."""
+
+    path: str
+    lines: int
+
+
+class Page(msgspec.Struct, frozen=True):
+    """The page of a code: what it finds, and the whole of it, as Markdown."""
+
+    what: str = ""
+    text: str = ""
 
 
 class Report(msgspec.Struct, frozen=True):
-    """One run over a project. ``unknown`` are the rows named in it for which nobody knows what Gaudi does."""
+    """One run over a project.
+
+    ``unknown`` are the rows named in it for which nobody knows what Gaudi does, ``rows`` what is known of each row named, ``matrix``
+    which table answered. ``pages``
+    are there where they were asked for. ``python_lines`` counts all Python that was found, also where nothing was found in it.
+    """
 
     tool: str
     target: Target
@@ -96,3 +150,9 @@ class Report(msgspec.Struct, frozen=True):
     root: str = "."
     schema_version: int = SCHEMA_VERSION
     unknown: frozenset[str] = frozenset()
+    stage: Stage = "before"
+    matrix: str = ""
+    rows: dict[str, Basis] = {}
+    pages: dict[str, Page] = {}
+    kernels: tuple[Kernels, ...] = ()
+    python_lines: int = 0

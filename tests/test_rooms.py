@@ -299,6 +299,7 @@ ITS_FILES = {
         "cli/__init__.py",
         "engine/rules/catalogue.py",
         "engine/rules/page.py",
+        "report/html.py",
         "matrix/readings.py",
         "matrix/sources.py",
     },

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from .verdict import said
+from .verdict import inside as phrased
 
 if TYPE_CHECKING:
     from hpushim.engine.base.text import Text
@@ -85,6 +85,6 @@ def told_of(text: Text, kind: str, name: str, shown: str, where: str = "here") -
     if kind == "variable":
         row = text.matrix.covering(name)
         if row is not None and row.kind == "env" and row.status == "noop":
-            return Told(f"`{name}` is not read on Gaudi: {said(row.note)}", row.name, "info")
+            return Told(f"`{name}` is not read on Gaudi: {phrased(row.note)}", row.name, "info")
     message = f"`{shown}` stays as it is: what it does {where} is not known; {_ADVICE[kind]}"
     return Told(message, None, "unknown")

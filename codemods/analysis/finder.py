@@ -316,7 +316,7 @@ def _has_hpu_case(match: ast.Match) -> bool:
 
 
 def _compares_with_hpu(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and any(is_hpu(part) for part in ast.walk(test))
+    return isinstance(test, ast.Compare) and any(is_hpu(part) for part in walk(test))
 
 
 def _mentions_hpu(node: ast.AST) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.model import Safety
@@ -9,6 +10,13 @@ from hpushim.model import Safety
 if TYPE_CHECKING:
     from hpushim.engine.base.text import Text
     from hpushim.matrix import Verdict
+
+_WORD = re.compile(r"[A-Z][a-z]*(?:'s)?")
+#: Words that begin with a capital wherever they stand.
+_NAMES = frozenset(
+    ["Accelerate", "Datasets", "Dynamo", "False", "Gaudi", "Gaudi's", "Horovod", "Intel", "Intel's", "Lightning", "Megatron", "Optimum",
+     "Trainer", "Transformers", "Triton", "True"]
+)  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -55,15 +63,11 @@ def known(text: Text, name: str) -> tuple[str, Verdict | None]:
     return name, None
 
 
-def said(note: str) -> str:
-    """A note of the matrix inside a message: without its full stop."""
-    return note.rstrip(".")
-
-
 def inside(note: str) -> str:
     """A note of the matrix as a part of a sentence: no capital of its own, no full stop."""
     plain = note.rstrip(".")
-    name = plain[1:2].isupper() or plain.startswith(
-        ("Gaudi", "Lightning", "Accelerate", "Transformers", "Optimum")
-    )
-    return plain if name else plain[:1].lower() + plain[1:]
+    first = plain.partition(" ")[0].rstrip(",:;")
+    # A name keeps its capital: what has another one, a mark or a digit is one, and so are these.
+    if not _WORD.fullmatch(first) or first in _NAMES:
+        return plain
+    return plain[:1].lower() + plain[1:]

@@ -13,7 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 from hpushim.model import Safety, Severity, Span
 
-from ..analysis.verdict import said
+from ..analysis.verdict import inside
 from ..analysis.versions import judge
 from ..edits.arguments import rename
 from ..edits.spelling import dual, kept_for_cuda, retext
@@ -70,7 +70,7 @@ class RowRule(Rule):
                 yield self.finding(
                     module,
                     span,  # told whatever covers the call: it is about the argument
-                    f"`{module.source(span).splitlines()[0]}`: {said(verdict.note)}",
+                    f"`{module.source(span).splitlines()[0]}`: {inside(verdict.note)}",
                     fix=fix(module, call, argument, row, verdict.status),
                     row=row.name,
                     code=row.rule,

@@ -9,7 +9,7 @@ from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
-from ..analysis.verdict import said
+from ..analysis.verdict import inside
 from . import row_argument
 from .row_argument import ADVICE, SEVERITY, RowRule, may_speak
 
@@ -56,7 +56,7 @@ class RowNameRule(RowRule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node).splitlines()[0]}`: {said(verdict.note)}",
+                f"`{module.source(node).splitlines()[0]}`: {inside(verdict.note)}",
                 fix=self.rewrite(module, node, row),
                 row=row.name,
                 code=row.rule,

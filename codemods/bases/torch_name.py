@@ -17,7 +17,7 @@ from hpushim.matrix import load
 from ..analysis.cards import is_other_card
 from ..analysis.names import called
 from ..analysis.tensor_types import DTYPES
-from ..analysis.verdict import known, said
+from ..analysis.verdict import inside, known
 from ..edits.imports import through
 from ..edits.spelling import ACCELERATOR, dual, zero
 
@@ -118,7 +118,7 @@ class NameRule(Rule):
             yield self.finding(
                 module,
                 use.node,
-                f"`{shown}` is not in the matrix, and CUDA is not there on Gaudi",
+                f"`{shown}` is not in the matrix, and CUDA does not exist on Gaudi",
                 code=code,
             )
             return
@@ -129,7 +129,7 @@ class NameRule(Rule):
         target = self.target(module, use)
         if not target:
             yield self.finding(
-                module, use.node, f"`{shown}` {_verdict_words(verdict)}: {said(verdict.note)}",
+                module, use.node, f"`{shown}` {_verdict_words(verdict)}: {inside(verdict.note)}",
                 row=part, code=code, safety="manual",
             )  # fmt: skip
             return
@@ -152,7 +152,7 @@ class NameRule(Rule):
         number = dual(module) and use.below in self.card
         without = [_given_up(module, argument, number=number) for argument in gone]
         changes = (*respell(module, use.node, target), *extra, *without)
-        note = f"; {said(verdict.note)}" if verdict.status != "renamed" else ""
+        note = f"; {inside(verdict.note)}" if verdict.status != "renamed" else ""
         return self.finding(
             module,
             use.node,
@@ -185,7 +185,7 @@ class NameRule(Rule):
 
     def drop(self, module: Module, use: Name, code: str, note: str) -> Found:
         """The finding for a name without effect on Gaudi; its statement goes when it has no other use."""
-        message = f"`{module.source(use.node)}` does nothing on Gaudi: {said(note)}"
+        message = f"`{module.source(use.node)}` does nothing on Gaudi: {inside(note)}"
         statement = call_statement(module, use.node)
         if statement is None:
             return self.finding(module, use.node, message, row=use.name, code=code, safety="manual")

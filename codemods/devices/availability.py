@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.rule import Costs, Found, Yield
 
 from ..analysis.devices import Devices
 from ..analysis.kernels import nvidia_only
@@ -22,6 +22,7 @@ class Availability(NameRule):
 
     code = "HPU108"
     name = "cuda-availability-check"
+    costs = Costs(hours=("HPU109",))
     severity = "error"
     table: ClassVar[dict[str, str]] = {"is_available": "HPU108"}
     also: ClassVar[dict[str, str]] = {"HPU109": "check-guards-nvidia-only-code"}

@@ -64,7 +64,7 @@ class CudaCall(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` moves to CUDA, which is not there on Gaudi; move with `.to`",
+            f"`{module.source(node)}` moves to CUDA, which does not exist on Gaudi; use `.to`",
             row=ask(module, "torch.Tensor.cuda").row,
         )
 
@@ -89,7 +89,7 @@ class CudaCall(Rule):
         return self.finding(
             module,
             token,
-            f"`{shown}` moves to CUDA, which is not there on Gaudi; move with `.to`"
+            f"`{shown}` moves to CUDA, which does not exist on Gaudi; use `.to`"
             + ("" if sure else ", unless the object is one of the project's own classes"),
             fix=Rewrite("move with .to", safety, self._changes(module, call, receiver)),
             row=answer.row,

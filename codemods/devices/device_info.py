@@ -10,7 +10,7 @@ from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.advice import advice
 from ..analysis.names import called
-from ..analysis.verdict import known, said
+from ..analysis.verdict import inside, known
 from ..bases.torch_name import Name, NameRule, respell
 from ..edits.spelling import dual
 
@@ -154,7 +154,7 @@ class DeviceInfo(NameRule):
     ) -> Found:
         """An answer that is something else on Gaudi, in code that nothing more is known of."""
         part, verdict = known(module, use.name)
-        note = said(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
+        note = inside(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
         return self.finding(
             module, use.node, f"`{module.source(use.node)}` answers for NVIDIA hardware: {note}",
             row=part if verdict is not None else None, code=code, safety="manual", covers=covers or (),

@@ -51,7 +51,7 @@ class DeviceKeyword(Rule):
             yield self.finding(
                 module,
                 site.node,
-                f"`{module.source(site.node)}` is no device on Gaudi; pass `hpu`",
+                f"`{module.source(site.node)}` does not exist on Gaudi; write `hpu`",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 covers=site.covers,

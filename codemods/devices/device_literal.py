@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.collections_of_cards import collections_of_cards
@@ -27,6 +27,7 @@ class DeviceLiteral(Rule):
 
     code = "HPU101"
     name = "cuda-device-literal"
+    costs = Costs(hours=("HPU121",))
     severity = "error"
     wants = Wants(words=("cuda",))
     also: ClassVar[dict[str, str]] = {
@@ -61,7 +62,7 @@ class DeviceLiteral(Rule):
         return self.finding(
             module,
             site.node,
-            f"`{module.source(site.node)}` is no device on Gaudi; it is {word}{note}",
+            f"`{module.source(site.node)}` does not exist on Gaudi; write {word}{note}",
             fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
             row="cuda",
             code="HPU013" if site.role is Role.OPTION else None,

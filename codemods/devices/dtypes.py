@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.verdict import known, said
+from ..analysis.verdict import inside, known
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -29,6 +29,7 @@ class DeviceDtype(Rule):
 
     code = "HPU117"
     name = "float64-on-device"
+    costs = Costs(none=("HPU119",), numbers=("HPU117", "HPU118"))
     severity = "warning"
     wants = Wants(
         names=(*_DOUBLE, *_OTHER, *_EXCHANGE),
@@ -50,7 +51,7 @@ class DeviceDtype(Rule):
         elif name in _OTHER:
             part, verdict = known(module, name)
             if verdict is None or verdict.status in _LIMITS:
-                note = said(verdict.note) if verdict else "it is not in the matrix"
+                note = inside(verdict.note) if verdict else "it is not in the matrix"
                 yield self.finding(
                     module, node, f"`{shown}` is limited on Gaudi: {note}",
                     row=part if verdict else None, code="HPU118",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import called
@@ -42,6 +42,7 @@ class SparseTensor(Rule):
 
     code = "HPU124"
     name = "sparse-tensor"
+    costs = Costs(hours=("HPU124",))
     severity = "error"
     wants = Wants(names=_FUNCTIONS, calls=_METHODS, keywords=("sparse",))
 

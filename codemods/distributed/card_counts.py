@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import word
@@ -32,6 +32,7 @@ class CardCount(Rule):
 
     code = "HPU323"
     name = "card-count-as-factor"
+    costs = Costs(numbers=("HPU323",))
     wants = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), beside=("cuda", "hpu", "nccl"), advice=True)  # fmt: skip
 
     def on_module(self, module: Module) -> Yield:

@@ -13,7 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import contradicts, wanted
 from ..analysis.names import word
-from ..analysis.verdict import ask, said
+from ..analysis.verdict import ask, inside
 from ..edits.spelling import retext
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class EnvVariable(Rule):
         elif _VARIABLE.fullmatch(name):
             row = module.matrix.covering(name)
             known = row if row is not None and row.kind == "env" else None
-            note = f": {said(known.note)}" if known is not None else ""
+            note = f": {inside(known.note)}" if known is not None else ""
             text = f"`{name}` is not read on Gaudi{note}"
             yield self.finding(module, node, text, row=known.name if known is not None else None)
 

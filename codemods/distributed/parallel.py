@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.data_parallel import DDP, LeftBehind
@@ -47,6 +47,7 @@ class DeviceIds(Rule):
 
     code = "HPU306"
     name = "ddp-device-ids"
+    costs = Costs(hours=("HPU308", "HPU317"))
     severity = "error"
     wants = Wants(names=tuple(sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES)))
     also: ClassVar[dict[str, str]] = {

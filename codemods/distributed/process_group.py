@@ -79,7 +79,7 @@ class Nccl(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` has no library on Gaudi; the backend is `{new}`",
+            f"`{module.source(node)}` does not exist on Gaudi; write `{new}`",
             fix=fix if answer.fixable else None,
             row=answer.row,
             code=_CODES[use],
@@ -148,7 +148,7 @@ class Nccl(Rule):
             return self.finding(
                 module,
                 node,
-                f"`{shown}` has no library on Gaudi; the backend is `hccl`",
+                f"`{shown}` does not exist on Gaudi; write `hccl`",
                 fix=Rewrite("use hccl", "safe", (change,), _GROUP),
                 code="HPU302",
             )

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.data_parallel import LeftBehind
@@ -25,6 +25,7 @@ class ScatteredBatch(Rule):
 
     code = "HPU321"
     name = "batch-moved-by-data-parallel"
+    costs = Costs(hours=("HPU321",))
     severity = "error"
     wants = Wants(texts=("DataParallel", ".cuda("))
 

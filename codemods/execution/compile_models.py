@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Insert, Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import defines_method
@@ -38,6 +38,7 @@ class CompileModels(Rule):
 
     code = "HPU530"
     name = "model-not-compiled"
+    costs = Costs(speed=("HPU530",))
     severity = "info"
     wants = Wants(words=("parameters", "named_parameters"), texts=("optim",), advice=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.versions import judge
@@ -34,6 +34,7 @@ class CpuTraining(Rule):
 
     code = "HPU503"
     name = "training-on-the-cpu"
+    costs = Costs(cpu=("HPU503",))
     severity = "warning"
     safety = "manual"
     wants = Wants(

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import proven
@@ -40,6 +40,7 @@ class DataShape(Rule):
 
     code = "HPU515"
     name = "size-from-data"
+    costs = Costs(hours=("HPU515",), speed=("HPU515",))
     wants = Wants(
         names=("torch.where",),
         calls=("topk", *_METHODS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import is_module_class
@@ -28,6 +28,7 @@ class GraphBreaks(Rule):
 
     code = "HPU531"
     name = "graph-break-in-forward"
+    costs = Costs(hours=("HPU531",), speed=("HPU531",))
     severity = "info"
     wants = Wants(
         calls=(*_READS, *MARKS, "print"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import defines_method
@@ -27,6 +27,7 @@ class GrowingTensor(Rule):
 
     code = "HPU524"
     name = "growing-tensor"
+    costs = Costs(hours=("HPU524", "HPU527"), speed=("HPU524", "HPU527"))
     wants = Wants(names=_JOINS, calls=("generate",), beside=("cuda", "hpu", "device"), advice=True)
     also: ClassVar[dict[str, str]] = {"HPU527": "generation-loop"}
 

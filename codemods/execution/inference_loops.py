@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.batches import Loop, loops
@@ -36,6 +36,7 @@ class InferenceLoop(Rule):
 
     code = "HPU505"
     name = "inference-loop-without-mark-step"
+    costs = Costs(speed=("HPU505",))
     severity = "info"
     safety = "manual"
     wants = Wants(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import called, word
@@ -42,6 +42,7 @@ class InputSize(Rule):
 
     code = "HPU525"
     name = "changing-input-size"
+    costs = Costs(hours=("HPU525",), speed=("HPU525", "HPU526"))
     wants = Wants(
         names=(_LOADER, *_RESIZE, *_PAD, *_COLLATORS),
         keywords=("padding", "collate_fn"),

@@ -7,7 +7,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replace, Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.bridge import loads_itself
@@ -44,6 +44,7 @@ class MarkStep(Rule):
 
     code = "HPU501"
     name = "backward-without-mark-step"
+    costs = Costs(speed=("HPU501", "HPU502", "HPU508"))
     wants = Wants(
         calls=MARKS,
         words=("backward",),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from hpushim.engine.rules.rule import Costs
+
 from ..bases.row_name import RowNameRule, wants_of
 
 _ALSO = {
@@ -36,5 +38,23 @@ class MatrixName(RowNameRule):
 
     code = "HPU512"
     name = "torchscript-or-export"
+    costs = Costs(
+        hours=("HPU212", "HPU216", "HPU319", "HPU512", "HPU514", "HPU521", "HPU602"),
+        none=("HPU711",),
+        numbers=("HPU210", "HPU212", "HPU216", "HPU603"),
+        speed=(
+            "HPU307",
+            "HPU504",
+            "HPU512",
+            "HPU514",
+            "HPU517",
+            "HPU519",
+            "HPU521",
+            "HPU522",
+            "HPU602",
+            "HPU604",
+        ),
+        kernels=("HPU711",),
+    )
     wants = wants_of(("HPU512", *_ALSO))
     also: ClassVar[dict[str, str]] = _ALSO

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import foreign, word
@@ -36,6 +36,7 @@ class StepRead(Rule):
 
     code = "HPU513"
     name = "read-in-training-loop"
+    costs = Costs(speed=("HPU513",))
     severity = "info"
     wants = Wants(
         calls=_METHODS,

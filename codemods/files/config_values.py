@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import TextRule
+from hpushim.engine.rules.rule import Costs, TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from ..analysis.options import holds_device
 from ..analysis.settings_files import builds
-from ..analysis.verdict import ask, said
+from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
 from ..edits.spelling import DEVICE, hpu, on_gaudi
 
@@ -33,6 +33,7 @@ class ConfigValues(TextRule):
 
     code = "HPU801"
     name = "config-device"
+    costs = Costs(numbers=("HPU802",))
     kinds = frozenset({"yaml", "json", "toml"})
     markers = (
         b"cuda",
@@ -107,7 +108,7 @@ class ConfigValues(TextRule):
         if verdict is None or verdict.status != "unsupported":
             fix = Fix(f"use {DEVICE}", "unsafe", (document.rewrite(entry, DEVICE),))
         else:
-            text = said(verdict.note)
+            text = inside(verdict.note)
         return self.finding(
             document,
             entry.span,

@@ -70,7 +70,7 @@ class ApexPart(RowNameRule):
         if found is None or not _MISSING.search(node.value):
             return
         stop = _stop(module, node)
-        if stop is None or stop in self._demands or found[1].lower() in module.project.modules:
+        if stop is None or stop in self._demands or found[1].lower() in module.project.shadowing:
             return
         self._demands.add(stop)
         answer = ask(module, _PACKAGES[found[1].lower()])

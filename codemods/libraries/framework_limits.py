@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.rule import Costs, Found, Yield
 
-from ..analysis.verdict import said
+from ..analysis.verdict import inside
 from ..bases.row_argument import SEVERITY
 from ..bases.row_name import RowNameRule, wants_of
 
@@ -28,6 +28,7 @@ class FrameworkLimit(RowNameRule):
 
     code = "HPU717"
     name = "framework-limit"
+    costs = Costs(hours=("HPU717",))
     wants = msgspec.structs.replace(
         wants_of(("HPU717",)), definitions=("configure_optimizers",), imports=(_LOADER,)
     )
@@ -55,7 +56,7 @@ class FrameworkLimit(RowNameRule):
         return self.finding(
             module,
             module.span(node),  # told whatever covers it: no other rule speaks of the same
-            f"{what}: {said(verdict.note)}",
+            f"{what}: {inside(verdict.note)}",
             row=row,
             severity=SEVERITY[verdict.status],
         )

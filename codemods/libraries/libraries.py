@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.rule import Costs, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
 from ..analysis.names import word
-from ..analysis.verdict import ask, inside, said
+from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
 from ..bases.row_argument import ADVICE, SEVERITY, RowRule, may_speak, wants_of
 from ..edits.spelling import retext
@@ -79,6 +79,29 @@ class Library(RowRule):
 
     code = "HPU709"
     name = "cuda-library"
+    costs = Costs(
+        hours=(
+            "HPU213",
+            "HPU320",
+            "HPU609",
+            "HPU701",
+            "HPU703",
+            "HPU704",
+            "HPU705",
+            "HPU706",
+            "HPU707",
+            "HPU709",
+            "HPU710",
+            "HPU712",
+            "HPU713",
+            "HPU714",
+            "HPU715",
+        ),
+        none=("HPU708",),
+        numbers=("HPU213",),
+        speed=("HPU609", "HPU703"),
+        kernels=("HPU708",),
+    )
     wants = _wants(("HPU709", *_ALSO))
     uncovered = True
     also: ClassVar[dict[str, str]] = _ALSO
@@ -92,7 +115,7 @@ class Library(RowRule):
         if (
             row is None
             or row.name in self._told
-            or name.split(".", maxsplit=1)[0] in module.project.modules
+            or name.split(".", maxsplit=1)[0] in module.project.shadowing
         ):
             return
         verdict = judge(module, row)
@@ -105,7 +128,7 @@ class Library(RowRule):
         yield self.finding(
             module,
             alias,
-            f"`{row.name}`: {verdict.note[:1].lower() + said(verdict.note[1:])}",
+            f"`{row.name}`: {inside(verdict.note)}",
             row=row.name,
             code=row.rule,
             severity=severity,

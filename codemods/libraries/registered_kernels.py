@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Kept, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.registrations import registrations
-from ..analysis.verdict import ask, said
+from ..analysis.verdict import ask, inside
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -21,6 +21,7 @@ class RegisteredKernel(Rule):
 
     code = "HPU725"
     name = "kernel-registered-for-cuda"
+    costs = Costs(none=("HPU725",), kernels=("HPU725",))
     safety = "manual"
     wants = Wants(words=("cuda", "CUDA"), beside=("regist", "impl", "custom_op", "kernel"))
 
@@ -32,7 +33,7 @@ class RegisteredKernel(Rule):
             yield self.finding(
                 module,
                 found.devices[0],
-                f"`{module.source(found.call.func)}`: {said(answer.note)}",
+                f"`{module.source(found.call.func)}`: {inside(answer.note)}",
                 row=answer.row,
                 covers=found.devices,
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Remove, Rewrite
 from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import known
@@ -25,6 +25,7 @@ class CudnnFlag(Rule):
 
     code = "HPU410"
     name = "cudnn-flag"
+    costs = Costs(speed=("HPU419",))
     severity = "info"
     wants = Wants(names=("torch.backends.cudnn.*", f"{_KERNELS}*"))
     also: ClassVar[dict[str, str]] = {"HPU419": "cuda-kernel-choice"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.rule import Costs, Found, Yield
 
-from ..analysis.verdict import known, said
+from ..analysis.verdict import inside, known
 from ..bases.torch_name import Name, NameRule
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ class GraphName(NameRule):
 
     code = "HPU416"
     name = "cuda-graph"
+    costs = Costs(hours=("HPU416",), none=("HPU417",))
     severity = "error"
     table: ClassVar[dict[str, str]] = {
         "CUDAGraph": "HPU416",
@@ -48,10 +49,10 @@ class GraphName(NameRule):
         shown = module.source(use.node)
         if verdict is None or verdict.row is None:
             return self.finding(
-                module, use.node, f"`{shown}` belongs to CUDA's runtime, which is not there on Gaudi", code=code
+                module, use.node, f"`{shown}` belongs to CUDA's runtime, which does not exist on Gaudi", code=code
             )  # fmt: skip
         instead = f"; `{verdict.target}` is the nearest" if verdict.target else ""
         return self.finding(
-            module, use.node, f"`{shown}` is not rewritten: {said(verdict.note)}{instead}",
+            module, use.node, f"`{shown}` is not rewritten: {inside(verdict.note)}{instead}",
             row=part, code=code, safety="manual",
         )  # fmt: skip

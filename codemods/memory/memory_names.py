@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from hpushim.engine.rules.rule import Costs
+
 from ..bases.torch_name import NameRule
 
 
@@ -12,6 +14,7 @@ class MemoryName(NameRule):
 
     code = "HPU401"
     name = "cuda-memory-statistics"
+    costs = Costs(hours=("HPU404",), none=("HPU405", "HPU406", "HPU418"))
     severity = "error"
     table: ClassVar[dict[str, str]] = {
         "memory_allocated": "HPU401",

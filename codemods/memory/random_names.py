@@ -10,7 +10,7 @@ from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.devices import Devices, Role, Site
 from ..analysis.names import called
-from ..analysis.verdict import ask, said
+from ..analysis.verdict import ask, inside
 from ..bases.torch_name import NameRule
 from ..edits.arguments import add, argument
 from ..edits.spelling import dual, quoted
@@ -61,7 +61,7 @@ class RandomName(NameRule):
 
     def _made_on_card(self, module: Module, site: Site) -> Found:
         row = module.matrix.row(_GENERATOR)
-        note = f": {said(row.note)}" if row else ""
+        note = f": {inside(row.note)}" if row else ""
         return self.finding(
             module,
             site.node,
@@ -84,7 +84,7 @@ class RandomName(NameRule):
             module,
             device,
             f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on Gaudi, is not established; "
-            f"one on the CPU always works{': ' + said(row.note) if row else ''}",
+            f"one on the CPU always works{': ' + inside(row.note) if row else ''}",
             row=row.name if row else None,
             code="HPU409",
             severity="warning",

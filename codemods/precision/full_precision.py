@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.entry import is_entry
@@ -29,6 +29,7 @@ class FullPrecision(Rule):
 
     code = "HPU217"
     name = "training-in-float32"
+    costs = Costs(speed=("HPU217",))
     severity = "info"
     wants = Wants(words=("backward",), beside=("cuda", "hpu", "device"), advice=True)
 

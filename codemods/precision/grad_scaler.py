@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
 from hpushim.engine.rules.references import find
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.devices import may_be_cuda
@@ -38,6 +38,7 @@ class GradScaler(Rule):
 
     code = "HPU204"
     name = "grad-scaler"
+    costs = Costs(numbers=("HPU204", "HPU310"))
     wants = Wants(names=tuple(sorted(CUDA_ONLY | GENERIC | SHARDED)))
     also: ClassVar[dict[str, str]] = {
         "HPU205": "grad-scaler-call",

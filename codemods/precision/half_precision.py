@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.halves import HALF, asks, autocast_halves
@@ -32,6 +32,7 @@ class AutocastHalf(Rule):
 
     code = "HPU203"
     name = "autocast-float16"
+    costs = Costs(numbers=("HPU203", "HPU208", "HPU209"))
     wants = Wants(names=tuple(sorted(HALF)), calls=("half",), keywords=("fp16", "mixed_precision"))
     also: ClassVar[dict[str, str]] = {"HPU208": "half-call", "HPU209": "float16-dtype"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.families import CUDA, backend
@@ -19,6 +19,7 @@ class BackendFile(Rule):
 
     code = "HPU026"
     name = "file-of-one-backend"
+    costs = Costs(hours=("HPU026",))
     severity = "warning"
     safety = "manual"
     wants = Wants(texts=("",), advice=True)

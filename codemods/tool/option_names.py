@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_name
@@ -34,6 +34,7 @@ class OptionName(Rule):
 
     code = "HPU024"
     name = "option-named-for-cuda"
+    costs = Costs(numbers=("HPU214",))
     severity = "info"
     safety = "manual"
     wants = Wants(calls=_DECLARING, beside=_NAMED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import ask
@@ -29,6 +29,7 @@ class FusedOptimizer(Rule):
 
     code = "HPU601"
     name = "fused-optimizer"
+    costs = Costs(speed=("HPU601", "HPU605"))
     wants = Wants(keywords=(_OPTION,))
     also: ClassVar[dict[str, str]] = {"HPU605": "fused-if-cuda"}
 

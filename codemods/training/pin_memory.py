@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import defines_method, proven
@@ -31,6 +31,7 @@ class PinMemory(Rule):
 
     code = "HPU606"
     name = "pin-memory-without-device"
+    costs = Costs(speed=("HPU606", "HPU607"))
     severity = "warning"
     wants = Wants(keywords=("pin_memory",), calls=("pin_memory", "is_pinned"))
     uncovered = True

@@ -1,19 +1,25 @@
-"""``hpushim check``: findings and an exit code; never writes to the project."""
+"""``hpushim check``: findings and an exit code; never writes to the project, but for a baseline that is asked for."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hpushim.cli.options import (
+    Request,
     output_options,
     paths_argument,
     request,
     rule_options,
     target_options,
 )
+
+if TYPE_CHECKING:
+    from hpushim.report.narrowing import Baseline
+
+_MAX_BASELINE = 64 << 20
 
 
 @click.command("check")
@@ -22,23 +28,41 @@ from hpushim.cli.options import (
 @rule_options
 @output_options
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even with findings.")
+@click.option("--fail-on", type=click.Choice(("error", "warning", "note")),
+              help="The least severity that fails (default: warning, which `unknown` counts as).")  # fmt: skip
+@click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE",
+              help="Leave out the findings that FILE holds: only new ones are told and fail.")  # fmt: skip
+@click.option("--write-baseline", is_flag=True, help="Write all findings to the --baseline FILE, and exit 0.")  # fmt: skip
+@click.option("--since", metavar="REV",
+              help="Only lines that changed since the current branch left REV, such as origin/main.")  # fmt: skip
 def command(
     paths: tuple[Path, ...],
     format_: str,
     output: Path | None,
     exit_zero: bool,
+    write_baseline: bool,
+    since: str | None,
     jobs: int | None,
     **options: Any,
 ) -> int:
     """Report CUDA uses under PATH (default: here) without writing anything.
 
-    Exit code 0: nothing to do. 1: findings. 3: a file could not be read.
+    Exit code 0: nothing to do. 1: findings. 2: wrong usage. 3: a file could not be read.
     """
-    from hpushim.cli.output import exit_code, progress, ready, show
+    from hpushim.cli.output import exit_code, progress, ready, say, show
     from hpushim.engine.project import analyse
+    from hpushim.report import PROPOSING, narrowing
 
     asked = request(paths, options)
     ready(output, asked.root)
+    known = None if write_baseline else _known(asked)
+    if write_baseline:
+        _writable(asked, since)
+    past = None
+    if since is not None:
+        from hpushim.engine.files.history import Past
+
+        past = Past(asked.root, since)
     with progress("checking") as update:
         report = analyse(
             asked.paths,
@@ -49,8 +73,59 @@ def command(
             exclude=asked.exclude,
             jobs=jobs,
             progress=update,
+            propose=format_ in PROPOSING,
         )
-    shown = show(report, format_, output, asked.root)
-    if not shown:
+    if write_baseline:
+        return _write(asked, narrowing.baseline_of(report), exit_code(report))
+    if past is not None:
+        shown_files = [file.path for file in report.files if file.findings]
+        report = narrowing.only_changed(report, past.contents(shown_files))
+    if known is not None:
+        report, left_out, gone = narrowing.without(report, known)
+        old = f"; {gone} of it are gone, --write-baseline renews it" if gone else ""
+        say(f"hpushim: {left_out} findings of the baseline are left out{old}", err=True)
+    if not show(report, format_, output, asked.root):
         return 3
-    return 0 if exit_zero else exit_code(report)
+    return 0 if exit_zero else exit_code(report, fail_on=asked.fail_on)
+
+
+def _known(asked: Request) -> Baseline | None:
+    """The baseline that was asked for; HpushimError where it cannot be read."""
+    if asked.baseline is None:
+        return None
+    from hpushim import safe_files
+    from hpushim.errors import HpushimError
+    from hpushim.report.narrowing import read_baseline
+
+    try:
+        data = safe_files.read(asked.baseline, _MAX_BASELINE)
+    except OSError as error:
+        raise HpushimError(
+            f"--baseline {asked.baseline}: cannot be read: {error.strerror}; --write-baseline makes one"
+        ) from None
+    return read_baseline(data, str(asked.baseline))
+
+
+def _writable(asked: Request, since: str | None) -> None:
+    from hpushim.cli.output import ready
+
+    if asked.baseline is None:
+        raise click.UsageError("--write-baseline goes with --baseline FILE")
+    if since is not None:
+        raise click.UsageError("--write-baseline takes the whole project; leave --since out")
+    ready(asked.baseline, asked.root, "--baseline")
+
+
+def _write(asked: Request, text: str, code: int) -> int:
+    """Writes the baseline; 3 where that fails or a file could not be judged."""
+    from hpushim import safe_files
+    from hpushim.cli.output import say
+
+    assert asked.baseline is not None
+    try:
+        safe_files.write(asked.baseline, text.encode(), project=asked.root)
+    except OSError as error:
+        say(f"hpushim: {asked.baseline} cannot be written: {error.strerror}", err=True)
+        return 3
+    say(f"baseline written to {asked.baseline}", err=True)
+    return 3 if code == 3 else 0

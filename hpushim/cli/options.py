@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
 import msgspec
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hpushim.matrix import Matrix
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: From which severity on `check` fails; `unknown` counts as a warning.
+Threshold = Literal["error", "warning", "note"]
 _MAX_BYTES = 16 << 20  # of a pyproject.toml
 
 
@@ -32,6 +34,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exclude: tuple[str, ...] = ()
     matrix: tuple[str, ...] = ()
     unsafe: bool = False
+    fail_on: Threshold | None = msgspec.field(name="fail-on", default=None)
+    baseline: str | None = None
 
 
 def settings(start: Path) -> tuple[Settings, Path | None]:
@@ -69,7 +73,7 @@ def _checked(file: Path, table: object) -> Settings:
         return msgspec.convert(table, Settings)
     except (msgspec.ValidationError, RecursionError) as error:
         raise HpushimError(
-            f"{file}: [tool.hpushim]: {error}; known settings are {', '.join(Settings.__struct_fields__)}"
+            f"{file}: [tool.hpushim]: {error}; known settings are {', '.join(Settings.__struct_encode_fields__)}"
         ) from None
 
 
@@ -79,15 +83,19 @@ def own_rows(found: Settings, file: Path | None, named: tuple[Path, ...]) -> tup
     Raises HpushimError where a project names a file outside of itself.
     """
     folder = file.parent if file else Path()
-    inside = tuple(folder / name for name in found.matrix)
-    for name, path in zip(found.matrix, inside, strict=True):
-        real = Path("" if "\0" in name else os.path.realpath(path))
-        if not real.is_relative_to(os.path.realpath(folder)):
-            raise HpushimError(
-                f"{file}: [tool.hpushim] matrix names {name!r}, which lies outside of the project; "
-                f"expected a file in {folder}; if you mean it, name it yourself with --matrix"
-            )
-    return (*inside, *named)
+    return (*(_inside(folder, name, file, "matrix") for name in found.matrix), *named)
+
+
+def _inside(folder: Path, name: str, file: Path | None, setting: str) -> Path:
+    """A file that the settings name; HpushimError where it lies outside of the project."""
+    path = folder / name
+    real = Path("" if "\0" in name else os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(folder)):
+        raise HpushimError(
+            f"{file}: [tool.hpushim] {setting} names {name!r}, which lies outside of the project; "
+            f"expected a file in {folder}; if you mean it, name it yourself with --{setting}"
+        )
+    return path
 
 
 def paths_argument(function: F) -> F:
@@ -164,7 +172,7 @@ def rule_options(function: F) -> F:
 
 def output_options(function: F) -> F:
     """``--format``, ``--output``."""
-    from hpushim.report import FORMATS
+    from hpushim.report import FORMATS, PURPOSES
 
     for option in (
         click.option(
@@ -173,7 +181,13 @@ def output_options(function: F) -> F:
             type=click.Path(readable=False, path_type=Path),
             help="Write the report to a file.",
         ),
-        click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0]),
+        click.option(
+            "--format",
+            "format_",
+            type=click.Choice(FORMATS),
+            default=FORMATS[0],
+            help="; ".join(f"{name}: {what}" for name, what in PURPOSES.items()),
+        ),
     ):
         function = option(function)
     return function
@@ -195,6 +209,8 @@ class Request(msgspec.Struct, frozen=True):
     exclude: tuple[str, ...]
     unsafe: bool
     extra_rows: tuple[Path, ...]
+    fail_on: Threshold = "warning"
+    baseline: Path | None = None
 
     def matrix(self) -> Matrix:
         """The shipped matrix with the project's own rows over it."""
@@ -230,7 +246,15 @@ def request(paths: tuple[Path, ...], options: dict[str, Any]) -> Request:
         exclude=(*options.pop("exclude"), *found.exclude),
         unsafe=found.unsafe if unsafe is None else unsafe,
         extra_rows=own_rows(found, file, options.pop("matrix_files")),
+        fail_on=options.pop("fail_on", None) or found.fail_on or "warning",
+        baseline=options.pop("baseline", None) or _baseline(found, file),
     )
+
+
+def _baseline(found: Settings, file: Path | None) -> Path | None:
+    if found.baseline is None or file is None:
+        return None
+    return _inside(file.parent, found.baseline, file, "baseline")
 
 
 def _known_stack(stack: str) -> str:

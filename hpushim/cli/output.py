@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 #: Codes of the tool itself that mean "a file could not be read or an edit was rejected".
 _TROUBLE = {"HPU001", "HPU002", "HPU004", "HPU006"}
+#: The severities that fail `check`, by where the line is drawn.
+_FAILING = {
+    "error": ("error",),
+    "warning": ("error", "warning", "unknown"),
+    "note": ("error", "warning", "unknown", "info"),
+}
 #: Kinds of file that a report never is, so that one is not written over the other by mistake.
 _CODE = ("python", "notebook", "shell", "dockerfile", "makefile", "requirements")
 
@@ -41,8 +47,8 @@ def say_json(value: Any) -> None:
     click.echo(dumps(value), nl=False)
 
 
-def ready(output: Path | None, project: Path) -> None:
-    """Raises HpushimError, before any work, when a report cannot be written to ``output``."""
+def ready(output: Path | None, project: Path, option: str = "--output") -> None:
+    """Raises HpushimError, before any work, when a report cannot be written to ``output``, which ``option`` names."""
     if output is None:
         return
     from hpushim import safe_files
@@ -56,7 +62,7 @@ def ready(output: Path | None, project: Path) -> None:
             raise safe_files.Refused(f"it is {kind} code, which a report would replace")
     except OSError as error:
         raise HpushimError(
-            f"--output {output}: no report can be written there: {error.strerror}; nothing was done"
+            f"{option} {output}: no report can be written there: {error.strerror}; nothing was done"
         ) from None
 
 
@@ -112,10 +118,10 @@ def _echo_colored(text: str) -> None:
         click.secho(showing.one_line(line.removesuffix("\r")), fg=colors.get(line[:1]))
 
 
-def exit_code(report: Report, *, pending: bool = False) -> int:
+def exit_code(report: Report, *, pending: bool = False, fail_on: str = "warning") -> int:
     """3 when a file was unreadable or an edit rejected, 1 for findings or pending changes, else 0.
 
-    Notes (severity ``info``) are no reason to fail.
+    Findings below ``fail_on`` are no reason to fail.
     """
     findings = [f for file in report.files for f in file.findings]
     if any(file.status == "failed" for file in report.files) or any(
@@ -124,7 +130,7 @@ def exit_code(report: Report, *, pending: bool = False) -> int:
         return 3
     if pending and any(file.status == "changed" for file in report.files):
         return 1
-    return int(any(f.severity != "info" and not f.applied for f in findings))
+    return int(any(f.severity in _FAILING[fail_on] and not f.applied for f in findings))
 
 
 @contextmanager

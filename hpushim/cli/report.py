@@ -30,6 +30,7 @@ def command(
     """
     from hpushim.cli.output import exit_code, progress, ready, show
     from hpushim.engine.project import analyse
+    from hpushim.report import PROPOSING
 
     asked = request(paths, options)
     ready(output, asked.root)
@@ -43,6 +44,7 @@ def command(
             exclude=asked.exclude,
             jobs=jobs,
             progress=update,
+            propose=format_ in PROPOSING,
         )
     shown = show(report, format_, output, asked.root)
     return 3 if exit_code(report) == 3 or not shown else 0

@@ -87,6 +87,7 @@ class Facts:
             ),
             frozenset(file.shown for file in files if file.kind == "python"),
             frozenset(self._mentioned),
+            shadowing(files),
         )
 
     def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -139,3 +140,11 @@ def modules(root: Path, files: Sequence[File]) -> frozenset[str]:
             if inner.parent not in packages and inner.name.isidentifier():
                 found.add(inner.name)
     return frozenset(found)
+
+
+def shadowing(files: Sequence[File]) -> frozenset[str]:
+    """The top-level names that Python takes before an installed package: a folder without ``__init__.py`` comes after it."""
+    python = [file.path for file in files if file.kind == "python"]
+    packages = {path.parent for path in python if path.name == "__init__.py"}
+    tops = {path.name for path in packages if path.parent not in packages}
+    return frozenset(tops | {path.stem for path in python if path.parent not in packages})

@@ -27,12 +27,20 @@ from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.context import Context, Unparsable
 from hpushim.engine.facts import Facts
 from hpushim.engine.files import journal, pool
-from hpushim.engine.files.discover import File, Found, Passed, discover, left_out, project_root
+from hpushim.engine.files.discover import (
+    File,
+    Found,
+    Passed,
+    discover,
+    left_out,
+    project_root,
+    written_here,
+)
 from hpushim.engine.files.source import Source, Unreadable, decode, read, rewritten
 from hpushim.engine.judge import interesting, own_words, wanted_kinds
 from hpushim.engine.one_file import examine, settle
 from hpushim.errors import HpushimError
-from hpushim.model import Edit, FileResult, Finding, Report, Target
+from hpushim.model import Basis, Edit, FileResult, Finding, Kernels, Page, Report, Stage, Target
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
@@ -51,15 +59,20 @@ def analyse(
     exclude: Sequence[str] = (),
     jobs: int | None = None,
     progress: Progress | None = None,
+    propose: bool = False,
 ) -> Report:
     """What the rules find under ``paths``; nothing is written, no fix is applied.
+
+    With ``propose`` each file also carries what all its rewrites, unsafe ones too, would make of it, and the report the pages of
+    its codes; that takes longer.
 
     ``select`` and ``ignore`` are codes or prefixes (``HPU1``, ``HPU302``), ``exclude`` gitignore
     patterns. ``matrix`` defaults to the shipped one. ``jobs`` caps the processes; None decides by the
     amount of work. Raises :class:`~hpushim.errors.HpushimError` for a path that does not exist.
     """
-    run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=False)
-    return run.report(run.results(_analysed, jobs, progress))
+    run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=propose)
+    report = run.report(run.results(_proposed if propose else _analysed, jobs, progress))
+    return msgspec.structs.replace(report, pages=_pages(report)) if propose else report
 
 
 def migrate(
@@ -88,7 +101,7 @@ def migrate(
     results = run.results(_migrated, jobs, progress)
     if write:
         results = run.written(results, allow_dirty=allow_dirty)
-    return run.report(results)
+    return run.report(results, "migrated" if write else "preview")
 
 
 def undo(path: Path, *, force: bool = False) -> journal.Restored:
@@ -98,6 +111,14 @@ def undo(path: Path, *, force: bool = False) -> journal.Restored:
     is nothing to undo. Several runs are put back one by one, the newest first.
     """
     return journal.undo(path, force=force)
+
+
+def _pages(report: Report) -> dict[str, Page]:
+    from hpushim.engine.rules.page import explain
+
+    codes = {finding.code for file in report.files for finding in file.findings}
+    pages = {code: page for code in sorted(codes) if (page := explain(code))}
+    return {code: Page(page.sections.get("What", ""), page.text) for code, page in pages.items()}
 
 
 class _Run:
@@ -123,12 +144,16 @@ class _Run:
         self.found: Found = discover(paths, self.root, wanted_kinds(), exclude)
         #: The bytes of the files that a rule may want, why a file has none, None for the others.
         self._data: list[bytes | str | None] = []
+        self.python_lines = 0
+        self.kernels = tuple(map(_counted, self.found.kernels))
         facts = Facts()
         own = own_words(matrix)
         for file in self.found.files:
             data = read(file.path)
             if isinstance(data, bytes):
                 facts.see(file, data)
+                if file.kind == "python":
+                    self.python_lines += data.count(b"\n")
             wanted = isinstance(data, str) or interesting(data, file.kind, file.shown, own)
             self._data.append(data if wanted else None)
         self.context = Context(
@@ -184,22 +209,35 @@ class _Run:
         judged = [_unwritten(result, failed.get(file.path)) for file, result in pairs]
         return judged + results[len(pairs) :]
 
-    def report(self, results: Iterable[FileResult]) -> Report:
+    def report(self, results: Iterable[FileResult], stage: Stage = "before") -> Report:
         """The results in path order."""
         from hpushim import __version__
 
         results = sorted(results, key=lambda result: result.path)
-        rows = {f.row for result in results for f in result.findings if f.row}
         matrix = self.context.matrix
+        named = {f.row for result in results for f in result.findings if f.row}
+        known = {name: row for name in sorted(named) if (row := matrix.row(name))}
         return Report(
             tool=f"hpushim {__version__}",
             target=self.context.target,
             files=tuple(results),
             root=str(self.root),
-            unknown=frozenset(
-                name for name in rows if (row := matrix.row(name)) and row.status == "unknown"
-            ),
+            unknown=frozenset(name for name, row in known.items() if row.status == "unknown"),
+            stage=stage,
+            matrix=matrix.edition,
+            rows={
+                name: Basis(row.status, row.confidence, row.note, row.effort)
+                for name, row in known.items()
+            },
+            kernels=self.kernels,
+            python_lines=self.python_lines,
         )
+
+
+def _counted(item: tuple[Path, str]) -> Kernels:
+    path, shown = item
+    data = read(path)
+    return Kernels(shown, data.count(b"\n") if isinstance(data, bytes) else 0)
 
 
 def _one(
@@ -209,6 +247,8 @@ def _one(
     context: Context,
 ) -> FileResult:
     _, file, data = item
+    if written_here(file, data):
+        return FileResult(file.shown, "skipped", "a report or a baseline of hpushim")
     why = left_out(file, data)
     if why is not None:
         return _passed(Passed(file.shown, why))
@@ -232,6 +272,14 @@ def _lost(item: tuple[int, File, bytes], why: str) -> FileResult:
 
 def _analysed(file: File, source: Source, context: Context) -> FileResult:
     return _unchanged(file, source, examine(source.text, file.kind, file.shown, context))
+
+
+def _proposed(file: File, source: Source, context: Context) -> FileResult:
+    """The same, with what would become of the file."""
+    found = _analysed(file, source, context)
+    if not any(finding.fix is not None for finding in found.findings):
+        return found
+    return msgspec.structs.replace(found, proposed=_migrated(file, source, context).after)
 
 
 def _unchanged(file: File, source: Source, findings: tuple[Finding, ...]) -> FileResult:

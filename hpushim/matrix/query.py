@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import hashlib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -82,6 +83,15 @@ class Matrix:
             name: row.origin for row in rows if row.origin for name in row.names
         }
         self._families = [name for name in self._by_name if name.endswith("*")]
+
+    @cached_property
+    def edition(self) -> str:
+        """Which table this is, for a report to name: the newest release it speaks of, its rows, a digest of what they say."""
+        own = sum(bool(row.origin) for row in self.rows)
+        digest = hashlib.sha256(msgspec.json.encode(self.rows)).hexdigest()[:8]
+        newest = max(self.releases, key=version.parse)
+        more = f" and {own} of the project" if own else ""
+        return f"up to release {newest}, {len(self.rows) - own} rows{more}, {digest}"
 
     def row(self, name: str, kind: str = "") -> Row | None:
         """The row of exactly this name (or of one that it lists under ``also``), None without one."""

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from hpushim.model import Effort
+
 #: Raised when a reader of an older file could misunderstand a newer one.
 FORMAT = 1
 
@@ -139,6 +141,9 @@ class Row(Strict, frozen=True, kw_only=True):
     value: str = ""  #: the answer of ``runtime = "constant"``, a Python literal
     warn: bool = False  #: the shim says the note once when the call is reached
     rule: str = ""  #: the code of the rule that finds it in source, HPUnnn
+    effort: Effort | None = (
+        None  #: what a person spends on one place, where it is not what the rule says of its code
+    )
     args: tuple[Argument, ...] = ()
     limits: tuple[Limit, ...] = ()
     torch: str = (

@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
-from hpushim.report.summary import Summary, summarise
-
-__all__ = ["FORMATS", "Summary", "render", "summarise"]
-
+import importlib
 from typing import TYPE_CHECKING
+
+from hpushim.report.assessment import Assessment, Summary, assess, summarise
 
 if TYPE_CHECKING:
     from hpushim.model import Report
 
+__all__ = [
+    "FORMATS",
+    "PROPOSING",
+    "PURPOSES",
+    "Assessment",
+    "Summary",
+    "assess",
+    "render",
+    "summarise",
+]
+
+#: Formats and what each is for.
+PURPOSES = {
+    "text": "for a terminal: by kind of trouble",
+    "concise": "one finding a line",
+    "json": "for programs; stable, with a schema",
+    "html": "one page for a browser, with charts, filter and the proposed changes",
+    "markdown": "for a pull request",
+    "csv": "for a spreadsheet",
+    "sarif": "SARIF 2.1.0, for code scanning",
+    "github": "annotations of GitHub Actions",
+    "gitlab": "GitLab code quality",
+    "junit": "JUnit XML",
+}
 #: Formats that :func:`render` knows, the default first.
-FORMATS = ("text", "concise", "json", "markdown")
+FORMATS = tuple(PURPOSES)
+#: Formats that show what the rewrites would make of a file, which has to be worked out for them.
+PROPOSING = frozenset({"html", "sarif"})
 
 
 def render(report: Report, format: str = "text", *, color: bool = False) -> str:
     """``report`` as text of one of :data:`FORMATS`, ending in a newline; ValueError for another name."""
-    if format == "json":
-        from hpushim.report.json import render_json
-
-        return render_json(report)
-    if format == "markdown":
-        from hpushim.report.markdown import render_markdown
-
-        return render_markdown(report)
+    if format not in FORMATS:
+        raise ValueError(f"unknown report format {format!r}; one of {', '.join(FORMATS)}")
     if format in ("text", "concise"):
         from hpushim.report.text import render_text
 
         return render_text(report, concise=format == "concise", color=color)
-    raise ValueError(f"unknown report format {format!r}; one of {', '.join(FORMATS)}")
+    module = importlib.import_module(f"hpushim.report.{format}")
+    made: str = getattr(module, f"render_{format}")(report)
+    return made

@@ -1,4 +1,4 @@
-"""The report as JSON: the stable form that other programs read (``schema_version``)."""
+"""The report as JSON: the stable form that other programs read (``schema_version``), and its schema."""
 
 from __future__ import annotations
 
@@ -7,49 +7,123 @@ from typing import Any
 import msgspec
 
 from hpushim import showing
-from hpushim.model import Report
-from hpushim.report.summary import summarise
+from hpushim.model import Basis, Effect, Effort, Kernels, Report, Safety, Severity, Stage, Status
+from hpushim.model import Target as _Target
+from hpushim.report.assessment import Handling, Item, Summary, Trouble, assess
+from hpushim.report.fingerprints import fingerprints
 
-_FINDING_FIELDS = (
-    "code",
-    "name",
-    "severity",
-    "safety",
-    "message",
-    "line",
-    "column",
-    "end_line",
-    "end_column",
-    "row",
-    "applied",
-)
+
+class Entry(msgspec.Struct, frozen=True):
+    """A finding; lines and columns are 1-based, of the file as it was. ``effort`` is null where a person has nothing to do."""
+
+    code: str
+    name: str
+    severity: Severity
+    safety: Safety
+    message: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    row: str | None
+    applied: bool
+    trouble: Trouble
+    handling: Handling
+    effort: Effort | None
+    effect: Effect | None
+    area: str
+    fingerprint: str
+
+
+class File(msgspec.Struct, frozen=True):
+    """A file with what was found in it."""
+
+    path: str
+    status: Status
+    reason: str | None
+    findings: tuple[Entry, ...]
+
+
+class Document(msgspec.Struct, frozen=True):
+    """The whole report. ``rows`` is what the matrix says of each row that a finding names."""
+
+    schema_version: int
+    tool: str
+    matrix: str
+    stage: Stage
+    target: _Target
+    summary: Summary
+    rows: dict[str, Basis]
+    kernels: tuple[Kernels, ...]
+    files: tuple[File, ...]
+
+
+def document(report: Report) -> Document:
+    """``report`` in the form of the JSON."""
+    made = assess(report)
+    items = iter(made.items)
+    return Document(
+        schema_version=report.schema_version,
+        tool=report.tool,
+        matrix=report.matrix,
+        stage=report.stage,
+        target=report.target,
+        summary=made.summary,
+        rows=report.rows,
+        kernels=report.kernels,
+        files=tuple(
+            File(
+                path=file.path,
+                status=file.status,
+                reason=file.reason,
+                findings=tuple(_entry(next(items), mark) for mark in fingerprints(file)),
+            )
+            for file in report.files
+        ),
+    )
+
+
+def _entry(item: Item, fingerprint: str) -> Entry:
+    finding = item.finding
+    return Entry(
+        code=finding.code,
+        name=finding.name,
+        severity=finding.severity,
+        safety=finding.safety,
+        message=finding.message,
+        line=finding.line,
+        column=finding.column,
+        end_line=finding.end_line,
+        end_column=finding.end_column,
+        row=finding.row,
+        applied=finding.applied,
+        trouble=item.trouble,
+        handling=item.handling,
+        effort=item.effort,
+        effect=finding.effect,
+        area=item.area,
+        fingerprint=fingerprint,
+    )
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of what :func:`render_json` gives, which ships as ``report.schema.json``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "hpushim report",
+        **msgspec.json.schema(Document),
+    }
 
 
 def as_data(report: Report) -> dict[str, Any]:
-    """``report`` as plain dictionaries and lists; lines and columns are 1-based, of the file as it was."""
-    return {
-        "schema_version": report.schema_version,
-        "tool": report.tool,
-        "target": msgspec.to_builtins(report.target),
-        "summary": msgspec.to_builtins(summarise(report)),
-        "files": [
-            {
-                "path": file.path,
-                "status": file.status,
-                "reason": file.reason,
-                "findings": [
-                    {name: getattr(finding, name) for name in _FINDING_FIELDS}
-                    for finding in file.findings
-                ],
-            }
-            for file in report.files
-        ],
-    }
+    """``report`` as plain dictionaries and lists."""
+    found: dict[str, Any] = msgspec.to_builtins(document(report))
+    return found
 
 
 def render_json(report: Report) -> str:
     """``report`` as indented JSON."""
-    return dumps(as_data(report))
+    return dumps(document(report))
 
 
 def dumps(value: Any) -> str:

@@ -2,50 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hpushim import showing
 from hpushim.model import Report
+from hpushim.report import words
+from hpushim.report.assessment import TROUBLES, Assessment, Item, assess
 from hpushim.report.markup import code, prose
-from hpushim.report.summary import summarise
+from hpushim.report.verdict import count
+
+#: Rows of one table; a comment holds 65,536 characters.
+_MOST = 50
+_FILES = 20
 
 
 def render_markdown(report: Report) -> str:
-    """Verdict first, then what needs a person, then counts by code."""
-    summary = summarise(report)
-    target = report.target
-    lines = [
-        f"## hpushim: {summary.verdict}",
-        "",
-        prose(summary.sentence),
-        "",
-        f"Target `{target.gaudi}`, release {prose(target.stack)}, mode {target.mode}, style {target.style}. "
-        f"{summary.files} files, {summary.changed} changed (+{summary.lines_added} −{summary.lines_removed} lines), "
-        f"{summary.skipped} skipped, {summary.failed} failed; {summary.unknown} findings with unknown support.",
-        "",
-    ]
-    rows = [
-        f"| {code(f'{showing.quoted(file.path)}:{f.line}')} | {f.code} | {f.severity} | {prose(f.message)} |"
-        for file in report.files
-        for f in file.findings
-        if f.safety == "manual" and f.severity != "info" and not f.applied
-    ]
-    if rows:
-        lines += [
-            "### By hand",
-            "",
-            "| place | code | severity | what |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-        ]
-    broken = [
-        f"| {code(showing.quoted(file.path))} | {file.status} | {prose(file.reason or '')} |"
-        for file in report.files
-        if file.status in ("failed", "skipped")
-    ]
+    """Verdict first, then what needs a person by kind of trouble, then who does what, then counts by code."""
+    return "\n".join(_lines(assess(report)))
+
+
+def _lines(made: Assessment) -> Iterator[str]:
+    report, summary = made.report, made.summary
+    yield from (f"## hpushim: {summary.verdict}", "", prose(summary.sentence), "")
+    yield from (f"Target: {prose(words.setting(report))}.  ", f"Files: {words.files(made)}.", "")
+    for trouble, items in made.groups.items():
+        left = [item for item in items if item.handling == "by-hand"]
+        if left:
+            yield from (f"### {TROUBLES[trouble]}: {len(left):,} by hand", "")
+            yield from _table(left)
+    broken = [file for file in report.files if file.status in ("failed", "skipped")]
     if broken:
-        lines += ["### Not read", "", "| file | status | reason |", "|---|---|---|", *broken, ""]
-    if summary.codes:
-        lines += ["### Findings by code", "", "| code | count |", "|---|---:|"]
-        lines += [f"| {code} | {count} |" for code, count in summary.codes.items()]
-        lines.append("")
-    return "\n".join(lines)
+        yield from ("### Not read", "", "| file | status | reason |", "|---|---|---|")
+        for file in broken[:_MOST]:
+            path, why = code(showing.quoted(file.path)), prose(file.reason or "")
+            yield f"| {path} | {file.status} | {why} |"
+        yield from _more(len(broken), _MOST)
+    if not summary.findings:
+        return
+    yield from ("### Who does what", "", "| step | does |", "|---|---|")
+    for what, does in words.steps(made):
+        yield f"| {what if what == 'by hand' else code(what)} | {prose(does)} |"
+    if summary.applied:
+        yield f"| done | {count(summary.applied, 'rewrite')} |"
+    yield ""
+    if summary.manual:
+        yield from _efforts(made)
+    yield from (f"Findings: {words.by_severity(made)};  ", f"{words.by_handling(made)};  ")
+    yield f"{summary.unknown:,} on what nobody knows, {summary.inferred:,} on what is inferred."
+    yield from ("", "<details><summary>Findings by code</summary>", "", "| code | count |", "|---|---:|")  # fmt: skip
+    yield from (f"| {name} | {number} |" for name, number in summary.codes.items())
+    yield from ("", "</details>", "")
+
+
+def _table(items: list[Item]) -> Iterator[str]:
+    yield from ("| place | code | severity | what | effort |", "|---|---|---|---|---|")
+    for item in items[:_MOST]:
+        finding = item.finding
+        place = code(f"{showing.quoted(item.path)}:{finding.line}")
+        doubt = f" ({words.doubt(item)})" if words.doubt(item) else ""
+        effort = words.EFFORTS[item.effort or "minutes"]
+        yield f"| {place} | {finding.code} | {words.severity(item)} | {prose(finding.message)}{doubt} | {effort} |"
+    yield from _more(len(items), _MOST)
+
+
+def _more(number: int, shown: int) -> Iterator[str]:
+    yield ""
+    if number > shown:
+        yield from (f"… and {number - shown:,} more.", "")
+
+
+def _efforts(made: Assessment) -> Iterator[str]:
+    yield from ("| by hand | minutes | hours | no counterpart | all |", "|---|---:|---:|---:|---:|")
+    for name, found in (*made.summary.areas.items(), ("**all**", made.summary.effort)):
+        yield f"| {name} | {found.minutes} | {found.hours} | {found.none} | {found.total} |"
+    for path, found in list(made.by_file.items())[:_FILES]:
+        name = code(showing.quoted(path))
+        yield f"| {name} | {found.minutes} | {found.hours} | {found.none} | {found.total} |"
+    yield from _more(len(made.by_file), _FILES)

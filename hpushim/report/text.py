@@ -1,34 +1,36 @@
-"""The report for people: findings by file, then counts and the verdict."""
+"""The report for people at a terminal: the verdict, then findings by kind of trouble, then who has to do what."""
 
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator
 
 from hpushim import showing
-from hpushim.model import FileResult, Finding, Report
-from hpushim.report.summary import Summary, summarise
+from hpushim.model import FileResult, Report
+from hpushim.report import words
+from hpushim.report.assessment import NO_LINE, TROUBLES, Assessment, Item, Trouble, assess
+from hpushim.report.source import Lines
+from hpushim.report.verdict import count
 
-_STYLE = {"error": "bold red", "warning": "yellow", "info": "cyan", "unknown": "magenta"}
-#: Characters of a source line that are shown, and of them how many before the finding at most.
-_WIDTH = 160
-_BEFORE = 100
+_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan", "unknown": "magenta"}
 #: Characters of a message that are shown.
 _LONGEST = 2000
-_END_OF_LINE = re.compile(r"\r\n|\r|\n")
-_INDENT = re.compile(r"[ \t\f]*")
+#: Places that are shown of one message; of those that no person has to look at, fewer.
+_MOST = 25
+_FEW = 3
+_FILES = 10
+#: Messages of a quiet group; with more of them, it is told by code.
+_MESSAGES = 40
+_QUIET: frozenset[Trouble] = frozenset({"unsafe", "rewrite", "note"})
 Line = list[tuple[str, str]]
 
 
 def render_text(report: Report, *, concise: bool = False, color: bool = False) -> str:
-    """Findings one a line (with the source line unless ``concise``), then the summary.
-
-    ``[*]`` marks a finding with a safe fix, ``[?]`` one that needs ``--unsafe``; applied ones say so.
-    """
-    lines = _lines(report, concise)
+    """Findings by kind of trouble; with ``concise`` one a line, in the order of the files."""
+    assessment = assess(report)
+    lines = _concise(assessment) if concise else _lines(assessment)
     if not color:
-        plain = ("".join(text for text, _ in line) for line in lines)
+        plain = ("".join(text for text, _ in line).rstrip() for line in lines)
         return "".join(f"{showing.one_line(line)}\n" for line in plain)
     from rich.console import Console
     from rich.text import Text
@@ -40,99 +42,144 @@ def render_text(report: Report, *, concise: bool = False, color: bool = False) -
     return out.getvalue()
 
 
-def _lines(report: Report, concise: bool) -> Iterator[Line]:
-    for file in report.files:
-        path = showing.quoted(file.path)
-        if file.status in ("failed", "skipped") and file.reason:
-            style = "bold red" if file.status == "failed" else "dim"
-            yield [(path, "bold"), (f": {file.status}: ", style), (_clipped(file.reason), "")]
-        source = None if concise or file.before is None or not file.findings else _Source(file)
-        for finding in file.findings:
-            yield _headline(path, finding)
-            if source is not None:
-                yield from source.excerpt(finding)
-    if not concise:
+def _concise(assessment: Assessment) -> Iterator[Line]:
+    for item in assessment.items:
+        finding = item.finding
+        yield [
+            (f"{showing.quoted(item.path)}:{finding.line}:{finding.column}: ", "bold"),
+            (f"{finding.code} {words.severity(item)}", _STYLE[words.severity(item)]),
+            (f": {_clipped(finding.message)} {words.tags(item)}", ""),
+        ]
+    yield from _verdict(assessment)
+
+
+def _lines(assessment: Assessment) -> Iterator[Line]:
+    report, summary = assessment.report, assessment.summary
+    yield from _verdict(assessment)
+    yield [(f"Target: {words.setting(report)}", "dim")]
+    yield [(f"Files: {words.files(assessment)}", "dim")]
+    yield from _unread(assessment)
+    sources = _Sources(report)
+    for trouble, items in assessment.groups.items():
         yield [("", "")]
-    yield from _summary(report, summarise(report))
+        yield [(f"{TROUBLES[trouble]}: {len(items):,}", "bold underline")]
+        yield from (_quiet if trouble in _QUIET else _messages)(items, sources)
+    if not summary.findings:
+        return
+    yield [("", "")]
+    yield from _by_hand(assessment)
+    yield [(f"Findings: {words.by_severity(assessment)}", "")]
+    yield [(f"          {words.by_handling(assessment)}", "")]
+    if summary.unknown or summary.inferred:
+        yield [(f"Facts:    {summary.unknown:,} rest on what nobody knows (unknown), {summary.inferred:,} on what was concluded, not stated (inferred)", "")]  # fmt: skip
+    steps = words.steps(assessment)
+    width = max((len(what) for what, _ in steps), default=0)
+    for number, (what, does) in enumerate(steps):
+        yield [("Next:     " if not number else "          ", ""), (f"{what:{width}}", "bold"), (f"  {does}", "")]  # fmt: skip
+    yield from _legend(assessment)
+    yield from _verdict(assessment)
 
 
-def _headline(path: str, finding: Finding) -> Line:
-    mark = ""
-    if finding.applied:
-        mark = "rewritten: "
-    elif finding.fix is not None:
-        mark = "[*] " if finding.safety == "safe" else "[?] "
-    return [
-        (f"{path}:{finding.line}:{finding.column}: ", "bold"),
-        (finding.code, _STYLE[finding.severity]),
-        (f" {mark}{_clipped(finding.message)}", ""),
-    ]
+def _verdict(assessment: Assessment) -> Iterator[Line]:
+    summary = assessment.summary
+    yield [("Verdict: ", "bold"), (f"{summary.verdict}. {summary.sentence}", "")]
+
+
+def _unread(assessment: Assessment) -> Iterator[Line]:
+    """Why a file was not judged or written, where no finding tells."""
+    told = {item.path for item in assessment.items if item.finding.code in NO_LINE}
+    for file in assessment.report.files:
+        if file.status in ("failed", "skipped") and file.reason and file.path not in told:
+            style = "bold red" if file.status == "failed" else "dim"
+            path = showing.quoted(file.path)
+            yield [(path, "bold"), (f": {file.status}: ", style), (_clipped(file.reason), "")]
+
+
+class _Sources:
+    """The lines of each file, read when they are asked for."""
+
+    def __init__(self, report: Report) -> None:
+        self._files: dict[str, FileResult] = {file.path: file for file in report.files}
+        self._lines: dict[str, Lines] = {}
+
+    def place(self, item: Item) -> Line:
+        """Where a finding is, and its line with the part that it is about underlined."""
+        finding = item.finding
+        where = f"    {showing.quoted(item.path)}:{finding.line}:{finding.column}: "
+        lines = self._lines.get(item.path)
+        if lines is None:
+            lines = self._lines[item.path] = Lines(self._files[item.path])
+        part = lines.excerpt(finding)
+        if part is None:
+            return [(where, "")]
+        return [(where, ""), (part.before, "dim"), (part.marked, "underline"), (part.after, "dim")]
+
+
+def _quiet(items: tuple[Item, ...], sources: _Sources) -> Iterator[Line]:
+    """What no person has to look at: a few places of each message, or where there are many, a line for each code."""
+    if len({item.finding.message for item in items}) <= _MESSAGES:
+        yield from _messages(items, sources, _FEW)
+        return
+    same: dict[tuple[str, str, str], list[Item]] = {}
+    for item in items:
+        same.setdefault((item.finding.code, item.finding.name, words.doer(item)), []).append(item)
+    for (code, name, doer), found in sorted(same.items(), key=lambda pair: -len(pair[1])):
+        in_files = count(len({item.path for item in found}), "file")
+        tag = f" [{doer}]" if doer else ""
+        text = f" {name}: {count(len(found), 'place')} in {in_files}{tag}"
+        yield [(f"  {code}", "bold"), (text, "")]
+    yield [("  (--format concise has every place)", "dim")]
+
+
+def _messages(items: tuple[Item, ...], sources: _Sources, most: int = _MOST) -> Iterator[Line]:
+    """Each message once, with the places that it is about."""
+    same: dict[tuple[str, str, str, str], list[Item]] = {}
+    for item in items:
+        key = (item.finding.code, words.severity(item), item.finding.message, words.tags(item))
+        same.setdefault(key, []).append(item)
+    for (code, severity, message, tags), found in same.items():
+        yield [
+            (f"  {severity} ", _STYLE[severity]),
+            (f"{code} ", "bold"),
+            (f"{_clipped(message)} ", ""),
+            (tags, "dim"),
+        ]
+        # One more is as short as the line that would stand for it.
+        shown = len(found) if len(found) <= most + 1 else most
+        for item in found[:shown]:
+            yield sources.place(item)
+        if shown < len(found):
+            yield [
+                (f"    and {len(found) - shown:,} more places (--format concise has all)", "dim")
+            ]
+
+
+def _by_hand(assessment: Assessment) -> Iterator[Line]:
+    summary = assessment.summary
+    if not summary.manual:
+        return
+    yield [("By hand", "bold underline")]
+    head = ("minutes", "hours", "no counterpart", "all")
+    width = max(len(name) for name in (*summary.areas, "area"))
+    yield [(f"  {'area':{width}}  {'  '.join(head)}", "dim")]
+    for name, found in (*summary.areas.items(), ("all", summary.effort)):
+        numbers = (found.minutes, found.hours, found.none, found.total)
+        cells = "  ".join(f"{n:{len(h)},}" for n, h in zip(numbers, head, strict=True))
+        yield [(f"  {name:{width}}  {cells}", "")]
+    files = list(assessment.by_file.items())
+    for path, found in files[:_FILES]:
+        yield [(f"  {showing.quoted(path)}: {words.effort(found)}", "")]
+    if len(files) > _FILES:
+        yield [(f"  and {count(len(files) - _FILES, 'more file')}", "dim")]
+    yield [("", "")]
+
+
+def _legend(assessment: Assessment) -> Iterator[Line]:
+    used = {words.severity(item) for item in assessment.items}
+    meant = "; ".join(f"{name}: {does}" for name, does in words.SEVERITIES.items() if name in used)
+    yield [(f"Legend:   {meant}.", "dim")]
+    yield [("          A CUDA line is a line with a finding. `hpushim explain CODE` tells more.", "dim")]  # fmt: skip
 
 
 def _clipped(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-class _Source:
-    """The lines of a file; what is shown of one costs the same however long it is."""
-
-    def __init__(self, file: FileResult) -> None:
-        assert file.before is not None
-        self.text = file.before.decode("utf-8-sig", errors="replace")
-        ends = [(found.start(), found.end()) for found in _END_OF_LINE.finditer(self.text)]
-        self.starts = [0, *(end for _, end in ends)]
-        self.ends = [*(start for start, _ in ends), len(self.text)]
-        self.indents: dict[int, int] = {}
-
-    def excerpt(self, finding: Finding) -> Iterator[Line]:
-        """The line of a finding, or the part around it, with carets below."""
-        if finding.line > len(self.starts):
-            return
-        start, end = self.starts[finding.line - 1], self.ends[finding.line - 1]
-        first = self.indents.get(finding.line)
-        if first is None:
-            indent = _INDENT.match(self.text, start, end)
-            first = self.indents[finding.line] = indent.end() if indent else start
-        begin = min(start + finding.column - 1, end)
-        close = start + finding.end_column - 1 if finding.end_line == finding.line else end
-        left = max(min(first, begin), begin - _BEFORE)
-        right = min(left + _WIDTH, end)
-        close = min(close, right) if close > begin else right
-        before = _fit(self.text[left:begin], "…" if left > first else "")
-        marked = _fit(self.text[begin:close], before)
-        shown = _fit(self.text[close:right], marked).rstrip()
-        width = len(marked.rstrip()) - len(before)
-        yield [(f"    {shown}{'…' if right < end else ''}", "dim")]
-        yield [(f"    {' ' * len(before)}{'^' * max(width, 1)}", "green")]
-
-
-def _fit(text: str, before: str) -> str:
-    """``text`` after what stands ``before`` it, as a terminal can show it, tabs as blanks."""
-    return (before + showing.one_line(text)).expandtabs(4)
-
-
-def _summary(report: Report, summary: Summary) -> Iterator[Line]:
-    target = report.target
-    yield [
-        (
-            f"Target: {target.gaudi}, release {target.stack}, mode {target.mode}, style {target.style}",
-            "dim",
-        )
-    ]
-    yield [
-        (
-            f"{summary.files} files: {summary.changed} changed, {summary.unchanged} unchanged, "
-            f"{summary.skipped} skipped, {summary.failed} failed "
-            f"(+{summary.lines_added} -{summary.lines_removed} lines)",
-            "",
-        )
-    ]
-    yield [
-        (
-            f"{summary.findings} findings: {summary.errors} errors, {summary.warnings} warnings, {summary.infos} notes; "
-            f"{summary.applied} rewritten, {summary.pending_safe} safe and {summary.pending_unsafe} unsafe rewrites waiting, "
-            f"{summary.manual} by hand, {summary.unknown} unknown",
-            "",
-        )
-    ]
-    yield [("Verdict: ", "bold"), (f"{summary.verdict}. {summary.sentence}", "")]

@@ -85,9 +85,12 @@ def test_a_name_in_a_report(odd: Path, hpushim: Run, form: str) -> None:
         shown = file["path"]
         raw = os.fsencode(odd.parent.name) + b"/" + os.fsencode(odd.name)
         assert shown == (raw.decode() if _is_plain(raw) else shown) and file["findings"]
-    if form in ("text", "concise"):
+    if form == "concise":
         first = done.out.split("\n")[0]
         assert re.match(r'(?:"(?:[^"\\]|\\.)*"|[^"\\]*):3:\d+: HPU102 ', first), first
+    if form == "text":
+        places = [line for line in done.out.split("\n") if line.startswith("    ")]
+        assert any(re.match(r' {4}(?:"(?:[^"\\]|\\.)*"|[^"\\]*):3:\d+: ', line) for line in places)
 
 
 def _is_plain(raw: bytes) -> bool:
@@ -215,8 +218,13 @@ def test_settings_and_rows(project: Path, hpushim: Run, character: str) -> None:
     assert not ORDERS.search(hpushim("check", ".").said)
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    ("encoding", "form"),
+    [
+        *(("ascii", form) for form in FORMATS),
+        *((e, "text") for e in ("latin-1", "cp1252", "utf-8")),
+    ],
+)
 def test_a_terminal_of_a_narrow_encoding(project: Path, form: str, encoding: str) -> None:
     """output that cannot hold every character"""
     import sys

@@ -78,6 +78,8 @@ class Project(msgspec.Struct, frozen=True):
     files: frozenset[str] = frozenset()
     #: Of the texts that rules ask for (``Wants.project``), those that stand in some file; None where nobody has looked.
     mentions: frozenset[str] | None = None
+    #: Of the modules, those that Python takes before an installed package of the same name: files, and folders with ``__init__.py``.
+    shadowing: frozenset[str] = frozenset()
 
     def names(self, fact: str) -> frozenset[str]:
         """The names that were collected for a fact."""

@@ -58,6 +58,11 @@ _GENERATED = re.compile(
     rb"|(?s:\bdo(?:\s+not|n'?t)\s+(?:edit|modify|change)\b.{0,400}?\bgenerated\b)",
     re.IGNORECASE | re.MULTILINE,
 )
+#: How the reports and baselines begin that hpushim itself writes, by kind of file.
+_OURS = {
+    "json": re.compile(rb'\s*(?:\{\s*"schema_version":\s*\d+,\s*"tool":\s*"hpushim |\[\s*\{\s*"description":[^\n]*\s*"check_name":\s*"HPU\d)'),
+    "markdown": re.compile(rb"## hpushim: "),
+}  # fmt: skip
 _GENERATED_NAME = re.compile(r"_pb2(?:_grpc)?\.py$|\.min\.[a-z]+$")
 
 
@@ -85,6 +90,8 @@ class Found(msgspec.Struct, frozen=True):
 
     files: tuple[File, ...]
     passed: tuple[Passed, ...]
+    #: CUDA sources, which no rule reads: where they lie, and as the report shows them.
+    kernels: tuple[tuple[Path, str], ...] = ()
 
 
 def project_root(paths: Sequence[Path]) -> Path:
@@ -128,7 +135,9 @@ def discover(
         else:
             raise HpushimError(f"{path}: no such file or folder; check the path")
     files = sorted(walk.files.values(), key=lambda file: file.shown)
-    return Found(tuple(files), tuple(sorted(walk.passed, key=lambda item: item.shown)))
+    kernels = sorted(walk.kernels.items(), key=lambda item: item[1])
+    passed = sorted(walk.passed, key=lambda item: item.shown)
+    return Found(tuple(files), tuple(passed), tuple(kernels))
 
 
 def left_out(file: File, data: bytes) -> str | None:
@@ -142,6 +151,12 @@ def left_out(file: File, data: bytes) -> str | None:
         if longest > _MAX_LINE:
             return f"a line of {longest} characters: generated or minified"
     return None
+
+
+def written_here(file: File, data: bytes) -> bool:
+    """Is it a report or a baseline that hpushim wrote into the project? It quotes CUDA names, and is no code."""
+    ours = _OURS.get(file.kind)
+    return ours is not None and not file.explicit and ours.match(data) is not None
 
 
 def _comments(head: bytes) -> bytes:
@@ -167,6 +182,7 @@ class _Walk:
         self.wanted = wanted
         self.files: dict[Path, File] = {}
         self.passed: list[Passed] = []
+        self.kernels: dict[Path, str] = {}
         self.excluded: _Ignores = ((_length(root), Patterns(exclude)),) if exclude else ()
 
     def show(self, path: Path | str) -> str:
@@ -187,6 +203,9 @@ class _Walk:
             return
         if not stat.S_ISREG(mode):
             self.fail(path.absolute(), "not a regular file")
+            return
+        if path.suffix.lower() in kinds.KERNELS:
+            self.kernels[real] = self.show(real)
             return
         kind = kinds.by_name(path) or kinds.by_first_line(_head(real)) or "python"
         if kind in self.wanted:
@@ -256,6 +275,10 @@ class _Walk:
 
     def _file(self, entry: os.DirEntry[str]) -> None:
         path = Path(entry.path)
+        if path.suffix.lower() in kinds.KERNELS:
+            if entry.is_file(follow_symlinks=False):
+                self.kernels[path] = self.show(path)
+            return
         kind = kinds.by_name(path)
         if kind is None and not path.suffix and entry.is_file():
             kind = kinds.by_first_line(_head(path))

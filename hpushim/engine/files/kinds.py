@@ -29,6 +29,8 @@ _BY_SUFFIX: dict[str, Kind] = {
     ".mk": "makefile",
     ".md": "markdown",
 }
+#: CUDA sources: no rule reads them, and the report counts them.
+KERNELS = frozenset((".cu", ".cuh"))
 _DOCKERFILE = re.compile(r"(?:docker|container)file(?:[.\-_].*)?$", re.IGNORECASE)
 _REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements?|constraints?)(?:[-_.].*)?\.(?:txt|in)$")
 _MAKEFILE = re.compile(r"(?:GNUm|[mM])akefile$")

@@ -11,19 +11,10 @@ from hpushim.engine.rules.registry import every_rule, home
 from hpushim.engine.rules.rule import AnyRule
 from hpushim.errors import HpushimError
 from hpushim.matrix import load
+from hpushim.model import AREAS
 
 #: The rooms of the rules, each with the first digit of its codes.
-ROOMS = {
-    "tool": "0",
-    "devices": "1",
-    "precision": "2",
-    "distributed": "3",
-    "memory": "4",
-    "execution": "5",
-    "training": "6",
-    "libraries": "7",
-    "files": "8",
-}
+ROOMS = {area: str(digit) for digit, area in enumerate(AREAS[:-1])}
 _INTRO = """\
 # The rules
 
@@ -48,7 +39,9 @@ _HOW = """
    device, a tensor, the number of a card, an optimizer. A rule never imports a rule. Write a name below `torch.hpu` with `respell` of
    `bases/torch_name.py`: a `Rename` to it writes `torch.hpu` in the dual style too, where it must still run on CUDA, and no test says so.
    `ask(module, name).safety` says how safe a fix may be: a row `unknown` makes it `unsafe`, one `unsupported` without a target `manual`.
-4. **The message**, in plain words: what is written, what Gaudi does, what to write instead.
+4. **The message**, in plain words: what is written, what Gaudi does, what to write instead. `costs = Costs(…)` says for each code what one place
+   asks of a person where no rewrite does it (minutes unless it says `hours` or `none`, for what Gaudi has nothing of), and what it does to a run
+   beyond stopping it (`numbers`, `speed`, `cpu`, `kernels`); a row that differs from its code has `effort`. Reports group and sum by these.
 5. **The page**: `codemods/ROOM/STEM.md` with *What, Why, Example, Left alone, Fix safety, References*. Its blocks are the tests: `python before`
    and `python after`, `python same`, `text findings`. The last stands behind the block that it is about, lists the page's own codes alone, and may
    be left out, but only it holds the places and words. Options follow the role: `python before unsafe`, `mode=eager`, `style=dual`, `path=…`.

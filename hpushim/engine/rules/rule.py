@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.python.changes import Change, Rewrite
 from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
-from hpushim.model import Finding, Fix, Safety, Severity, Span
+from hpushim.model import Effect, Effort, Finding, Fix, Safety, Severity, Span
 
 if TYPE_CHECKING:
     from hpushim.engine.base.kind import Kind
@@ -51,6 +51,36 @@ class Kept:
 Yield = Iterable[Found | Kept]
 
 
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the codes of a rule mean for a person and for a run; a code that is not here takes minutes.
+
+    ``hours``: code has to be thought about; ``none``: Gaudi has nothing of the kind. ``numbers``, ``speed``, ``cpu`` and ``kernels``
+    say what the place does to a run: other numbers, less speed, work that stays on the CPU, a kernel written for CUDA.
+    """
+
+    hours: tuple[str, ...] = ()
+    none: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    speed: tuple[str, ...] = ()
+    cpu: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+
+    def effort(self, code: str) -> Effort:
+        """What a person spends on one place where no rewrite does it."""
+        return "none" if code in self.none else "hours" if code in self.hours else "minutes"
+
+    def effect(self, code: str) -> Effect | None:
+        """What the place does to a run, beyond stopping it."""
+        if code in self.kernels:
+            return "kernel"
+        if code in self.cpu:
+            return "cpu"
+        if code in self.numbers:
+            return "numbers"
+        return "speed" if code in self.speed else None
+
+
 class Named:
     """What every rule says about itself."""
 
@@ -60,6 +90,8 @@ class Named:
     safety: ClassVar[Safety] = "safe"
     #: Further codes that the rule may give, with their names (``{"HPU103": "cuda-call-unproven"}``).
     also: ClassVar[dict[str, str]] = {}
+    #: What its codes ask of a person, and what they do to a run.
+    costs: ClassVar[Costs] = Costs()
 
     @classmethod
     def codes(cls) -> tuple[str, ...]:
@@ -92,6 +124,8 @@ class Named:
             end_column=end_column,
             row=row,
             fix=fix,
+            effort=self.costs.effort(code),
+            effect=self.costs.effect(code),
         )
 
 

@@ -1,0 +1,170 @@
+"""Builds the site (``make site``) out of what is there: README, guides, pages of the rules, the matrix. Nothing is written twice.
+
+python docs/build.py [--out FOLDER]     # default: site
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpushim.engine.rules.catalogue import ROOMS
+from hpushim.matrix import load
+from hpushim.matrix.schema import Row
+from hpushim.report.elements import el, sentence
+
+ROOT = Path(__file__).resolve().parent.parent
+HERE = ROOT / "docs"
+#: The guides in their order; the last one is a part of the catalogue of rules.
+GUIDES = ("port_a_script", "port_a_project", "ci", "read_a_ledger")
+_ADD = "## Add a rule\n"
+#: What links of README lead to, and where that lies in the site.
+_LINKS = {
+    "codemods/README.md": "rules/README.md",
+    "MATRIX.md": "matrix.md",
+    "docs/ci.md": "ci.md",
+}
+_FENCE = re.compile(r"^(?P<ticks>`{3,})(?P<language>\w+) (?P<label>\S.*)$", re.MULTILINE)
+
+
+def stage(folder: Path) -> None:
+    """Lays out the sources of the site."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for here, there in _LINKS.items():
+        readme = readme.replace(f"]({here})", f"]({there})")
+    (folder / "index.md").write_text(readme, encoding="utf-8")
+    shutil.copy(ROOT / "compat_matrix.toml", folder)
+    for name in GUIDES:
+        shutil.copy(HERE / f"{name}.md", folder)
+    shutil.copy(ROOT / "CHANGELOG.md", folder / "changelog.md")
+    rules, _, how = (ROOT / "codemods/README.md").read_text(encoding="utf-8").partition(_ADD)
+    (folder / "add_a_rule.md").write_text(f"# Add a rule\n{how}", encoding="utf-8")
+    (folder / "rules").mkdir()
+    (folder / "rules/README.md").write_text(rules, encoding="utf-8")
+    for page in rule_pages():
+        target = folder / "rules" / page.relative_to(ROOT / "codemods")
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(_FENCE.sub(_titled, page.read_text(encoding="utf-8")), encoding="utf-8")
+    (folder / "matrix.md").write_text(matrix(), encoding="utf-8")
+    shutil.copy(HERE / "matrix.js", folder)
+    shutil.copy(HERE / "matrix.css", folder)
+
+
+def rule_pages() -> list[Path]:
+    """The pages of the rules, by folder."""
+    return [page for room in ROOMS for page in sorted((ROOT / "codemods" / room).glob("*.md"))]
+
+
+def _titled(fence: re.Match[str]) -> str:
+    """The label of a block as its title: ``python before unsafe`` is a block of Python named *before unsafe*."""
+    title = fence["label"].replace('"', "'")
+    return f'{fence["ticks"]}{fence["language"]} title="{title}"'
+
+
+def matrix() -> str:
+    """The matrix as one table to filter."""
+    rows = load().rows
+    filters = {
+        "status": sorted({row.status for row in rows}),
+        "area": list(dict.fromkeys(row.area for row in rows)),
+        "kind": sorted({row.kind for row in rows}),
+        "confidence": sorted({row.confidence for row in rows}),
+    }
+    form = el(
+        "form",
+        el("label", "Search ", el("input", type="search", name="search")),
+        (
+            el("label", f"{name} ", el("select", el("option", "all", value=""), (el("option", value, value=value) for value in values), name=name))
+            for name, values in filters.items()
+        ),
+        el("output", "", id="rows-shown", aria_live="polite"),
+        id="matrix-filter",
+    )  # fmt: skip
+    heads = ("CUDA", "status", "Gaudi", "note", "rule")
+    table = el(
+        "table",
+        el("thead", el("tr", (el("th", name, scope="col") for name in heads))),
+        el("tbody", map(_row, rows)),
+        id="matrix-rows",
+    )
+    made = "\n".join(ET.tostring(part, encoding="unicode", method="html") for part in (form, table))
+    head = "---\nhide: [navigation, toc]\n---\n\n# The matrix"
+    return f"{head}\n\nWhat Gaudi does with each CUDA name. `hpushim api NAME` tells more of a row, and its sources.\n\n{made}\n"
+
+
+def _row(row: Row) -> ET.Element:
+    sure = "" if row.confidence != "inferred" else " (inferred)"
+    return el(
+        "tr",
+        el("th", el("code", row.name), scope="row"),
+        el("td", f"{row.status}{sure}"),
+        el("td", el("code", row.target) if row.target else ""),
+        el("td", sentence(row.note)),
+        el("td", row.rule),
+        data_status=row.status,
+        data_area=row.area,
+        data_kind=row.kind,
+        data_confidence=row.confidence,
+    )
+
+
+def config(sources: Path, out: Path) -> str:
+    """The settings of mkdocs."""
+    return "\n".join(_settings(sources, out))
+
+
+def _settings(sources: Path, out: Path) -> Iterator[str]:
+    yield "site_name: hpushim"
+    yield f"docs_dir: {sources}"
+    yield f"site_dir: {out}"
+    yield "theme:"
+    yield "  name: material"
+    yield "  font: false"  # nothing is loaded from elsewhere
+    yield "  features: [navigation.indexes, navigation.top, search.suggest, content.code.copy]"
+    yield "  palette:"
+    yield '    - {media: "(prefers-color-scheme: light)", scheme: default, toggle: {icon: material/weather-night, name: Dark}}'
+    yield '    - {media: "(prefers-color-scheme: dark)", scheme: slate, toggle: {icon: material/weather-sunny, name: Light}}'
+    yield "plugins: [search]"
+    yield "markdown_extensions: [tables, md_in_html, pymdownx.superfences, pymdownx.highlight]"
+    yield "extra_javascript: [matrix.js]"
+    yield "extra_css: [matrix.css]"
+    yield "validation: {links: {anchors: warn, unrecognized_links: warn}}"
+    yield "nav:"
+    yield "  - index.md"
+    yield "  - Guides:"
+    yield from (f"    - {name}.md" for name in (*GUIDES, "add_a_rule"))
+    yield "  - Rules:"
+    yield "    - rules/README.md"
+    for room in ROOMS:
+        yield f"    - {room}:"
+        pages = [page for page in rule_pages() if page.parent.name == room]
+        yield from (f"      - rules/{room}/{page.name}" for page in pages)
+    yield "  - Matrix: matrix.md"
+    yield "  - Changes: changelog.md"
+
+
+def main() -> None:
+    """Builds it, and stops at a link that leads nowhere."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])  # type: ignore[union-attr]
+    parser.add_argument("--out", type=Path, default=ROOT / "site")
+    out = parser.parse_args().out.resolve()
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Path(folder) / "pages"
+        sources.mkdir()
+        stage(sources)
+        settings = Path(folder) / "mkdocs.yml"
+        settings.write_text(config(sources, out), encoding="utf-8")
+        build(load_config(str(settings), strict=True))
+    print(f"the site is in {out}: open {out / 'index.html'}, or serve it: python -m http.server -d {out}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""The report as one HTML file: no network, light and dark, to filter, to print and to read with a screen reader."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import xml.etree.ElementTree as ET
+from pathlib import Path, PurePath
+
+from hpushim import showing
+from hpushim.model import AREAS, Report
+from hpushim.report import words
+from hpushim.report.assessment import HANDLINGS, TROUBLES, Assessment, Efforts, assess
+from hpushim.report.elements import Content, el, page, sentence
+from hpushim.report.html_findings import sections
+from hpushim.report.verdict import count
+
+_TEMPLATES = Path(__file__).parent / "templates"
+#: Files in the table that is open; the others are behind a line to click.
+_FILES = 12
+_BLOCKERS = 8
+_MOST_FILES = 300
+_WHO = {
+    "rewritten": "rewritten",
+    "safe": "migrate",
+    "unsafe": "migrate --unsafe",
+    "by-hand": "by hand",
+    "note": "nobody: for information",
+}
+
+
+def render_html(report: Report) -> str:
+    """The page."""
+    made = assess(report)
+    style, script = _template("report.css"), _template("report.js")
+    name = PurePath(report.root).name or "this project"
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        el("title", f"{name} on Gaudi: {made.summary.verdict}"),
+        _raw("style", style),
+    )
+    body = el(
+        "body",
+        el("a", "To the findings", href="#findings", class_="skip"),
+        _top(made, name),
+        el("main", _blockers(made), _cards(made), _work(made), _unread(report), _findings(made)),
+        _foot(report),
+        _raw("script", script),
+    )
+    return page(el("html", head, body, lang="en"))
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _raw(tag: str, text: str) -> ET.Element:
+    """Style and script are ours, and HTML does not escape inside them."""
+    made = ET.Element(tag)
+    made.text = text
+    return made
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing is loaded, and no other script or style runs, whatever a project's names may hold."""
+    digests = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
+    ]
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digests[1]}'"
+
+
+def _top(made: Assessment, name: str) -> ET.Element:
+    report = made.report
+    return el(
+        "header",
+        el("h1", f"Can {name} move to Gaudi?"),
+        el("p", sentence(made.summary.sentence), class_="verdict"),
+        el("p", f"Verdict {made.summary.verdict}. Judged for {words.setting(report)}.", class_="dim small"),
+        el("p", f"Files: {words.files(made)}.", class_="dim small"),
+    )  # fmt: skip
+
+
+def _blockers(made: Assessment) -> list[ET.Element]:
+    """What stands in the way, by file and line."""
+    items = [*made.groups.get("stops", ()), *made.groups.get("kernels", ())]
+    if not items:
+        return []
+    shown = [
+        el("li", el("code", f"{showing.quoted(i.path)}:{i.finding.line}"), f" {i.finding.code} ", sentence(i.finding.message))
+        for i in items[:_BLOCKERS]
+    ]  # fmt: skip
+    if len(items) > _BLOCKERS:
+        shown.append(el("li", el("a", f"and {len(items) - _BLOCKERS:,} more", href="#findings")))
+    return [el("section", el("h2", f"What stands in the way: {len(items):,}"), el("ul", shown))]
+
+
+def _cards(made: Assessment) -> ET.Element:
+    s = made.summary
+    lines = s.lines
+    return el(
+        "div",
+        _card(
+            "CUDA lines without manual work",
+            f"{lines.share} %" if lines.total else "–",
+            f"{lines.total - lines.by_hand:,} of {count(lines.total, 'line')}",
+            (("auto", "rewritten by migrate, or nothing to do", lines.free), ("unsafe", "with --unsafe", lines.unsafe), ("hand", "by hand", lines.by_hand)),
+        ),
+        _card(
+            "Places that need a person",
+            f"{s.manual:,}",
+            f"of {count(s.findings, 'finding')}",
+            (("minutes", "a matter of minutes", s.effort.minutes), ("hours", "a matter of hours", s.effort.hours), ("none", "no counterpart on Gaudi", s.effort.none)),
+        ),
+        _card(
+            "Who takes care of the findings",
+            f"{s.findings:,}",
+            words.by_severity(made).partition(" = ")[2],
+            (("auto", "rewritten", s.applied), ("auto", "migrate", s.pending_safe), ("unsafe", "migrate --unsafe", s.pending_unsafe), ("hand", "by hand", s.manual), ("info", "for information", s.notes)),
+        ),
+        class_="cards",
+    )  # fmt: skip
+
+
+def _card(
+    title: str, figure: str, what: str, parts: tuple[tuple[str, str, int], ...]
+) -> ET.Element:
+    there = [part for part in parts if part[2]]
+    return el(
+        "section",
+        el("h2", title),
+        el("div", figure, class_="big"),
+        el("div", what, class_="dim small"),
+        _bar([(kind, number) for kind, _, number in there]),
+        el("ul", (el("li", el("i", class_=kind), f"{label}: {number:,}") for kind, label, number in there), class_="key"),
+        class_="card",
+    )  # fmt: skip
+
+
+def _bar(parts: list[tuple[str, int]], most: int = 0) -> ET.Element:
+    """A bar of parts side by side; ``most`` is what a full one stands for. The figures stand beside it as text."""
+    total = max(sum(number for _, number in parts), most, 1)
+    spans = (
+        el("span", class_=kind, style=f"width:{100 * number / total:.2f}%")
+        for kind, number in parts
+        if number
+    )
+    return el("div", spans, class_="bar", aria_hidden="true")
+
+
+def _work(made: Assessment) -> ET.Element:
+    summary = made.summary
+    found = el("section", el("h2", "What to do"), aria_label="What to do")
+    steps = words.steps(made)
+    if steps:
+        found.append(el("ol", (el("li", el("b", what), ": ", sentence(does)) for what, does in steps)))  # fmt: skip
+    else:
+        found.append(el("p", "Nothing is left to do."))
+    if summary.unknown or summary.inferred:
+        found.append(
+            el(
+                "p",
+                f"{count(summary.unknown, 'finding')} on what nobody has established (unknown), {summary.inferred:,} on what was "
+                "concluded and is not stated by a source (inferred); each is marked.",
+            )
+        )
+    if summary.manual:
+        rows = [*summary.areas.items()]
+        found.append(_table("By hand, by area", "area", rows, summary.effort))
+        files = [(showing.quoted(path), efforts) for path, efforts in made.by_file.items()]
+        found.append(_table("By hand, by file", "file", files[:_FILES], None))
+        if len(files) > _FILES:
+            more = files[_FILES:_MOST_FILES]
+            rest = f" (the {_MOST_FILES} with the most)" if len(files) > _MOST_FILES else ""
+            title = f"{len(files) - _FILES:,} more files{rest}"
+            found.append(el("details", el("summary", title), _table(title, "file", more, None)))
+    return found
+
+
+def _table(
+    title: str, first: str, rows: list[tuple[str, Efforts]], total: Efforts | None
+) -> ET.Element:
+    heads = ("minutes", "hours", "no counterpart", "all")
+    most = max((efforts.total for _, efforts in rows), default=1)
+    body = [_row(name, efforts, most, "") for name, efforts in rows]
+    if total is not None:
+        body.append(_row("all", total, 0, "all"))
+    head = el(
+        "tr",
+        el("th", first, scope="col"),
+        (el("th", name, scope="col", class_="n") for name in heads),
+        el("th", "share", scope="col", class_="chart"),
+    )
+    table = el("table", el("caption", title), el("thead", head), el("tbody", body))
+    return el("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
+
+
+def _row(name: str, efforts: Efforts, most: int, kind: str) -> ET.Element:
+    numbers = (efforts.minutes, efforts.hours, efforts.none, efforts.total)
+    parts = [("minutes", efforts.minutes), ("hours", efforts.hours), ("none", efforts.none)]
+    return el(
+        "tr",
+        el("th", name, scope="row"),
+        (el("td", f"{number:,}", class_="n") for number in numbers),
+        el("td", _bar(parts, most), class_="chart") if most else el("td", class_="chart"),
+        class_=kind or False,
+    )
+
+
+def _unread(report: Report) -> list[ET.Element]:
+    files = [file for file in report.files if file.reason]
+    if not files and not report.kernels:
+        return []
+    rows: list[tuple[str, str, str]] = [
+        (showing.quoted(file.path), file.status, file.reason or "") for file in files
+    ]
+    rows += [
+        (showing.quoted(file.path), "CUDA source", f"{count(file.lines, 'line')}; no rule reads it")
+        for file in report.kernels
+    ]
+    title = f"Files that were not judged: {len(rows):,}"
+    head = el("tr", (el("th", name, scope="col") for name in ("file", "what", "why")))
+    body = (
+        el("tr", el("th", path, scope="row"), el("td", status), el("td", sentence(why)))
+        for path, status, why in rows[:_MOST_FILES]
+    )
+    table = el("table", el("caption", title), el("thead", head), el("tbody", body))
+    is_open = any(file.status == "failed" for file in files)
+    return [el("details", el("summary", title), el("div", table, class_="scroll"), open=is_open)]
+
+
+def _findings(made: Assessment) -> ET.Element:
+    return el(
+        "section",
+        el("h2", "Findings", id="findings", tabindex="-1"),
+        _filter(made) if made.items else el("p", "None."),
+        sections(made),
+        aria_label="Findings",
+    )
+
+
+def _filter(made: Assessment) -> ET.Element:
+    used_severities = {words.severity(item) for item in made.items}
+    used_areas = {item.area for item in made.items}
+    used_handlings = {item.handling for item in made.items}
+    return el(
+        "form",
+        el("label", "Search", el("input", type="search", name="search", placeholder="file, code, word", autocomplete="off"), class_="wide"),
+        _select("trouble", "Trouble", [(name, TROUBLES[name].replace("`", "")) for name in made.groups]),
+        _select("severity", "Severity", [(name, name) for name in words.SEVERITIES if name in used_severities]),
+        _select("who", "Who", [(name, _WHO[name]) for name in HANDLINGS if name in used_handlings]),
+        _select("area", "Area", [(name, name) for name in AREAS if name in used_areas]),
+        el("button", "Reset", type="reset"),
+        el("button", "Open or close all", type="button", id="open"),
+        el("output", "", id="shown", class_="dim small", aria_live="polite"),
+        class_="filter", hidden=True, aria_label="Filter findings",
+    )  # fmt: skip
+
+
+def _select(name: str, label: str, options: list[tuple[str, str]]) -> ET.Element:
+    choices = [el("option", "all", value="")]
+    choices += [el("option", text, value=value) for value, text in options]
+    return el("label", label, el("select", choices, name=name))
+
+
+def _foot(report: Report) -> ET.Element:
+    meanings: list[Content] = []
+    for name, meaning in words.SEVERITIES.items():
+        meanings += [el("span", name, class_=f"sev {name}"), f": {meaning}. "]
+    return el(
+        "footer",
+        el("p", meanings),
+        el("p", "A CUDA line is a line with a finding. ", el("code", "hpushim explain CODE"), " tells more of a code. "
+           "Nothing here was run on a Gaudi: the facts come from public documents and sources, which ", el("code", "hpushim api NAME"), " names."),
+        el("p", f"Made by {report.tool or 'hpushim'}."),
+        class_="dim small",
+    )  # fmt: skip

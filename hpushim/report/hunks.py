@@ -1,0 +1,63 @@
+"""What would become of the lines of a finding: the hunk of its file's change that it lies in."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import msgspec
+
+from hpushim.model import FileResult, Finding
+from hpushim.report import lines
+
+
+class Hunk(msgspec.Struct, frozen=True):
+    """Lines of a file, from ``first`` (1-based) on, and what stands there instead; either may be none. Both with their line ends."""
+
+    first: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+    @property
+    def region(self) -> dict[str, int]:
+        """The old lines as a region of SARIF: from the start of the first to the start of the line after the last."""
+        after = self.first + len(self.old)
+        if self.old and not self.old[-1].endswith("\n"):
+            end = {"endLine": after - 1, "endColumn": len(self.old[-1]) + 1}
+        else:
+            end = {"endLine": after, "endColumn": 1}
+        return {"startLine": self.first, "startColumn": 1, **end}
+
+    def at(self, finding: Finding) -> Hunk:
+        """The part for the lines of the finding alone, where each old line has its new one."""
+        start = max(finding.line - self.first, 0)
+        end = finding.end_line + 1 - self.first
+        if len(self.old) != len(self.new) or start >= end:
+            return self
+        return Hunk(self.first + start, self.old[start:end], self.new[start:end])
+
+
+class Hunks:
+    """The change of one file, as it was made or is proposed; none where there is no change."""
+
+    def __init__(self, file: FileResult) -> None:
+        after = file.after if file.after is not None else file.proposed
+        self._hunks: list[Hunk] = []
+        if file.before is not None and after is not None and file.before != after:
+            old, new = (
+                lines.split(data.decode("utf-8-sig", "replace")) for data in (file.before, after)
+            )
+            for tag, i1, i2, j1, j2 in lines.steps(old, new):
+                if tag != "equal":
+                    self._hunks.append(Hunk(i1 + 1, tuple(old[i1:i2]), tuple(new[j1:j2])))
+        self._starts = [hunk.first for hunk in self._hunks]
+
+    def of(self, finding: Finding) -> Hunk | None:
+        """The hunk that changes a line of the finding, else one that inserts lines right behind it."""
+        last = bisect_right(self._starts, finding.end_line + 1)
+        behind = None
+        for hunk in self._hunks[max(last - 2, 0) : last]:
+            if not hunk.old:
+                behind = hunk if hunk.first > finding.line else behind
+            elif hunk.first <= finding.end_line and hunk.first + len(hunk.old) > finding.line:
+                return hunk
+        return behind

@@ -1,0 +1,141 @@
+"""The report as SARIF 2.1.0, for code scanning: a rule for each code with its page, fingerprints, and fixes.
+
+A fix replaces whole lines: those of the hunk of the file's proposed change that a finding lies in. Where a file's rewrites stand or
+fall together, `hpushim migrate` is the way to make them; the fix says so.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Any
+
+import msgspec
+
+from hpushim import showing
+from hpushim.model import FileResult, Page, Report
+from hpushim.report import words
+from hpushim.report.assessment import Item, assess
+from hpushim.report.fingerprints import fingerprints
+from hpushim.report.hunks import Hunk, Hunks
+from hpushim.report.json import dumps
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+_NO_PAGE = Page()
+_LEVELS = {"error": "error", "warning": "warning", "unknown": "warning", "note": "note"}
+
+
+def render_sarif(report: Report) -> str:
+    """One run of the tool."""
+    made = assess(report)
+    codes = {item.finding.code: item for item in made.items}
+    index = {code: place for place, code in enumerate(sorted(codes))}
+    items = iter(made.items)
+    results = []
+    for file in report.files:
+        hunks = Hunks(file)
+        for mark in fingerprints(file):
+            item = next(items)
+            results.append(_result(item, mark, file, hunks, index[item.finding.code]))
+    run = {
+        "tool": {
+            "driver": {
+                "name": "hpushim",
+                "semanticVersion": report.tool.removeprefix("hpushim ") or "0",
+                "rules": [
+                    _rule(codes[code], report.pages.get(code, _NO_PAGE)) for code in sorted(codes)
+                ],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+        "invocations": [
+            {
+                "executionSuccessful": made.summary.verdict != "incomplete",
+                "toolExecutionNotifications": [
+                    {
+                        "level": "error" if file.status == "failed" else "note",
+                        "message": {"text": showing.one_line(file.reason)},
+                        "locations": [
+                            {"physicalLocation": {"artifactLocation": _artifact(file.path)}}
+                        ],
+                    }
+                    for file in report.files
+                    if file.reason
+                ],
+            }
+        ],
+        "properties": {
+            "verdict": made.summary.verdict,
+            "sentence": made.summary.sentence,
+            "matrix": report.matrix,
+            "target": msgspec.to_builtins(report.target),
+        },
+    }
+    return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _rule(item: Item, page: Page) -> dict[str, Any]:
+    finding = item.finding
+    return {
+        "id": finding.code,
+        "name": "".join(part.capitalize() for part in finding.name.split("-")),
+        "shortDescription": {"text": finding.name.replace("-", " ")},
+        "fullDescription": {"text": page.what or finding.name},
+        "help": {"text": page.what or finding.name, "markdown": page.text or finding.name},
+        "defaultConfiguration": {"level": _LEVELS[words.severity(item)]},
+        "properties": {"tags": ["gaudi", item.area]},
+    }
+
+
+def _result(
+    item: Item, fingerprint: str, file: FileResult, hunks: Hunks, place: int
+) -> dict[str, Any]:
+    finding = item.finding
+    region = {
+        "startLine": finding.line,
+        "startColumn": finding.column,
+        "endLine": max(finding.end_line, finding.line),
+        "endColumn": max(finding.end_column, finding.column)
+        if finding.end_line <= finding.line
+        else finding.end_column,
+    }
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": place,
+        "level": _LEVELS[words.severity(item)],
+        "message": {"text": finding.message},
+        "locations": [
+            {"physicalLocation": {"artifactLocation": _artifact(file.path), "region": region}}
+        ],
+        "partialFingerprints": {"hpushim/v1": fingerprint},
+        "properties": {
+            "trouble": item.trouble,
+            "handling": item.handling,
+            "effort": item.effort,
+            "safety": finding.safety,
+            "row": finding.row,
+            "doubt": words.doubt(item),
+        },
+    }
+    hunk = hunks.of(finding)
+    if hunk is not None and item.handling in ("safe", "unsafe"):
+        result["fixes"] = [_fix(item, file.path, hunk)]
+    return result
+
+
+def _fix(item: Item, path: str, hunk: Hunk) -> dict[str, Any]:
+    sure = "" if item.handling == "safe" else "; only probably right, read it"
+    replaced = {
+        "deletedRegion": hunk.region,
+        "insertedContent": {"text": "".join(hunk.new)},
+    }
+    return {
+        "description": {"text": f"What `hpushim migrate` makes of these lines{sure}"},
+        "artifactChanges": [{"artifactLocation": _artifact(path), "replacements": [replaced]}],
+    }
+
+
+def _artifact(path: str) -> dict[str, str]:
+    return {"uri": urllib.parse.quote(path, errors="backslashreplace"), "uriBaseId": "%SRCROOT%"}

@@ -1,0 +1,112 @@
+"""The words that the formats share: who does what, what it takes, for what the report was made."""
+
+from __future__ import annotations
+
+from hpushim.model import Effort, Report
+from hpushim.report.assessment import Assessment, Efforts, Item
+from hpushim.report.verdict import count
+
+#: Severity as a word; what the word means.
+SEVERITIES = {
+    "error": "stops on Gaudi, or never gets there",
+    "warning": "runs, with other numbers, less speed or another meaning",
+    "unknown": "nobody has established what Gaudi does",
+    "note": "advice; nothing has to be done",
+}
+EFFORTS: dict[Effort, str] = {
+    "minutes": "minutes",
+    "hours": "hours",
+    "none": "no counterpart on Gaudi",
+}
+
+
+def severity(item: Item) -> str:
+    """``error``, ``warning``, ``unknown`` or ``note``."""
+    return "note" if item.finding.severity == "info" else item.finding.severity
+
+
+def doer(item: Item) -> str:
+    """Who takes care of a finding, in a word or two; empty for a note, of which nobody has to."""
+    if item.handling == "by-hand":
+        return f"by hand: {EFFORTS[item.effort or 'minutes']}"
+    return {"rewritten": "rewritten", "safe": "migrate", "unsafe": "migrate --unsafe", "note": ""}[
+        item.handling
+    ]
+
+
+def doubt(item: Item) -> str:
+    """How sure the fact behind it is, where it is not stated by a source."""
+    if item.basis.status == "unknown" or item.finding.severity == "unknown":
+        return "unknown"
+    return "inferred" if item.inferred else ""
+
+
+def tags(item: Item) -> str:
+    """``[migrate]``, ``[by hand: hours] (inferred)``; empty where there is nothing to say."""
+    marks = [f"[{who}]"] if (who := doer(item)) else []
+    if doubt(item):
+        marks.append(f"({doubt(item)})")
+    return " ".join(marks)
+
+
+def effort(found: Efforts) -> str:
+    """``3 take minutes, 1 takes hours, 2 have no counterpart on Gaudi``, leaving out what there is none of."""
+    parts = (
+        (found.minutes, "takes minutes", "take minutes"),
+        (found.hours, "takes hours", "take hours"),
+        (found.none, "has no counterpart on Gaudi", "have no counterpart on Gaudi"),
+    )
+    return ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in parts if n)
+
+
+def setting(report: Report) -> str:
+    """What it was judged for, and by which table."""
+    target = report.target
+    matrix = f"; matrix {report.matrix}" if report.matrix else ""
+    return (
+        f"{target.gaudi}, release {target.stack}, mode {target.mode}, style {target.style}{matrix}"
+    )
+
+
+def files(assessment: Assessment) -> str:
+    """How many files there are and what became of them."""
+    s = assessment.summary
+    size = f", +{s.lines_added:,} -{s.lines_removed:,} lines" if s.changed else ""
+    kernels = (
+        f"; besides {count(s.kernel_files, 'CUDA source')} ({count(s.kernel_lines, 'line')}), which no rule reads"
+        if s.kernel_files
+        else ""
+    )
+    return f"{s.files:,}: {s.changed:,} changed, {s.unchanged:,} unchanged, {s.skipped:,} skipped, {s.failed:,} failed{size}{kernels}"
+
+
+def by_severity(assessment: Assessment) -> str:
+    """All findings by severity."""
+    s = assessment.summary
+    return f"{s.findings:,} = {count(s.errors, 'error')} + {count(s.warnings, 'warning')} + {s.undetermined:,} unknown + {count(s.infos, 'note')}"
+
+
+def by_handling(assessment: Assessment) -> str:
+    """All findings by who takes care of them."""
+    s = assessment.summary
+    return (
+        f"{s.findings:,} = {s.applied:,} rewritten + {s.pending_safe:,} for migrate + {s.pending_unsafe:,} for migrate --unsafe"
+        f" + {s.manual:,} by hand + {s.notes:,} for information"
+    )
+
+
+def steps(assessment: Assessment) -> tuple[tuple[str, str], ...]:
+    """What to do next, and what each step does."""
+    s, stage = assessment.summary, assessment.report.stage
+    found: list[tuple[str, str]] = []
+    if s.pending_safe and stage != "migrated":
+        found.append(("hpushim migrate", f"makes {count(s.pending_safe, 'rewrite')}"))
+    elif s.pending_safe:
+        why = "not made, because another finding holds them; see there"
+        found.append(("by hand", f"{count(s.pending_safe, 'rewrite')} {why}"))
+    if s.pending_unsafe:
+        what = f"makes {s.pending_unsafe:,} more, which are only probably right: read the diff"
+        found.append(("hpushim migrate --unsafe", what))
+    if s.manual:
+        found.append(("by hand", f"{count(s.manual, 'place')}: {effort(s.effort)}"))
+    return tuple(found)

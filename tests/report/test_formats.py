@@ -1,0 +1,302 @@
+"""Every format says the same: it is valid, holds each finding once, and its totals add up."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hpushim.report
+from hpushim.model import Basis, Edit, FileResult, Finding, Fix, Kernels, Report, Span, Target
+from hpushim.report import FORMATS, Assessment, assess, render
+from hpushim.report.fingerprints import fingerprints
+from hpushim.report.json import schema
+
+FIX = Fix("write hpu", "safe", (Edit(Span(0, 1), "x", "y"),))
+SOURCE = b'x = "cuda"\n' * 9
+ODD = '\n, |<b>&"\x1b\u202e%::'
+
+
+@st.composite
+def finding(draw: st.DrawFn) -> Finding:
+    """A finding of any kind that rules can give, and of some that they never do."""
+    safety = draw(st.sampled_from(["safe", "unsafe", "manual"]))
+    line = draw(st.integers(1, 9))
+    return Finding(
+        code=draw(st.sampled_from(["HPU001", "HPU003", "HPU101", "HPU204", "HPU503", "HPU711", "HPU818"])),
+        name="some-name",
+        severity=draw(st.sampled_from(["error", "warning", "info", "unknown"])),
+        safety=safety,
+        message=draw(st.sampled_from(["`\"cuda\"` is not there", "a | b", ODD, "=1+1"])),
+        span=Span(0, 1),
+        line=line,
+        column=draw(st.integers(1, 11)),
+        end_line=line,
+        end_column=11,
+        row=draw(st.sampled_from([None, "dark", "guessed", "hard"])),
+        fix=FIX if safety != "manual" and draw(st.booleans()) else None,
+        applied=draw(st.booleans()),
+        effort=draw(st.sampled_from(["minutes", "hours", "none"])),
+        effect=draw(st.sampled_from([None, "numbers", "speed", "cpu", "kernel"])),
+    )  # fmt: skip
+
+
+@st.composite
+def report(draw: st.DrawFn) -> Report:
+    """A report on some files."""
+    files = []
+    for name in draw(
+        st.lists(st.sampled_from(["a.py", "b/c.yaml", f"o{ODD}.py", "=d.py"]), unique=True)
+    ):
+        status = draw(st.sampled_from(["changed", "unchanged", "skipped", "failed"]))
+        found = tuple(draw(st.lists(finding(), max_size=5)))
+        after = SOURCE.replace(b"cuda", b"hpu") if status == "changed" else None
+        why = f"why {ODD}" if status in ("skipped", "failed") else None
+        files.append(
+            FileResult(name, status, why, found, SOURCE, after, SOURCE.replace(b"cuda", b"hpu"))
+        )
+    return Report(
+        tool="hpushim 0.1.0",
+        target=Target(),
+        files=tuple(files),
+        stage=draw(st.sampled_from(["before", "preview", "migrated"])),
+        unknown=frozenset({"dark"}),
+        rows={
+            "dark": Basis("unknown", "documented"),
+            "guessed": Basis("changed", "inferred"),
+            "hard": Basis("unsupported", "source", effort="none"),
+        },
+        kernels=draw(st.sampled_from([(), (Kernels("k.cu", 5000),)])),
+        python_lines=len(files) * 9,
+    )  # fmt: skip
+
+
+def _text(made: Assessment, text: str) -> dict[str, int]:
+    told = [
+        int(n.replace(",", ""))
+        for n in re.findall(r"^(?!Findings|Legend)\S[^\n]*: ([\d,]+)$", text, re.M)
+    ]
+    return {"findings": sum(told)}
+
+
+def _json(made: Assessment, text: str) -> dict[str, int]:
+    data = json.loads(text)
+    jsonschema.validate(data, schema())
+    found = [f for file in data["files"] for f in file["findings"]]
+    assert len(
+        {(file["path"], f["fingerprint"]) for file in data["files"] for f in file["findings"]}
+    ) == len(found)
+    handled = Counter(f["handling"] for f in found)
+    return {"findings": len(found), "manual": handled["by-hand"], "notes": handled["note"]}
+
+
+def _sarif(made: Assessment, text: str) -> dict[str, int]:
+    (run,) = json.loads(text)["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        region = result["locations"][0]["physicalLocation"]["region"]
+        start, end = (
+            (region["startLine"], region["startColumn"]),
+            (region["endLine"], region["endColumn"]),
+        )
+        assert (1, 1) <= start <= end
+        for fix in result.get("fixes", ()):
+            (change,) = fix["artifactChanges"]
+            assert (
+                change["artifactLocation"]
+                == result["locations"][0]["physicalLocation"]["artifactLocation"]
+            )
+            assert change["replacements"]
+    waiting = sum("fixes" in result for result in run["results"])
+    assert waiting == made.summary.pending_safe + made.summary.pending_unsafe
+    return {"findings": len(run["results"])}
+
+
+def _github(made: Assessment, text: str) -> dict[str, int]:
+    lines = text.splitlines()
+    assert all(re.match(r"::(error|warning|notice) [^\n]*?::", line) for line in lines)
+    return {"findings": len(lines) - 1}
+
+
+def _gitlab(made: Assessment, text: str) -> dict[str, int]:
+    data = json.loads(text)
+    needed = {"description", "check_name", "fingerprint", "severity", "location"}
+    assert all(
+        needed <= issue.keys() and issue["location"]["lines"]["begin"] >= 1 for issue in data
+    )
+    assert {issue["severity"] for issue in data} <= {
+        "info",
+        "minor",
+        "major",
+        "critical",
+        "blocker",
+    }
+    assert len({issue["fingerprint"] for issue in data}) == len(data)
+    return {"findings": len(data)}
+
+
+def _junit(made: Assessment, text: str) -> dict[str, int]:
+    root = ET.fromstring(text)
+    for node in (root, *root):
+        assert int(node.get("tests", "-1")) == len(list(node.iter("testcase")))
+        for what, child in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert int(node.get(what, "-1")) == len(list(node.iter(child)))
+    empty = [case for case in root.iter("testcase") if case.get("name") == "nothing found"]
+    return {"findings": len(list(root.iter("testcase"))) - len(empty)}
+
+
+def _csv(made: Assessment, text: str) -> dict[str, int]:
+    head, *rows = csv.reader(io.StringIO(text))
+    assert all(len(row) == len(head) for row in rows)
+    assert not any(cell.startswith(("=", "@", "+")) for row in rows for cell in row)
+    return {
+        "findings": len(rows),
+        "manual": sum(row[head.index("who")] == "by-hand" for row in rows),
+    }
+
+
+class _Page(HTMLParser):
+    """Counts list items in groups; holds that each element that was opened is closed."""
+
+    VOID = frozenset({"meta", "input", "br"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.places = 0
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.places += tag == "li" and "details" in self.open
+        self.loaded += [
+            str(value)
+            for name, value in attrs
+            if name in ("src", "href") and not str(value).startswith("#")
+        ]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def _html(made: Assessment, text: str) -> dict[str, int]:
+    page = _Page()
+    page.feed(text)
+    assert not page.open and not page.loaded and "http" not in text.replace("http-equiv", "")
+    return {"findings": page.places}
+
+
+def _markdown(made: Assessment, text: str) -> dict[str, int]:
+    told = [int(n) for n in re.findall(r"^### [^\n]*: (\d+) by hand$", text, re.M)]
+    return {"manual": sum(told)}
+
+
+def _concise(made: Assessment, text: str) -> dict[str, int]:
+    return {"findings": len(text.splitlines()) - 1}
+
+
+READERS = {
+    "text": _text, "concise": _concise, "json": _json, "html": _html, "markdown": _markdown, "csv": _csv, "sarif": _sarif,
+    "github": _github, "gitlab": _gitlab, "junit": _junit,
+}  # fmt: skip
+
+
+@settings(deadline=None, max_examples=60)
+@given(report())
+def test_totals_add_up(given_report: Report) -> None:
+    s = assess(given_report).summary
+    assert s.findings == sum(len(file.findings) for file in given_report.files)
+    assert s.findings == s.errors + s.warnings + s.infos + s.undetermined
+    assert s.findings == s.applied + s.pending_safe + s.pending_unsafe + s.manual + s.notes
+    assert s.findings == sum(s.troubles.values()) == sum(s.codes.values())
+    assert s.manual == s.effort.total == sum(found.total for found in s.areas.values())
+    assert s.manual == sum(found.total for found in assess(given_report).by_file.values())
+    assert s.lines.total == s.lines.free + s.lines.unsafe + s.lines.by_hand
+    assert s.files == s.changed + s.unchanged + s.skipped + s.failed
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@settings(deadline=None, max_examples=25)
+@given(report())
+def test_a_format_tells_what_was_counted(form: str, given_report: Report) -> None:
+    made = assess(given_report)
+    text = render(given_report, form)
+    assert text.endswith("\n") and not re.search("[\x00-\x09\x0b-\x1f\u202e]", text), form
+    for name, number in READERS[form](made, text).items():
+        assert number == getattr(made.summary, name), (form, name)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_takes_an_empty_report(form: str) -> None:
+    empty = Report(tool="hpushim 0.1.0", target=Target(), files=())
+    text = render(empty, form)
+    for name, number in READERS[form](assess(empty), text).items():
+        assert number == getattr(assess(empty).summary, name)
+    assert form in ("csv", "gitlab", "junit") or "clean" in text
+
+
+def test_the_schema_that_ships_is_that_of_the_report() -> None:
+    file = Path(hpushim.report.__file__).parent / "report.schema.json"
+    assert json.loads(file.read_text(encoding="utf-8")) == schema(), (
+        "write it anew: python -c 'from hpushim.report.json import *; print(dumps(schema()), end=\"\")'"
+    )
+
+
+def test_sarif_by_its_own_schema() -> None:
+    """``HPUSHIM_SARIF_SCHEMA`` is a copy of the schema of OASIS, which is not part of this repository."""
+    at = os.environ.get("HPUSHIM_SARIF_SCHEMA", "")
+    if not at:
+        pytest.skip("HPUSHIM_SARIF_SCHEMA does not name the schema of OASIS")
+    wanted: Any = json.loads(Path(at).read_text(encoding="utf-8"))
+    for name in ("unchanged", "failed"):
+        found = (Finding("HPU101", "a-b", "error", "safe", "m", Span(0, 1), 2, 1, 2, 3, None, FIX),)
+        file = FileResult(
+            f"o{ODD}.py",
+            name,
+            "why" if name == "failed" else None,
+            found,
+            SOURCE,
+            None,
+            SOURCE.replace(b"cuda", b"hpu"),
+        )  # type: ignore[arg-type]
+        data = json.loads(render(Report("hpushim 0.1.0", Target(), (file,)), "sarif"))
+        jsonschema.Draft7Validator(wanted).validate(data)
+
+
+def test_a_fingerprint_survives_moved_lines_and_tells_twins_apart() -> None:
+    def found(line: int) -> Finding:
+        return Finding("HPU101", "a", "error", "safe", "m", Span(0, 1), line, 1, line, 3)
+
+    old = FileResult("a.py", "unchanged", None, (found(1), found(2)), b"x = 1\nx = 1\n")
+    moved = FileResult(
+        "a.py", "unchanged", None, (found(4), found(6)), b"\n\n\n  x  = 1\n\nx = 1\n"
+    )
+    other = FileResult("a.py", "unchanged", None, (found(1),), b"y = 1\n")
+    assert fingerprints(old) == fingerprints(moved)
+    assert len({*fingerprints(old), *fingerprints(other)}) == 3
+
+
+def test_the_core_of_a_project_can_be_kernels() -> None:
+    build = Finding("HPU711", "cuda-extension", "error", "manual", "m", Span(0, 1), 1, 1, 1, 3, effort="none", effect="kernel")  # fmt: skip
+    file = FileResult("setup.py", "unchanged", None, (build,), b"x\n" * 20)
+    few = Report("t", Target(), (file,), kernels=(Kernels("k.cu", 10),), python_lines=9000)
+    many = Report("t", Target(), (file,), kernels=(Kernels("k.cu", 4000),), python_lines=9000)
+    inline = Report("t", Target(), (file,), python_lines=60)
+    assert assess(few).summary.verdict == "needs-you"
+    assert assess(many).summary.verdict == assess(inline).summary.verdict == "kernels"
+    assert "1 CUDA source file of 4,000 lines" in assess(many).summary.sentence
