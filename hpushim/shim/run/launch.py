@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from hpushim import settings
 from hpushim.errors import HpushimError
 from hpushim.shim import detect, log
-from hpushim.shim.run import children, import_hook
+from hpushim.shim.run import children, import_hook, story
 
 MAIN_VARIABLE = "HPUSHIM_MAIN"
 """The script of a run, for spawned children that load it again."""
@@ -49,6 +49,8 @@ def run(
     HpushimError when the target or the environment cannot be used.
     """
     prepare(gaudi=gaudi, mode=mode, ledger=ledger, devices=devices, show_rewrites=show_rewrites)
+    if os.environ["HPUSHIM"] == "emulate":
+        story.begin(native=native)
     if native:
         _without_shim()
     if not module:
@@ -238,9 +240,12 @@ def _rewrite() -> None:
 def _execute(code: CodeType, main: ModuleType) -> NoReturn:
     try:
         exec(code, main.__dict__)
-    except SystemExit:
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            story.failed()
         raise
     except BaseException as error:
+        story.failed()
         trace = error.__traceback__
         # The user's traceback begins in the user's file.
         error.__traceback__ = trace = trace.tb_next if trace is not None else None
