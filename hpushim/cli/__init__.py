@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "Report CUDA uses without writing anything; for CI.",
     "report": "Judge a project: what runs on Gaudi, what changes, what blocks.",
     "run": "Run a CUDA script on HPU without editing it; emulates where there is no Gaudi.",
+    "ledger": "Tell what a run did, line by line, from the file of `run --ledger`.",
     "explain": "Explain a code such as HPU102.",
     "api": "Ask the matrix what Gaudi does with a CUDA name.",
     "matrix": "Show, check, compare and count the compatibility matrix.",
