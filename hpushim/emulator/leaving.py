@@ -25,7 +25,9 @@ def leave(books: dict[str, Any], rank: int | None, first_elsewhere: str) -> None
     where = folder()
     if where is None:
         return
-    kept = {name: value for name, value in books.items() if isinstance(value, (int, str, bool))}
+    kept: dict[str, Any] = {
+        name: value for name, value in books.items() if isinstance(value, (int, str, bool))
+    }
     for name in ("compute_operators", "fallback_operators", "parameters"):
         kept[name] = dict(list(books[name].items())[:_MOST])
     kept["recompilation_causes"] = books["recompilation_causes"][:_MOST]

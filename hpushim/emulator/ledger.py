@@ -83,8 +83,7 @@ def snapshot() -> dict[str, Any]:
         "graph_breaks": _graph_breaks(),
         "first_compute_on_cpu": native.first_compute_elsewhere(),
         "objections": [
-            {"code": code, "text": text, "site": line}
-            for (code, text), line in _objections.items()
+            {"code": code, "text": text, "site": line} for (code, text), line in _objections.items()
         ],
         "demotion_lines": [
             {"file": file, "line": line, "what": what}

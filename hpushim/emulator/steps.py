@@ -76,7 +76,10 @@ class Timeline:
         if len(self.entries) > MOST_ENTRIES:
             first, rest = self.entries[0], self.entries[1:]
             pairs = [rest[at : at + 2] for at in range(0, len(rest), 2)]
-            self.entries = [first, *(joined(*pair) if len(pair) == 2 else pair[0] for pair in pairs)]
+            self.entries = [
+                first,
+                *(joined(*pair) if len(pair) == 2 else pair[0] for pair in pairs),
+            ]
             self._stride *= 2
 
     def told(self) -> dict[str, Any]:

@@ -92,7 +92,9 @@ def _recompilations(causes: Sequence[Cause], matrix: Matrix) -> list[Event]:
         first = alike[0]
         kind = "recompilation_by_number" if first.by_number else "recompilation"
         count = sum(cause.count + cause.others for cause in alike)
-        says = matrix_says.of_row(matrix, matrix_says.NUMBERS if first.by_number else matrix_says.SHAPES)
+        says = matrix_says.of_row(
+            matrix, matrix_says.NUMBERS if first.by_number else matrix_says.SHAPES
+        )
         others = sum(cause.others for cause in alike)
         text = f"{_plain(first.operator)} compiled again: {_changes(alike, others)}"
         events.append(Event(kind, WEIGHTS[kind], text, count, 0, says))

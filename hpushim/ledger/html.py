@@ -46,7 +46,9 @@ def render_html(told: Told) -> str:
     environment.filters["bytes"] = bytes_text
     environment.filters["quoted"] = showing.quoted
     rows = stages(told.steps, _BARS)
-    files = [(name, list(group)) for name, group in groupby(told.lines, key=lambda line: line.shown)]
+    files = [
+        (name, list(group)) for name, group in groupby(told.lines, key=lambda line: line.shown)
+    ]
     page = environment.get_template("ledger.html")
     return page.render(
         told=told,
@@ -65,7 +67,10 @@ def render_html(told: Told) -> str:
 def _charts(rows: list[Stage]) -> list[tuple[str, str, list[Bar]]]:
     """Title, largest value, bars."""
     charts = []
-    shown: dict[str, Callable[[float], str]] = {"bytes": bytes_text, "plain": lambda value: f"{value:.3g}"}
+    shown: dict[str, Callable[[float], str]] = {
+        "bytes": bytes_text,
+        "plain": lambda value: f"{value:.3g}",
+    }
     peaks = [float(row.peak) for row in rows]
     compiled = [row.recompilations / row.steps for row in rows]
     syncs = [row.host_syncs / row.steps for row in rows]
@@ -80,7 +85,9 @@ def _charts(rows: list[Stage]) -> list[tuple[str, str, list[Bar]]]:
     return charts
 
 
-def _bars(rows: list[Stage], values: list[float], top: float, said: Callable[[float], str]) -> list[Bar]:
+def _bars(
+    rows: list[Stage], values: list[float], top: float, said: Callable[[float], str]
+) -> list[Bar]:
     room = _WIDTH / len(rows)
     return [
         Bar(

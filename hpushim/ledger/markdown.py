@@ -14,7 +14,14 @@ _ROWS = 8
 
 def render_markdown(told: Told) -> str:
     """The verdict, totals, steps, and the lines of the user's own files on which something costs or changes."""
-    out = ["## hpushim: what ran (emulated)", "", prose(told.verdict), "", "| what | |", "|---|---|"]
+    out = [
+        "## hpushim: what ran (emulated)",
+        "",
+        prose(told.verdict),
+        "",
+        "| what | |",
+        "|---|---|",
+    ]
     out += [f"| {prose(fact.name)} | {prose(fact.value)} |" for fact in (*told.facts, *told.memory)]
     out += ["", f"### Steps: {prose(steps_told(told.steps))}", ""]
     rows = stages(told.steps, _ROWS)

@@ -192,6 +192,9 @@ class Line(msgspec.Struct, frozen=True):
     shown: str  #: the path as it is shown: below the current folder without it
     source: str = ""
     events: tuple[Event, ...] = ()
+    first_change: int = (
+        0  #: which shape that was another, in order of time from 1, came here first; 0: none did
+    )
 
 
 class Fact(msgspec.Struct, frozen=True):

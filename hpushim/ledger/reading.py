@@ -55,7 +55,9 @@ def _books(file: Path) -> Books:
     try:
         data = safe_files.read(file, _LIMIT)
     except OSError as error:
-        raise HpushimError(f"{_quoted(file)}: cannot be read: {error.strerror or error}; {_HOW}") from None
+        raise HpushimError(
+            f"{_quoted(file)}: cannot be read: {error.strerror or error}; {_HOW}"
+        ) from None
     try:
         books = msgspec.json.decode(data, type=Books)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -29,7 +29,11 @@ def render(told: Told, format: str, *, everything: bool = False) -> str:
 
         return render_html(told)
     if format == "json":
-        data = {"schema_version": SCHEMA_VERSION, "tool": f"hpushim {hpushim.__version__}", "emulated": True}
+        data = {
+            "schema_version": SCHEMA_VERSION,
+            "tool": f"hpushim {hpushim.__version__}",
+            "emulated": True,
+        }
         document = {**data, **msgspec.to_builtins(told)}
         return showing.json(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
     raise ValueError(f"unknown format {format!r}; one of {', '.join(FORMATS)}")

@@ -24,7 +24,11 @@ class Stage(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """``7`` or ``7–12``."""
-        return str(self.first) if self.steps == 1 else f"{self.first:,}–{self.first + self.steps - 1:,}"
+        return (
+            str(self.first)
+            if self.steps == 1
+            else f"{self.first:,}–{self.first + self.steps - 1:,}"
+        )
 
 
 def stages(steps: Steps, most: int) -> list[Stage]:

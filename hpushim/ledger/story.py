@@ -38,7 +38,9 @@ def lines(run: Run) -> list[str]:
     where = f"{operators:,} operators ran on the emulated {_card(first)}{over}, {first.get('mode', '')} mode"
     if cpu:
         share = 100 * hpu / (hpu + cpu)
-        place = next((str(one["first_elsewhere"]) for one in active if one.get("first_elsewhere")), "")
+        place = next(
+            (str(one["first_elsewhere"]) for one in active if one.get("first_elsewhere")), ""
+        )
         where += (
             f"; of {hpu + cpu:,} matrix products, convolutions and the like {share:.3g} % ran on hpu and {cpu:,} on the CPU"
             + (f", the first {place}" if place else "")
@@ -48,21 +50,31 @@ def lines(run: Run) -> list[str]:
     on_cpu = sum(int(one.get("parameters", {}).get("cpu", 0)) for one in active)
     if on_cpu:
         where += f"; {on_cpu:,} parameters that an optimizer steps lie on the CPU"
-    return [f"what ran where: {where}", f"a Gaudi would stumble on: {_stumbles(active)}", _look(run)]
+    return [
+        f"what ran where: {where}",
+        f"a Gaudi would stumble on: {_stumbles(active)}",
+        _look(run),
+    ]
 
 
 def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
     if not cpu:
-        ended = "the program ended with an error before" if run.failed else "the program ended without"
+        ended = (
+            "the program ended with an error before" if run.failed else "the program ended without"
+        )
         verb = "any" if run.failed else "asking for any"
-        return [f"nothing ran on the emulated hpu: {ended} {verb} work on tensors, on hpu or on the CPU"]
+        return [
+            f"nothing ran on the emulated hpu: {ended} {verb} work on tensors, on hpu or on the CPU"
+        ]
     place = next((str(one["first_elsewhere"]) for one in active if one.get("first_elsewhere")), "")
     on_cpu = sum(int(one.get("parameters", {}).get("cpu", 0)) for one in active)
     why = []
     if run.hidden:
         why.append(f"{run.hidden} tells the program that there is no CUDA device")
     if run.native:
-        why.append("with --native nothing is turned from CUDA to hpu, and the program itself asked for no hpu")
+        why.append(
+            "with --native nothing is turned from CUDA to hpu, and the program itself asked for no hpu"
+        )
     if on_cpu:
         why.append(f"the {on_cpu:,} parameters that its optimizer steps lie on the CPU")
     if not why:
@@ -87,17 +99,26 @@ def _stumbles(active: list[Totals]) -> str:
         for name, count in one.get("fallback_operators", {}).items():
             fallbacks[name] = fallbacks.get(name, 0) + int(count)
     if fallbacks:
-        names = [name.removeprefix("aten::") for name, _ in sorted(fallbacks.items(), key=lambda i: -i[1])]
-        parts.append(f"{sum(fallbacks.values()):,} calls that run on the CPU there ({_some(names)})")
+        names = [
+            name.removeprefix("aten::")
+            for name, _ in sorted(fallbacks.items(), key=lambda i: -i[1])
+        ]
+        parts.append(
+            f"{sum(fallbacks.values()):,} calls that run on the CPU there ({_some(names)})"
+        )
     by_number = sum(int(one.get("recompilations_by_number", 0)) for one in active)
     by_shape = sum(int(one.get("recompilations", 0)) for one in active) - by_number
     if by_shape:
-        parts.append(f"{by_shape:,} recompilations by shapes that change{_causes(active, number=False)}")
+        parts.append(
+            f"{by_shape:,} recompilations by shapes that change{_causes(active, number=False)}"
+        )
     if by_number:
         parts.append(f"{by_number:,} by numbers that change{_causes(active, number=True)}")
     if syncs := syncs_a_step(active):
         parts.append(f"{syncs:.3g} waits of the host a step")
-    refused = [f"{row['code']} {row['text']}".strip() for one in active for row in one.get("refused", ())]
+    refused = [
+        f"{row['code']} {row['text']}".strip() for one in active for row in one.get("refused", ())
+    ]
     demoted = [text for one in active for text in one.get("demoted", ())]
     for texts in (refused, demoted):
         if texts:

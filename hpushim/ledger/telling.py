@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hpushim import safe_files
 from hpushim.ledger import advice as matrix_says
 from hpushim.ledger.events import events_of
-from hpushim.ledger.model import Books, Break, Fact, Ledger, Line, Site, Steps, Told
+from hpushim.ledger.model import Books, Break, Cause, Fact, Ledger, Line, Site, Steps, Told
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
@@ -33,7 +33,7 @@ def tell(ledger: Ledger, matrix: Matrix, *, below: Path | None = None) -> Told:
         steps=main.steps,
         after=_after(main),
         breaks=_breaks(all_books),
-        notes=tuple(_notes(ledger)),
+        notes=tuple(_notes(ledger, lines)),
     )
 
 
@@ -71,7 +71,11 @@ def _facts(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
     ranks = f" in {len(all_books)} processes" if len(all_books) > 1 else ""
     yield fact("operators on hpu", f"{_sum(all_books, 'operators'):,}{ranks}")
     runs, graphs = _sum(all_books, "graph_runs"), _sum(all_books, "graphs")
-    unit = "in lazy mode a graph is what runs from one mark or read to the next" if all_books[0].mode == "lazy" else "in eager mode each operator is a graph"
+    unit = (
+        "in lazy mode a graph is what runs from one mark or read to the next"
+        if all_books[0].mode == "lazy"
+        else "in eager mode each operator is a graph"
+    )
     yield fact("graphs", f"{graphs:,} compiled, run {runs:,} times; {unit}")
     by_number = _sum(all_books, "recompilations_by_number")
     by_shape = _sum(all_books, "recompilations") - by_number
@@ -80,10 +84,18 @@ def _facts(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
         f"{by_shape:,}{_first(all_books)}" if by_shape else "0",
         matrix_says.SHAPES if by_shape else "",
     )
-    yield fact("recompilations by numbers", f"{by_number:,}", matrix_says.NUMBERS if by_number else "")
-    yield fact("host syncs", f"{_sum(all_books, 'host_syncs'):,}{_a_step(all_books)}", "torch.Tensor.item" if _sum(all_books, "host_syncs") else "")
+    yield fact(
+        "recompilations by numbers", f"{by_number:,}", matrix_says.NUMBERS if by_number else ""
+    )
+    yield fact(
+        "host syncs",
+        f"{_sum(all_books, 'host_syncs'):,}{_a_step(all_books)}",
+        "torch.Tensor.item" if _sum(all_books, "host_syncs") else "",
+    )
     fallbacks = _sum(all_books, "cpu_fallbacks")
-    yield fact("CPU fallbacks", f"{fallbacks:,}", "operators without a Gaudi kernel" if fallbacks else "")
+    yield fact(
+        "CPU fallbacks", f"{fallbacks:,}", "operators without a Gaudi kernel" if fallbacks else ""
+    )
     demoted = {one.what for books in all_books for one in books.demotion_lines}
     yield fact("dtypes kept narrower", "; ".join(sorted(demoted)) or "none")
     yield fact(
@@ -103,7 +115,10 @@ def _facts(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
         for device, count in books.parameters.items():
             where[device] = where.get(device, 0) + count
     if where:
-        yield fact("parameters at the first step", ", ".join(f"{n:,} on {d}" for d, n in sorted(where.items())))
+        yield fact(
+            "parameters at the first step",
+            ", ".join(f"{n:,} on {d}" for d, n in sorted(where.items())),
+        )
 
 
 def _first(all_books: list[Books]) -> str:
@@ -125,9 +140,13 @@ def _memory(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
     peak = max(books.peak_bytes for books in all_books)
     largest = " of the process that took most" if len(all_books) > 1 else ""
     says = matrix_says.of_row(matrix, matrix_says.MEMORY)
-    yield Fact("peak", f"{bytes_text(peak)}{largest}; a lower bound: a Gaudi rounds blocks up and takes a workspace for each graph", says)
+    yield Fact(
+        "peak",
+        f"{bytes_text(peak)}{largest}; a lower bound: a Gaudi rounds blocks up and takes a workspace for each graph",
+        says,
+    )
     for name in ("gaudi2", "gaudi3"):
-        info = matrix.generations.get(name)  # type: ignore[call-overload]
+        info = matrix.generations.get(name)
         if info is not None:
             share = 100 * peak / (info.memory_gb * 1e9)
             fits = "" if share <= 100 else ": more than the card has"
@@ -151,7 +170,7 @@ def _breaks(all_books: list[Books]) -> tuple[Break, ...]:
     return tuple(Break(reason, n) for reason, n in sorted(counts.items(), key=lambda i: -i[1]))
 
 
-def _notes(ledger: Ledger) -> Iterable[str]:
+def _notes(ledger: Ledger, lines: tuple[Line, ...]) -> Iterable[str]:
     yield (
         "Emulated: counts of what the program asked for, on host memory. Nothing here is a Gaudi's speed, and nothing here was "
         "run on a Gaudi."
@@ -167,8 +186,24 @@ def _notes(ledger: Ledger) -> Iterable[str]:
                 f"{process.name or 'The first process'}: {lost.sites:,} events at further lines and {lost.recompilation_causes:,} causes of "
                 "recompilations had no room and are missing here; the totals count them."
             )
+    changed = _changed_since((line.file for line in lines if line.own), ledger.written)
+    if changed:
+        yield f"Changed since the run, so that its lines may have moved: {', '.join(changed)}; run it again."
     if ledger.unfinished:
         yield f"Not finished, and so not counted: {', '.join(Path(name).name for name in ledger.unfinished)}."
+
+
+def _changed_since(files: Iterable[str], written: float) -> list[str]:
+    """Files, by their names, that were written later than the ledger."""
+    changed = []
+    for file in dict.fromkeys(files):
+        try:
+            later = Path(file).stat().st_mtime > written
+        except (OSError, ValueError):
+            continue
+        if later:
+            changed.append(Path(file).name)
+    return changed
 
 
 def _lines(all_books: list[Books], matrix: Matrix, below: Path, written: float) -> tuple[Line, ...]:
@@ -176,15 +211,28 @@ def _lines(all_books: list[Books], matrix: Matrix, below: Path, written: float) 
     for books in all_books:
         for site in books.sites:
             sites.setdefault((site.file, site.line), []).append(site)
-    causes = [cause for books in all_books for cause in books.recompilation_causes]
+    by_place: dict[tuple[str, int], list[Cause]] = {}
+    first_change: dict[tuple[str, int], int] = {}
+    for at, cause in enumerate((c for books in all_books for c in books.recompilation_causes), 1):
+        by_place.setdefault((cause.file, cause.line), []).append(cause)
+        if not cause.by_number:
+            first_change.setdefault((cause.file, cause.line), at)
     sources = _Sources(written)
     lines = []
     for (file, number), found in sites.items():
-        here = [cause for cause in causes if (cause.file, cause.line) == (file, number)]
+        here = by_place.get((file, number), [])
         events = events_of(found, here, matrix)
         if events:
             lines.append(
-                Line(file, number, is_own(file), _shown(file, below), sources.line(file, number), events)
+                Line(
+                    file,
+                    number,
+                    is_own(file),
+                    _shown(file, below),
+                    sources.line(file, number),
+                    events,
+                    first_change.get((file, number), 0),
+                )
             )
     return tuple(sorted(lines, key=lambda one: (not one.own, one.file, one.line)))
 

@@ -40,8 +40,14 @@ def _all(told: Told, everything: bool) -> Iterator[str]:
     if others:
         yield ""
         yield "Libraries"
-        heavy = sorted(others, key=lambda line: -sum(e.count for e in line.events if e.weight != "shows"))
-        kept = others if everything else sorted(heavy[:_MOST_LIBRARY_LINES], key=lambda one: (one.file, one.line))
+        heavy = sorted(
+            others, key=lambda line: -sum(e.count for e in line.events if e.weight != "shows")
+        )
+        kept = (
+            others
+            if everything
+            else sorted(heavy[:_MOST_LIBRARY_LINES], key=lambda one: (one.file, one.line))
+        )
         yield from _lines(kept, everything)
         if len(kept) < len(others):
             yield f"  {len(others) - len(kept):,} further lines (--all)"
@@ -125,7 +131,9 @@ def _advice(found: Sequence[Advice]) -> Iterator[str]:
     for one in found:
         doubt = "" if one.confidence in ("documented", "source") else f" ({one.confidence})"
         text = f"[{one.label}] {one.note}{doubt}"
-        yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False)
+        yield from textwrap.wrap(
+            text, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False
+        )
     codes = [one.code for one in found if one.code]
     if codes:
         yield f"  More: hpushim explain {codes[0]}"

@@ -1,7 +1,9 @@
 """A small GAN for CUDA: two models, two optimizers, constant shapes."""
 
+from __future__ import annotations
+
 import torch
-import torch.nn as nn
+from torch import nn
 
 torch.manual_seed(0)
 device = "cuda"
@@ -10,7 +12,7 @@ judge = nn.Sequential(nn.Linear(16, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1)).to
 of_make = torch.optim.Adam(make.parameters(), lr=2e-4)
 of_judge = torch.optim.Adam(judge.parameters(), lr=2e-4)
 criterion = nn.BCEWithLogitsLoss()
-for step in range(4):
+for _step in range(4):
     real = torch.randn(8, 16).to(device)
     ones, zeros = torch.ones(8, 1, device=device), torch.zeros(8, 1, device=device)
     fake = make(torch.randn(8, 8, device=device))

@@ -1,10 +1,12 @@
 """A small GPT for CUDA that is given texts of the lengths named on the command line."""
 
+from __future__ import annotations
+
 import sys
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 
 class Block(nn.Module):
@@ -15,7 +17,9 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x):
         b, t, c = x.shape

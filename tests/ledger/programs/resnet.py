@@ -1,10 +1,12 @@
 """A small ResNet for CUDA: constant shapes, or with --short-batch a last batch of another size."""
 
+from __future__ import annotations
+
 import argparse
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 
 class Block(nn.Module):
