@@ -15,6 +15,12 @@ NUMBERS = "numbers given to operators"
 BREAKS = "graph breaks in torch.compile"
 MEMORY = "memory of a card"
 _READ = "torch.Tensor.item"
+#: Operators that are a syntax in Python, by the row that speaks of it.
+_SYNTAX = {
+    "index": "indexing with a boolean mask",
+    "index_put": "writing through a boolean mask",
+    "_index_put_impl": "writing through a boolean mask",
+}
 _FALLBACK = "operators without a Gaudi kernel"
 
 
@@ -52,6 +58,9 @@ def remark(matrix: Matrix, operator: str) -> str:
 
 def _of_operator(matrix: Matrix, operator: str) -> Advice | None:
     """The row of ``aten::nonzero`` under its name in Python, if it speaks of what comes of it on Gaudi."""
+    short = operator.removeprefix("aten::").partition(".")[0].rstrip("_")
+    if short in _SYNTAX:
+        return of_row(matrix, _SYNTAX[short])
     match = re.fullmatch(r"aten::_?([a-z0-9_]+?)_?(\d*)(\..*)?", operator)
     if match is None:
         return None

@@ -35,7 +35,7 @@ def lines(run: Run) -> list[str]:
         return _nothing(run, active, cpu)
     first = active[0]
     over = f" in {len(active)} processes" if len(active) > 1 else ""
-    where = f"{operators:,} operators ran on the emulated {_card(first)}{over}, {first.get('mode', '')} mode"
+    where = f"{_counted(operators, 'operator')} ran on the emulated {_card(first)}{over}, {first.get('mode', '')} mode"
     if cpu:
         share = 100 * hpu / (hpu + cpu)
         place = next(
@@ -110,12 +110,12 @@ def _stumbles(active: list[Totals]) -> str:
     by_shape = sum(int(one.get("recompilations", 0)) for one in active) - by_number
     if by_shape:
         parts.append(
-            f"{by_shape:,} recompilations by shapes that change{_causes(active, number=False)}"
+            f"{_counted(by_shape, 'recompilation')} by shapes that change{_causes(active, number=False)}"
         )
     if by_number:
-        parts.append(f"{by_number:,} by numbers that change{_causes(active, number=True)}")
+        parts.append(f"{_counted(by_number, 'recompilation')} by numbers that change{_causes(active, number=True)}")
     if syncs := syncs_a_step(active):
-        parts.append(f"{syncs:.3g} waits of the host a step")
+        parts.append(f"{syncs:.3g} wait{'' if syncs == 1 else 's'} of the host a step")
     refused = [
         f"{row['code']} {row['text']}".strip() for one in active for row in one.get("refused", ())
     ]
@@ -159,6 +159,10 @@ def _look(run: Run) -> str:
     if run.ledger:
         return f"where to look: hpushim ledger {run.ledger}"
     return "where to look: `hpushim run --ledger FILE …` keeps the lines of each; then `hpushim ledger FILE`"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _computed(one: Totals) -> tuple[int, int]:
