@@ -90,3 +90,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ran]:
         return done[key]
 
     return once
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., Ran]:
+    """Runs words with ``hpushim run`` in a folder of the test's; keyword arguments are environment."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    return lambda *words, **changes: run_program(tmp_path, *words, **changes)
