@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -30,6 +31,7 @@ _process_groups: list[dict[str, Any]] = []
 _objections: dict[tuple[str, str], str] = {}
 _MOST_OBJECTIONS = 500
 _started_in = 0
+_began_at = ""
 _file: Path | None = None
 _first_rank: int | None = None
 
@@ -86,7 +88,7 @@ def snapshot() -> dict[str, Any]:
             {"code": code, "text": text, "site": line} for (code, text), line in _objections.items()
         ],
         "demotion_lines": [
-            {"file": file, "line": line, "what": what}
+            {"file": _whole(file), "line": line, "what": what}
             for file, line, kind, what in native.first_lines()
             if kind == "demotion"
         ],
@@ -97,7 +99,13 @@ def snapshot() -> dict[str, Any]:
         "process_groups": list(_process_groups),
         "unhandled_cuda": list(unhandled_cuda),
         "sites": [
-            dict(zip(("file", "line", "kind", "what", "count", "bytes"), site, strict=True))
+            dict(
+                zip(
+                    ("file", "line", "kind", "what", "count", "bytes"),
+                    (_whole(site[0]), *site[1:]),
+                    strict=True,
+                )
+            )
             for site in sites
         ],
         "left_out": {"recompilation_causes": causes_left_out, "sites": sites_left_out},
@@ -127,13 +135,18 @@ def _cause(
         "after": after,
         "count": count,
         "others": others,
-        "file": file,
+        "file": _whole(file),
         "line": line,
         "differences": [
             dict(zip(("kind", "argument", "dimension", "before", "after"), one, strict=True))
             for one in differences
         ],
     }
+
+
+def _whole(file: str) -> str:
+    """A file's whole path: Python names a script as the command line does, from where the run began."""
+    return file if not file or file.startswith("<") else os.path.join(_began_at, file)  # noqa: PTH118
 
 
 def reset() -> None:
@@ -147,10 +160,12 @@ def reset() -> None:
 
 def start() -> None:
     """Open the books of this process; with HPUSHIM_LEDGER set they are written there at exit. Idempotent."""
-    global _started_in
+    global _started_in, _began_at
     if _started_in == os.getpid():
         return
     _started_in = os.getpid()
+    with contextlib.suppress(OSError):  # the folder may be gone
+        _began_at = os.getcwd()  # noqa: PTH109
     native = device.load()
     wanted = _file is not None
     level = os.environ.get("HPUSHIM_LOG", "").strip().lower()

@@ -113,8 +113,17 @@ def _changes(alike: Sequence[Cause], others: int) -> str:
         more = ", …" if others or len(sizes) > 1 + _MOST_SIZES else ""
         change = f"{where}{_KINDS.get(first.kind, '')}: {sizes[0]}, then {shown}{more}"
         together.setdefault(change, []).append(first.argument)
-    parts = [f"{', '.join(names)}{change}" for change, names in together.items()]
+    parts = [f"{_arguments(names)}{change}" for change, names in together.items()]
     return "; ".join(parts) if parts else "no difference is known"
+
+
+def _arguments(names: Sequence[str]) -> str:
+    """``self, other``; of the parts of a list, the first and the last: ``tensors[0] … tensors[34]``."""
+    lists: dict[str, list[str]] = {}
+    for name in names:
+        lists.setdefault(name.partition("[")[0], []).append(name)
+    shown = (parts if len(parts) < 3 else [f"{parts[0]} … {parts[-1]}"] for parts in lists.values())
+    return ", ".join(name for parts in shown for name in parts)
 
 
 def _event(site: Site, matrix: Matrix) -> Event:

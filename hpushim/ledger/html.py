@@ -11,7 +11,7 @@ import msgspec
 from hpushim import showing
 from hpushim.ledger.model import Told
 from hpushim.ledger.stages import Stage, stages
-from hpushim.ledger.telling import bytes_text, steps_told
+from hpushim.ledger.telling import bytes_text, counted, steps_told
 
 _BARS = 64
 _WIDTH, _HEIGHT = 640, 120  # of a chart, in its own units
@@ -44,6 +44,7 @@ def render_html(told: Told) -> str:
         finalize=lambda value: showing.lines(value) if type(value) is str else value,
     )
     environment.filters["bytes"] = bytes_text
+    environment.filters["counted"] = counted
     environment.filters["quoted"] = showing.quoted
     rows = stages(told.steps, _BARS)
     files = [

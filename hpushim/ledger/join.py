@@ -71,11 +71,12 @@ def join(report: Report, told: Told) -> Joined:
     unpredicted: list[Happened] = []
     used: set[tuple[str, Finding]] = set()
     shapes = {path for path, line in here for e in line.events if e.kind == "recompilation"}
+    ran = {path for path, _ in here}
     of_shapes = [
         (path, f)
         for path, found in findings.items()
         for f in found
-        if f.code in _CODES["recompilation"]
+        if path in ran and f.code in _CODES["recompilation"]
     ]
     told_of_shapes = False
     for path, line in here:
@@ -114,7 +115,7 @@ def join(report: Report, told: Told) -> Joined:
         tuple(happened),
         tuple(unpredicted),
         tuple(unseen),
-        len({path for path, _ in here}),
+        len(ran),
         told.notes[1:],
     )
 

@@ -113,7 +113,9 @@ def _stumbles(active: list[Totals]) -> str:
             f"{_counted(by_shape, 'recompilation')} by shapes that change{_causes(active, number=False)}"
         )
     if by_number:
-        parts.append(f"{_counted(by_number, 'recompilation')} by numbers that change{_causes(active, number=True)}")
+        parts.append(
+            f"{_counted(by_number, 'recompilation')} by numbers that change{_causes(active, number=True)}"
+        )
     if syncs := syncs_a_step(active):
         parts.append(f"{syncs:.3g} wait{'' if syncs == 1 else 's'} of the host a step")
     refused = [

@@ -46,6 +46,11 @@ def bytes_text(amount: float) -> str:
     return f"{amount:.3g} TB"
 
 
+def counted(count: int, what: str) -> str:
+    """``1 step``, ``1,200 steps``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def _sum(all_books: Iterable[Books], name: str) -> int:
     return sum(int(getattr(books, name)) for books in all_books)
 
@@ -282,4 +287,4 @@ def steps_told(steps: Steps) -> str:
     if not steps.count:
         return "no step of an optimizer was seen"
     whose = "one optimizer" if steps.optimizers == 1 else f"{steps.optimizers} optimizers"
-    return f"{steps.count:,} step{'s' if steps.count > 1 else ''} of {whose}"
+    return f"{counted(steps.count, 'step')} of {whose}"

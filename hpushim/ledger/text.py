@@ -9,7 +9,7 @@ from itertools import groupby
 from hpushim import showing
 from hpushim.ledger.model import Advice, Event, Fact, Line, Told
 from hpushim.ledger.stages import stages
-from hpushim.ledger.telling import bytes_text, steps_told
+from hpushim.ledger.telling import bytes_text, counted, steps_told
 
 _ROWS = 12  # of the steps
 _MOST_EVENTS = 5  # of a line
@@ -96,7 +96,7 @@ def _steps(told: Told) -> Iterator[str]:
         yield "  Step 1 holds what came before the training too."
     if told.after.get("host_syncs") or told.after.get("operators"):
         yield (
-            f"  After the last step: {told.after['operators']:,} operators, {told.after['host_syncs']:,} host syncs, "
+            f"  After the last step: {counted(told.after['operators'], 'operator')}, {counted(told.after['host_syncs'], 'host sync')}, "
             f"{bytes_text(told.after['device_to_host_bytes'])} copied to the host."
         )
 
@@ -111,7 +111,7 @@ def _lines(lines: Sequence[Line], everything: bool) -> Iterator[str]:
                 yield from _event(event)
             rest = line.events[len(shown) :]
             if rest:
-                yield f"          {len(rest)} further kinds, {sum(e.count for e in rest):,} times (--all)"
+                yield f"          {counted(len(rest), 'further kind')}, {counted(sum(e.count for e in rest), 'time')} (--all)"
 
 
 def _event(event: Event) -> Iterator[str]:
