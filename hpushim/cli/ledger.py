@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hpushim.ledger.rendering import FORMATS
+from hpushim.ledgers.rendering import FORMATS
 
 
 @click.command("ledger")
@@ -27,9 +27,9 @@ def command(file: Path, format_: str, output: Path | None, everything: bool) -> 
     each. Everything is emulated: no figure is a Gaudi's speed.
     """
     from hpushim.cli.output import ready, show_text
-    from hpushim.ledger.reading import read
-    from hpushim.ledger.rendering import render
-    from hpushim.ledger.telling import tell
+    from hpushim.ledgers.reading import read
+    from hpushim.ledgers.rendering import render
+    from hpushim.ledgers.telling import tell
     from hpushim.matrix import load
 
     ready(output, Path())

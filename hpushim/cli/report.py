@@ -16,7 +16,7 @@ from hpushim.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from hpushim.ledger.model import Told
+    from hpushim.ledgers.model import Told
     from hpushim.matrix import Matrix
 
 
@@ -63,7 +63,7 @@ def command(
     shown = show(report, format_, output, asked.root)
     if told is not None:
         from hpushim.cli.output import say
-        from hpushim.ledger.join import join, text_of
+        from hpushim.ledgers.join import join, text_of
 
         say(f"\n{text_of(join(report, told))}", nl=False)
     return 3 if exit_code(report) == 3 or not shown else 0
@@ -75,7 +75,7 @@ def _told(ledger: Path, matrix: Matrix, format_: str, output: Path | None) -> To
         raise click.UsageError(
             f"--ledger prints text after the report, which is no {format_}: give --output FILE for the report, or --format text"
         )
-    from hpushim.ledger.reading import read
-    from hpushim.ledger.telling import tell
+    from hpushim.ledgers.reading import read
+    from hpushim.ledgers.telling import tell
 
     return tell(read(ledger), matrix)

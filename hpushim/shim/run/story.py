@@ -51,7 +51,7 @@ def _tell(process: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if not totals or not messages.is_speaker():
         return
-    from hpushim.ledger.story import Run, lines
+    from hpushim.ledgers.story import Run, lines
 
     told = lines(
         Run(

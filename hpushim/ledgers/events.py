@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hpushim.ledger import advice as matrix_says
-from hpushim.ledger.model import Cause, Event, Site, Weight
+from hpushim.ledgers import advice as matrix_says
+from hpushim.ledgers.model import Cause, Event, Site, Weight
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix

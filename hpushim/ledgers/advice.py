@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hpushim.ledger.model import Advice, Site
+from hpushim.ledgers.model import Advice, Site
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix

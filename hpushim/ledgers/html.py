@@ -9,9 +9,9 @@ import jinja2
 import msgspec
 
 from hpushim import showing
-from hpushim.ledger.model import Told
-from hpushim.ledger.stages import Stage, stages
-from hpushim.ledger.telling import bytes_text, counted, steps_told
+from hpushim.ledgers.model import Told
+from hpushim.ledgers.stages import Stage, stages
+from hpushim.ledgers.telling import bytes_text, counted, steps_told
 
 _BARS = 64
 _WIDTH, _HEIGHT = 640, 120  # of a chart, in its own units
@@ -36,7 +36,7 @@ class Bar(msgspec.Struct, frozen=True):
 def render_html(told: Told) -> str:
     """The page."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("hpushim.ledger"),
+        loader=jinja2.PackageLoader("hpushim.ledgers"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from hpushim import showing
-from hpushim.ledger.model import Advice, Event, Fact, Line, Told
-from hpushim.ledger.stages import stages
-from hpushim.ledger.telling import bytes_text, counted, steps_told
+from hpushim.ledgers.model import Advice, Event, Fact, Line, Told
+from hpushim.ledgers.stages import stages
+from hpushim.ledgers.telling import bytes_text, counted, steps_told
 
 _ROWS = 12  # of the steps
 _MOST_EVENTS = 5  # of a line

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from hpushim.engine.project import analyse
-from hpushim.ledger.join import join, text_of
-from hpushim.ledger.reading import read
-from hpushim.ledger.telling import tell
+from hpushim.ledgers.join import join, text_of
+from hpushim.ledgers.reading import read
+from hpushim.ledgers.telling import tell
 from hpushim.matrix import load
 from hpushim.model import Target
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hpushim.ledger.story import Run, lines, syncs_a_step
+from hpushim.ledgers.story import Run, lines, syncs_a_step
 
 CPU = """
 import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hpushim.ledger.model import Steps
+from hpushim.ledgers.model import Steps
 
 
 class Stage(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from hpushim import safe_files, showing
 from hpushim.errors import HpushimError
-from hpushim.ledger.model import SCHEMA_VERSION, Books, Ledger, Process
+from hpushim.ledgers.model import SCHEMA_VERSION, Books, Ledger, Process
 
 _LIMIT = 64 << 20  # bytes of one file
 _MOST_PROCESSES = 1024

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from hpushim.errors import HpushimError
-from hpushim.ledger.model import Told
-from hpushim.ledger.reading import read
-from hpushim.ledger.rendering import FORMATS, render
-from hpushim.ledger.stages import stages
-from hpushim.ledger.telling import bytes_text, is_own, tell
+from hpushim.ledgers.model import Told
+from hpushim.ledgers.reading import read
+from hpushim.ledgers.rendering import FORMATS, render
+from hpushim.ledgers.stages import stages
+from hpushim.ledgers.telling import bytes_text, is_own, tell
 from hpushim.matrix import load
 
 SOURCE = "import torch\nmodel = Net().to('cuda')\nx = batch.to('cuda')\nprint(loss.item())\nloss.backward()\n"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpushim import safe_files
-from hpushim.ledger import advice as matrix_says
-from hpushim.ledger.events import events_of
-from hpushim.ledger.model import Books, Break, Cause, Fact, Ledger, Line, Site, Steps, Told
+from hpushim.ledgers import advice as matrix_says
+from hpushim.ledgers.events import events_of
+from hpushim.ledgers.model import Books, Break, Cause, Fact, Ledger, Line, Site, Steps, Told
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hpushim import showing
-from hpushim.ledger.model import Told
-from hpushim.ledger.stages import stages
-from hpushim.ledger.telling import bytes_text, steps_told
+from hpushim.ledgers.model import Told
+from hpushim.ledgers.stages import stages
+from hpushim.ledgers.telling import bytes_text, steps_told
 from hpushim.report.markup import code, prose
 
 _MOST_LINES = 60

@@ -8,7 +8,7 @@ import msgspec
 
 import hpushim
 from hpushim import showing
-from hpushim.ledger.model import Told
+from hpushim.ledgers.model import Told
 
 FORMATS = ("text", "html", "json", "markdown")
 SCHEMA_VERSION = 1  # of the JSON
@@ -17,15 +17,15 @@ SCHEMA_VERSION = 1  # of the JSON
 def render(told: Told, format: str, *, everything: bool = False) -> str:
     """``told`` in one of :data:`FORMATS`, ending in a newline; ValueError for another name."""
     if format == "text":
-        from hpushim.ledger.text import render_text
+        from hpushim.ledgers.text import render_text
 
         return render_text(told, everything=everything)
     if format == "markdown":
-        from hpushim.ledger.markdown import render_markdown
+        from hpushim.ledgers.markdown import render_markdown
 
         return render_markdown(told)
     if format == "html":
-        from hpushim.ledger.html import render_html
+        from hpushim.ledgers.html import render_html
 
         return render_html(told)
     if format == "json":

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hpushim import showing
-from hpushim.ledger.model import Event, Line, Told
+from hpushim.ledgers.model import Event, Line, Told
 from hpushim.model import Finding, Report
 
 #: Codes whose findings are of the same kind of trouble as an event, by the event's kind.
