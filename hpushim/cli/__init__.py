@@ -22,6 +22,7 @@ COMMANDS = {
     "report": "Judge a project: what runs on Gaudi, what changes, what blocks.",
     "run": "Run a CUDA script on HPU without editing it; emulates where there is no Gaudi.",
     "prove": "Show that the migrated script does what the original did, step by step.",
+    "ledger": "Tell what a run did, line by line, from the file of `run --ledger`.",
     "explain": "Explain a code such as HPU102.",
     "api": "Ask the matrix what Gaudi does with a CUDA name.",
     "matrix": "Show, check, compare and count the compatibility matrix.",

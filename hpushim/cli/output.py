@@ -86,6 +86,23 @@ def show(report: Report, format_: str, output: Path | None, project: Path) -> bo
     return output is None
 
 
+def show_text(text: str, output: Path | None, project: Path) -> bool:
+    """Prints text, or writes it to ``output``; prints it where it cannot be written, and returns False."""
+    if output is not None:
+        from hpushim import safe_files
+
+        try:
+            safe_files.write(output, text.encode("utf-8", "backslashreplace"), project=project)
+        except OSError as error:
+            say(f"hpushim: it cannot be written to {output}: {error.strerror}", err=True)
+        else:
+            say(f"written to {output}", err=True)
+            return True
+    _takes_all(err=False)
+    click.echo(text, nl=False)
+    return output is None
+
+
 def show_diff(report: Report) -> None:
     """Prints the changes as a unified diff that ``git apply`` and ``patch -p1`` take."""
     from hpushim.report.diff import unified

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,14 +15,29 @@ from hpushim.cli.options import (
     target_options,
 )
 
+if TYPE_CHECKING:
+    from hpushim.ledgers.model import Told
+    from hpushim.matrix import Matrix
+
 
 @click.command("report")
 @paths_argument
 @target_options
 @rule_options
 @output_options
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Hold the findings beside a run, from the file of `run --ledger`; printed after the report.",
+)
 def command(
-    paths: tuple[Path, ...], format_: str, output: Path | None, jobs: int | None, **options: Any
+    paths: tuple[Path, ...],
+    format_: str,
+    output: Path | None,
+    jobs: int | None,
+    ledger: Path | None,
+    **options: Any,
 ) -> int:
     """Judge PATH (default: here): what runs on Gaudi, what changes meaning, what blocks.
 
@@ -33,6 +48,7 @@ def command(
     from hpushim.report import PROPOSING
 
     asked = request(paths, options)
+    told = _told(ledger, asked.matrix(), format_, output) if ledger else None
     ready(output, asked.root)
     with progress("reading") as update:
         report = analyse(
@@ -47,4 +63,21 @@ def command(
             propose=format_ in PROPOSING,
         )
     shown = show(report, format_, output, asked.root)
+    if told is not None:
+        from hpushim.cli.output import say
+        from hpushim.ledgers.join import join, text_of
+
+        say(f"\n{text_of(join(report, told))}", nl=False)
     return 3 if exit_code(report) == 3 or not shown else 0
+
+
+def _told(ledger: Path, matrix: Matrix, format_: str, output: Path | None) -> Told:
+    """What the run did, read before the work on the report begins."""
+    if format_ not in ("text", "concise", "markdown") and output is None:
+        raise click.UsageError(
+            f"--ledger prints text after the report, which is no {format_}: give --output FILE for the report, or --format text"
+        )
+    from hpushim.ledgers.reading import read
+    from hpushim.ledgers.telling import tell
+
+    return tell(read(ledger), matrix)

@@ -30,6 +30,7 @@ from hpushim.model import Generation
 @click.option(
     "--show-rewrites", is_flag=True, help="Show the device comparisons rewritten at load time."
 )
+@click.option("--quiet", "-q", is_flag=True, help="Say only what goes wrong (HPUSHIM_LOG=quiet).")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT] [ARGS]...")
 def command(
     module: str | None,
@@ -39,17 +40,24 @@ def command(
     devices: int | None,
     ledger: str | None,
     show_rewrites: bool,
+    quiet: bool,
     words: tuple[str, ...],
 ) -> int:
     """Run SCRIPT, a module with -m, a notebook, a shell script, or a launcher such as torchrun, with its CUDA calls landing on HPU.
 
     A notebook runs by its cells, in its own folder; `hpushim run bash train.sh` has HPU in every Python that the script starts.
     Without a Gaudi the HPU is emulated on host memory. Options of hpushim stand before SCRIPT; everything
-    after it is the script's. Ends with the script's own exit code.
+    after it is the script's. Ends with the script's own exit code. The last lines on standard error say what ran
+    where, what a Gaudi would have stumbled on, and where to look; --ledger keeps the lines of each for `hpushim ledger`.
     """
+    import os
+
     from hpushim.errors import HpushimError
     from hpushim.shim.run.launch import run
     from hpushim.shim.run.target import target_of
+
+    if quiet:
+        os.environ["HPUSHIM_LOG"] = "quiet"
 
     if module is None and not words:
         raise click.UsageError(

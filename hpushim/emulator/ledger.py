@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -14,7 +15,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from hpushim.emulator import device, ledger_file
+from hpushim.emulator import device, leaving, ledger_file, steps
 
 SCHEMA_VERSION = 1
 
@@ -24,10 +25,13 @@ unhandled_cuda: list[dict[str, Any]] = []
 # What an hccl group answers to: the name that a CUDA program asked for, and that of a group with several backends.
 _OTHER_NAMES = ("nccl", "undefined")
 
+_MOST_BREAKS, _LONGEST = 50, 400
 _AUTOCAST = "autocast "  # begins the names of these totals, which are shown apart
 _process_groups: list[dict[str, Any]] = []
-_parameters: dict[str, int] = {}
+_objections: dict[tuple[str, str], str] = {}
+_MOST_OBJECTIONS = 500
 _started_in = 0
+_began_at = ""
 _file: Path | None = None
 _first_rank: int | None = None
 
@@ -40,6 +44,12 @@ def mark_step(sync: bool = False) -> None:
 def add(counter: str, amount: int = 1) -> None:
     """Add to a total by name: one of the contract's, or a new one that then appears in the snapshot."""
     device.load().add(counter, int(amount))
+
+
+def add_objection(code: str, line: str, text: str) -> None:
+    """Keep what was told of something that Gaudi refuses or does otherwise: once for each code and text."""
+    if len(_objections) < _MOST_OBJECTIONS:
+        _objections.setdefault((code, text), line)
 
 
 def note(kind: str, what: str) -> None:
@@ -70,7 +80,18 @@ def snapshot() -> dict[str, Any]:
             sorted(native.operator_calls(), key=lambda item: (-item[1], item[0]))
         ),
         "recompilation_causes": [_cause(*cause) for cause in causes],
-        "parameters": dict(_parameters),
+        "parameters": dict(steps.now().parameters),
+        "steps": steps.now().told(),
+        "graph_breaks": _graph_breaks(),
+        "first_compute_on_cpu": native.first_compute_elsewhere(),
+        "objections": [
+            {"code": code, "text": text, "site": line} for (code, text), line in _objections.items()
+        ],
+        "demotion_lines": [
+            {"file": _whole(file), "line": line, "what": what}
+            for file, line, kind, what in native.first_lines()
+            if kind == "demotion"
+        ],
         "autocast": [
             dict(zip(("device", "dtype"), name.split()[1:], strict=True)) | {"count": count}
             for name, count in autocast.items()
@@ -78,7 +99,13 @@ def snapshot() -> dict[str, Any]:
         "process_groups": list(_process_groups),
         "unhandled_cuda": list(unhandled_cuda),
         "sites": [
-            dict(zip(("file", "line", "kind", "what", "count"), site, strict=True))
+            dict(
+                zip(
+                    ("file", "line", "kind", "what", "count", "bytes"),
+                    (_whole(site[0]), *site[1:]),
+                    strict=True,
+                )
+            )
             for site in sites
         ],
         "left_out": {"recompilation_causes": causes_left_out, "sites": sites_left_out},
@@ -91,51 +118,73 @@ def _cause(
     before: str,
     after: str,
     count: int,
-    differences: list[tuple[str, int | None, str, str]],
+    differences: list[tuple[str, str, int | None, str, str]],
+    others: int,
+    file: str,
+    line: int,
 ) -> dict[str, Any]:
-    """A recompilation: its first operator that differs, and in what; a dimension of None is a value or a dtype."""
+    """A recompilation: its first operator that differs, and in what.
+
+    A dimension of None is a number, a dtype or a number of dimensions, as its kind says. ``others``: the same arguments and
+    dimensions at the same line, with further sizes.
+    """
     return {
         "operator": operator,
         "position": position,
         "before": before,
         "after": after,
         "count": count,
+        "others": others,
+        "file": _whole(file),
+        "line": line,
         "differences": [
-            dict(zip(("argument", "dimension", "before", "after"), one, strict=True))
+            dict(zip(("kind", "argument", "dimension", "before", "after"), one, strict=True))
             for one in differences
         ],
     }
 
 
+def _whole(file: str) -> str:
+    """A file's whole path: Python names a script as the command line does, from where the run began."""
+    return file if not file or file.startswith("<") else os.path.join(_began_at, file)  # noqa: PTH118
+
+
 def reset() -> None:
     """Start the books anew; the device and its memory are untouched."""
     device.load().reset_ledger()
-    _parameters.clear()
+    steps.forget()
+    _objections.clear()
     _process_groups.clear()
     unhandled_cuda.clear()
 
 
 def start() -> None:
     """Open the books of this process; with HPUSHIM_LEDGER set they are written there at exit. Idempotent."""
-    global _started_in
+    global _started_in, _began_at
     if _started_in == os.getpid():
         return
     _started_in = os.getpid()
+    with contextlib.suppress(OSError):  # the folder may be gone
+        _began_at = os.getcwd()  # noqa: PTH109
     native = device.load()
     wanted = _file is not None
     level = os.environ.get("HPUSHIM_LOG", "").strip().lower()
     native.record_graphs(True, _lazy())
+    if wanted or leaving.folder() is not None:
+        native.watch_compute()
+        steps.watch()
     if wanted or level in ("sites", "trace"):
         native.set_library_roots(library_roots())
         native.record_sites(True, level == "trace")
         native.watch_compute()
-        _watch_python_side()
+        steps.watch()
+        _watch_autocast()
 
 
 def take_file() -> None:
     """Take the file that HPUSHIM_LEDGER names for the books of this run, before it begins. Idempotent.
 
-    Raises EmulatorError where it cannot be written.
+    Raises EmulatorError for what must not be replaced.
     """
     global _file
     wanted = os.environ.get("HPUSHIM_LEDGER", "")
@@ -194,10 +243,14 @@ def _rank() -> int | None:
 
 def write_at_exit() -> None:
     """Write the books where HPUSHIM_LEDGER asked for them; what cannot be written is said, and nothing raised."""
-    if _file is None or _started_in != os.getpid():  # a fork has its parent's books
+    if _started_in != os.getpid():  # a fork has its parent's books
         return
     native = device.load()
     native.record_sites(False, False)
+    if leaving.folder() is not None:
+        leaving.leave(snapshot(), _rank(), native.first_compute_elsewhere())
+    if _file is None:
+        return
     path = ledger_file.place(_file, _rank(), native.totals()["operators"] > 0)
     if path is None:
         return
@@ -210,10 +263,9 @@ def write_at_exit() -> None:
         )
 
 
-def _watch_python_side() -> None:
-    """Autocast regions, and where the parameters are at the first optimizer step."""
+def _watch_autocast() -> None:
+    """Count the regions of autocast, by device and dtype."""
     import torch
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
 
     autocast = torch.amp.autocast_mode.autocast
     enter = autocast.__enter__
@@ -227,16 +279,13 @@ def _watch_python_side() -> None:
 
     autocast.__enter__ = counted
 
-    # Stays for good: torch goes through its hooks while one of them runs.
-    def first_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if _parameters or torch.compiler.is_compiling():
-            return
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                where = parameter.device.type
-                _parameters[where] = _parameters.get(where, 0) + 1
 
-    register_optimizer_step_pre_hook(first_step)
+def _graph_breaks() -> list[dict[str, Any]]:
+    """Why torch.compile ended graphs, in torch's own words, the most frequent first."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    found = dict(utils.counters["graph_break"]) if utils is not None else {}
+    ordered = sorted(found.items(), key=lambda item: -item[1])[:_MOST_BREAKS]
+    return [{"reason": str(reason)[:_LONGEST], "count": int(n)} for reason, n in ordered]
 
 
 def note_present_groups() -> None:

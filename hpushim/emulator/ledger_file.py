@@ -1,7 +1,8 @@
 """The file that a run's books go to: taken before the run begins, written whole when a process of it ends.
 
 The first process of a run takes ``PATH``; further ranks write ``PATH.rank1`` …, helpers ``PATH.pid123``. Nothing but a
-regular file is ever replaced, and no books of a run that has not ended, or of another process of this one.
+regular file is ever replaced, and no books at all: those of an earlier run are kept beside, ``ledger.json`` as
+``ledger.1.json`` and so on; where a run that has not ended holds the file, the later one's go to ``PATH.run123``.
 """
 
 from __future__ import annotations
@@ -59,8 +60,6 @@ def take(path: Path) -> Path | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _open_folder(path.parent) as folder:
             taken = _take(path, part, folder)
-            if not part:
-                _forget_parts(taken, folder)
     except _MustNot as error:
         raise EmulatorError(
             f"the ledger is not written to {path}{part}: {error}; {_REMEDY}"
@@ -125,16 +124,56 @@ def _take(path: Path, part: str, folder: int) -> Path:
         if held is None:
             raise OSError(errno.EAGAIN, f"{beside} is held by another run too")
         path = beside
-    _taken.append(held)
     head = os.pread(held, 4096, 0).lstrip()
     if head and not head.startswith(b"{"):
+        os.close(held)
         raise _MustNot("there is a file that is no ledger")
-    quiet = os.environ.get("HPUSHIM_LOG", "").strip().lower() == "quiet"
-    if head and head != _NOT_YET.strip().encode() and not part and not quiet:
-        _say(f"the ledger of an earlier run in {path} is replaced")
+    held = _keep_earlier(path, part, held, folder)
+    _taken.append(held)
+    if not part:
+        _forget_parts(path, folder)
     os.ftruncate(held, 0)
     os.pwrite(held, _NOT_YET.encode(), 0)
     return path
+
+
+def _holds_books(descriptor: int) -> bool:
+    """Whether a file holds the books of a run that ended; a head without books is nobody's loss."""
+    return os.fstat(descriptor).st_size > len(_NOT_YET)
+
+
+def _keep_earlier(path: Path, part: str, held: int, folder: int) -> int:
+    """Move an earlier run's books, with those of its further processes, to a name of their own; returns the file, a new
+    one where books were in it, which this process has."""
+    number = 1
+    while _is_there(_numbered(path, number).name + part, folder):
+        number += 1
+    kept = _numbered(path, number)
+    moved = not part and _move_parts(path, kept, folder)
+    if _holds_books(held):
+        moved = True
+        os.rename(path.name + part, kept.name + part, src_dir_fd=folder, dst_dir_fd=folder)
+        os.close(held)
+        fresh = _locked(path.name + part, folder)
+        if fresh is None:
+            raise OSError(errno.EAGAIN, "another run took it at the same moment")
+        held = fresh
+    if moved and not part and os.environ.get("HPUSHIM_LOG", "").strip().lower() != "quiet":
+        _say(f"the ledger of an earlier run in {path} is kept as {kept.name}")
+    return held
+
+
+def _numbered(path: Path, number: int) -> Path:
+    """``ledger.json`` as ``ledger.1.json``."""
+    return path.with_name(f"{path.stem}.{number}{path.suffix}")
+
+
+def _is_there(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _locked(name: str, folder: int) -> int | None:
@@ -175,17 +214,35 @@ def _require_regular(name: str, folder: int) -> None:
         raise _MustNot(f"there is {kind}, which is never replaced")
 
 
+def _move_parts(path: Path, kept: Path, folder: int) -> bool:
+    """Have the books of an earlier run's further processes go with those of its first; returns whether there were any."""
+    moved = False
+    for name in _parts(path, folder):
+        with contextlib.suppress(OSError):
+            held = _locked(name, folder)
+            if held is None:  # a rank of this run has it already
+                continue
+            if _holds_books(held):
+                to = kept.name + name.removeprefix(path.name)
+                os.rename(name, to, src_dir_fd=folder, dst_dir_fd=folder)
+                moved = True
+            os.close(held)
+    return moved
+
+
 def _forget_parts(path: Path, folder: int) -> None:
-    """Remove what an earlier run's further processes have left beside the file."""
-    part = re.compile(re.escape(path.name) + r"\.(rank\d+(\.pid\d+)?|pid\d+|\d+\.tmp)")
-    for name in os.listdir(folder):
-        if not part.fullmatch(name):
-            continue
+    """Remove what processes of a run without books have left beside the file."""
+    for name in _parts(path, folder):
         with contextlib.suppress(OSError):
             held = _locked(name, folder)
             if held is not None:  # a rank of this run may have it already
                 os.unlink(name, dir_fd=folder)
                 os.close(held)
+
+
+def _parts(path: Path, folder: int) -> list[str]:
+    part = re.compile(re.escape(path.name) + r"\.(rank\d+(\.pid\d+)?|pid\d+|\d+\.tmp)")
+    return [name for name in os.listdir(folder) if part.fullmatch(name)]
 
 
 def _is_complete(path: Path) -> bool:

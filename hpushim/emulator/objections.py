@@ -66,6 +66,7 @@ def bits(dtypes: Iterable[str]) -> int:
 
 def tell(code: str, line: str, text: str) -> None:
     """Say what Gaudi would have objected to: rank 0 alone, to the logger that the shim speaks through."""
+    ledger.add_objection(code, line, text)
     if messages.verbosity() != "quiet" and messages.is_speaker():
         messages.emit(logging.WARNING, f"{code} {line}: {text} (emulated)")
 

@@ -133,17 +133,43 @@ def test_an_unwritable_path_is_said_and_does_not_break_the_run(run):
     assert "the run begins" in result.stdout
 
 
-def test_an_earlier_runs_books_are_replaced_and_that_is_said(run, tmp_path):
+def test_an_earlier_runs_books_are_kept_and_that_is_said(run, tmp_path):
     path = tmp_path / "ledger.json"
     for name in ("ledger.json.rank1", "ledger.json.pid12", "ledger.json.7.tmp"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "ledger.json.rank1.png").write_text("mine")
-    first = run(RUN.format(1), HPUSHIM_LEDGER=str(path), HPUSHIM_LOG="summary")
-    second = run(RUN.format(3), HPUSHIM_LEDGER=str(path), HPUSHIM_LOG="summary")
-    assert "replaced" not in first.stderr
-    assert f"the ledger of an earlier run in {path} is replaced" in second.stderr
-    assert json.loads(path.read_text())["operators"] == 3
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.json", "ledger.json.rank1.png"]
+    told = [
+        run(RUN.format(operators), HPUSHIM_LEDGER=str(path), HPUSHIM_LOG="summary").stderr
+        for operators in (1, 2, 3)
+    ]
+    assert "kept" not in told[0]
+    assert f"the ledger of an earlier run in {path} is kept as ledger.1.json" in told[1]
+    assert f"the ledger of an earlier run in {path} is kept as ledger.2.json" in told[2]
+    kept = {one.name: one for one in tmp_path.iterdir() if one.suffix == ".json"}
+    operators = {name: json.loads(one.read_text())["operators"] for name, one in kept.items()}
+    assert operators == {"ledger.json": 3, "ledger.1.json": 1, "ledger.2.json": 2}
+    assert (tmp_path / "ledger.json.rank1.png").read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_books_of_further_ranks_are_kept_with_the_first_ones(run, tmp_path):
+    """Also where the first process was killed, so that its own are missing."""
+    path = tmp_path / "ledger.json"
+    code = RUN.format(2) + (
+        "import os, subprocess, sys\n"
+        "child = \"import hpushim.emulator as e; e.enable(); import torch; torch.empty(2, device='hpu').add(1)\"\n"
+        "subprocess.run([sys.executable, '-c', child], env={**os.environ, 'RANK': '1'}, check=True)\n"
+    )
+    run(code, HPUSHIM_LEDGER=str(path))
+    run(code + "os._exit(0)", HPUSHIM_LEDGER=str(path))
+    run(RUN.format(3), HPUSHIM_LEDGER=str(path))
+    books = {one.name: json.loads(one.read_text())["operators"] for one in tmp_path.iterdir()}
+    assert books == {
+        "ledger.json": 3,
+        "ledger.1.json": 2,
+        "ledger.1.json.rank1": 1,
+        "ledger.2.json.rank1": 1,
+    }
 
 
 def test_a_name_with_signs_of_patterns_is_a_plain_name(run, tmp_path):
@@ -218,6 +244,7 @@ def test_a_killed_run_leaves_no_books_of_an_earlier_one(run, tmp_path):
     path = tmp_path / "ledger.json"
     run(RUN.format(2), HPUSHIM_LEDGER=str(path))
     run(RUN.format(2) + "import os; os._exit(0)", HPUSHIM_LEDGER=str(path))
+    assert json.loads((tmp_path / "ledger.1.json").read_text())["operators"] == 2
     assert json.loads(path.read_text()) == {
         "schema_version": 1,
         "emulated": True,

@@ -44,6 +44,8 @@ struct MemoryStats {
   int64_t limit, in_use, peak, allocations, frees, allocated_total, freed_total, live;
 };
 MemoryStats memory_stats();
+// The most bytes in use since the last call, apart from the peak that the program sees and resets.
+int64_t take_window_peak();
 void reset_peak_memory();
 void reset_accumulated_memory();
 void set_memory_limit(int64_t bytes);
@@ -106,7 +108,7 @@ void settle(const at::Tensor& original, const at::Tensor& aliased);
 enum Counter : int {
   kOperators, kMarkSteps, kGraphs, kGraphRuns, kRecompilations, kHostSyncs, kHostToDevice,
   kDeviceToHost, kHostToDeviceBytes, kDeviceToHostBytes, kCpuFallbacks, kDemotions, kCollectives,
-  kSynchronizes, kComputeHpu, kCounters
+  kSynchronizes, kComputeHpu, kNumberRecompilations, kCounters
 };
 extern std::atomic<int64_t> counters[kCounters];
 extern const char* const counter_names[kCounters];
@@ -115,9 +117,9 @@ inline void count(Counter which, int64_t amount = 1) {
 }
 extern std::atomic<bool> sites_on;
 // Notes an event at the user's source line, when sites are wanted.
-void note_slow(const char* kind, const char* what);
-inline void note(const char* kind, const char* what) {
-  if (sites_on.load(std::memory_order_relaxed)) note_slow(kind, what);
+void note_slow(const char* kind, const char* what, int64_t bytes);
+inline void note(const char* kind, const char* what, int64_t bytes = 0) {
+  if (sites_on.load(std::memory_order_relaxed)) note_slow(kind, what, bytes);
 }
 // The host asked for data: counted, noted, and the end of the pending graph in lazy mode.
 void host_sync(const char* what);

@@ -58,7 +58,7 @@ at::Tensor to_host(const OperatorFacts& facts, Aliases& aliases, const at::Tenso
     refuse_mixed(facts, t);
   count(kHostToDevice);
   count(kHostToDeviceBytes, static_cast<int64_t>(t.nbytes()));
-  note("host_argument", facts.name.c_str());
+  note("host_argument", facts.name.c_str(), static_cast<int64_t>(t.nbytes()));
   return t;
 }
 

@@ -97,14 +97,16 @@ void compare(const OperatorFacts& facts, const Part& before, const Part& after, 
                      before.record.dtype == after.record.dtype;
   if (!alike || (kind != Record::kTensor && after.record.length == 1)) {
     if (!alike || before.words[0] != after.words[0])
-      found.push_back({name, std::nullopt, before.text(), after.text()});
+      found.push_back({kind == Record::kTensor ? Difference::kTensor : Difference::kNumber, name, std::nullopt,
+                       before.text(), after.text()});
     return;
   }
   for (size_t d = 0; d < after.record.length; ++d)
     if (before.words[d] != after.words[d])
-      found.push_back({name, static_cast<int64_t>(d), text_of(kind, before.words[d]), text_of(kind, after.words[d])});
+      found.push_back({kind == Record::kReal ? Difference::kNumber : Difference::kDimension, name,
+                       static_cast<int64_t>(d), text_of(kind, before.words[d]), text_of(kind, after.words[d])});
   if (before.record.contiguous != after.record.contiguous)
-    found.push_back({name, std::nullopt, before.record.contiguous ? "contiguous" : "strided",
+    found.push_back({Difference::kLayout, name, std::nullopt, before.record.contiguous ? "contiguous" : "strided",
                      after.record.contiguous ? "contiguous" : "strided"});
 }
 
@@ -182,21 +184,40 @@ void Trail::add_value(size_t argument, Meaning meaning, const c10::IValue& value
   }
 }
 
+bool Cause::is_of_number() const {
+  if (differences.empty()) return false;
+  for (const auto& d : differences)
+    if (d.kind != Difference::kNumber) return false;
+  return true;
+}
+
+bool Cause::is_like(const Cause& other) const {
+  if (name != other.name || line != other.line || file != other.file || differences.size() != other.differences.size())
+    return false;
+  for (size_t i = 0; i < differences.size(); ++i) {
+    const auto &a = differences[i], &b = other.differences[i];
+    if (a.kind != b.kind || a.argument != b.argument || a.dimension != b.dimension) return false;
+  }
+  return true;
+}
+
 std::optional<Cause> difference(const Outline& before, const Outline& now) {
   const size_t n = std::min(now.steps.size(), before.steps.size());
+  std::optional<Cause> of_number;
   for (size_t i = 0; i < n; ++i) {
     const auto was = parts_of(before, i);
     const auto is = parts_of(now, i);
     const OperatorFacts& facts = *now.steps[i].facts;
-    Cause cause{facts.name, i, {}, {}, {}, 1};
+    Cause cause{facts.name, i, {}, {}, {}};
     for (size_t part = 0; part < std::min(was.size(), is.size()); ++part)
       compare(facts, was[part], is[part], cause.differences);
     if (cause.differences.empty() && was.size() == is.size()) continue;
     cause.before = text_of(was);
     cause.after = text_of(is);
-    return cause;
+    if (!cause.is_of_number()) return cause;
+    if (!of_number) of_number = std::move(cause);
   }
-  return std::nullopt;
+  return of_number;
 }
 
 }  // namespace hpu

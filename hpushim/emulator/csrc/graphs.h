@@ -34,6 +34,7 @@ struct Trail : Outline {
 
 // "mat1", dimension 0: 4, now 7. Without a dimension: a value, a dtype, the number of dimensions.
 struct Difference {
+  enum Kind : uint8_t { kDimension, kNumber, kTensor, kLayout } kind;  // kTensor: dtype, or how many dimensions
   std::string argument;
   std::optional<int64_t> dimension;
   std::string before, after;
@@ -44,10 +45,17 @@ struct Cause {
   size_t position;
   std::string before, after;
   std::vector<Difference> differences;
-  int64_t count;
+  int64_t count = 1;
+  int64_t others = 0;  // the same arguments and dimensions at this line, with further sizes
+  std::string file = {};
+  int line = 0;
+
+  bool is_of_number() const;  // nothing but a number given to an operator is another
+  bool is_like(const Cause& other) const;  // the same arguments and dimensions at the same line
 };
 
-// The first operator in which two graphs of one structure differ, and how; nothing if none is found.
+// The first operator in which two graphs of one structure differ, and how; nothing if none is found. One that differs in
+// a shape comes before those that differ in a number alone.
 std::optional<Cause> difference(const Outline& before, const Outline& now);
 
 uint64_t mixed(uint64_t h, uint64_t word);

@@ -26,7 +26,7 @@ thread_local int64_t stream_now = 0;
 // Whoever waits for the device first has it run what is pending.
 void waited() {
   count(kSynchronizes);
-  end_graph();
+  end_graph("synchronize");
 }
 
 c10::Stream stream_of(int64_t id) { return c10::Stream(c10::Stream::UNSAFE, here(), id); }
@@ -67,7 +67,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
               const c10::EventFlag flag) const override {
     if (*event == nullptr) *event = new EventRecord();
     auto* record = static_cast<EventRecord*>(*event);
-    end_graph();  // an event stands behind the work before it
+    end_graph("an event");  // it stands behind the work before it
     record->at = Clock::now();
     record->timed = flag == c10::EventFlag::BACKEND_DEFAULT;
   }

@@ -13,6 +13,36 @@
 namespace hpu {
 namespace {
 
+// "group 0 of 8 ranks"
+std::string text_of(const c10d::ProcessGroup& group) {
+  std::string name;
+  try {
+    name = group.getGroupName();
+  } catch (const std::exception&) {  // it was given none
+  }
+  return "group " + (name.empty() ? std::string("without a name") : name) + " of " + std::to_string(group.getSize()) + " ranks";
+}
+
+int64_t bytes_of(const c10::IValue& value) {
+  int64_t sum = 0;
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) sum += static_cast<int64_t>(value.toTensor().nbytes());
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) sum += bytes_of(item);
+  }
+  return sum;
+}
+
+// What this rank hands over: its tensors, without those that are there to be written.
+int64_t bytes_sent(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack.size() - arguments.size();
+  int64_t sum = 0;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].name().find("output") == std::string::npos) sum += bytes_of(stack[first + i]);
+  return sum;
+}
+
 // torch has c10d kernels for CPU, CUDA and a few more, each asking the group for the backend of its own device
 // type. Hand the CPU kernel a group whose CPU backend is the group's hpu backend; the tensors stay hpu tensors.
 void run_collective(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -26,8 +56,9 @@ void run_collective(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     stand_in->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, backend);
     (*stack)[first + i] = c10::IValue(std::move(stand_in));
     count(kCollectives);
-    note("collective", op.operator_name().name.c_str());
-    end_graph();  // the tensors must be there before they are sent
+    if (sites_on.load(std::memory_order_relaxed))
+      note("collective", (op.operator_name().name.substr(6) + " in " + text_of(*group)).c_str(), bytes_sent(op, *stack));
+    end_graph("a collective");  // the tensors must be there before they are sent
   }
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }

@@ -87,11 +87,11 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from) {
   if (is_on_hpu(to) && !is_on_hpu(from)) {
     count(kHostToDevice);
     count(kHostToDeviceBytes, nbytes);
-    note("host_to_device", "copy");
+    note("host_to_device", "copy", nbytes);
   } else if (!is_on_hpu(to)) {
     count(kDeviceToHost);
     count(kDeviceToHostBytes, nbytes);
-    note("device_to_host", "copy");
+    note("device_to_host", "copy", nbytes);
     host_sync("copy to the host");
   }
 }

@@ -14,7 +14,7 @@
 namespace hpu {
 namespace {
 
-std::atomic<int64_t> limit{0}, in_use{0}, peak{0}, allocations{0}, frees{0}, allocated_total{0},
+std::atomic<int64_t> limit{0}, in_use{0}, peak{0}, window_peak{0}, allocations{0}, frees{0}, allocated_total{0},
     freed_total{0};
 
 [[noreturn]] void out_of_memory(size_t nbytes, const std::string& why) {
@@ -27,6 +27,12 @@ void check_room(size_t nbytes, int64_t used) {
   if (C10_LIKELY(cap <= 0 || nbytes <= static_cast<uint64_t>(std::max<int64_t>(0, cap - used)))) return;
   out_of_memory(nbytes, c10::str(used, " of ", cap, " bytes in use on hpu:0 (emulated); use a smaller batch, or raise "
                                  "the emulated device's limit"));
+}
+
+void raise_to(std::atomic<int64_t>& highest, int64_t now) {
+  int64_t seen = highest.load(std::memory_order_relaxed);
+  while (now > seen && !highest.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  }
 }
 
 // Bytes that are taken before they are allocated; given back if the allocation fails.
@@ -49,9 +55,8 @@ class Charge {
   void keep() {
     kept_ = true;
     const int64_t now = in_use.load(std::memory_order_relaxed);
-    int64_t seen = peak.load(std::memory_order_relaxed);
-    while (now > seen && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
-    }
+    raise_to(peak, now);
+    raise_to(window_peak, now);
     allocations.fetch_add(1, std::memory_order_relaxed);
     allocated_total.fetch_add(amount_, std::memory_order_relaxed);
   }
@@ -262,6 +267,8 @@ MemoryStats memory_stats() {
   return {limit, in_use, peak, allocations, frees, allocated_total, freed_total,
           allocations.load() - frees.load()};
 }
+
+int64_t take_window_peak() { return window_peak.exchange(in_use.load()); }
 
 void reset_peak_memory() { peak.store(in_use.load()); }
 

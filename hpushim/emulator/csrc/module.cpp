@@ -36,7 +36,7 @@ py::dict memory_dict() {
 
 void synchronize() {
   count(kSynchronizes);
-  end_graph();
+  end_graph("synchronize");
   note("synchronize", "device");
 }
 
@@ -83,17 +83,25 @@ void keep_teller(py::object teller) {
 py::tuple site_list() {
   const Sites found = sites();
   py::list out;
-  for (const auto& s : found.kept) out.append(py::make_tuple(s.file, s.line, s.kind, s.what, s.count));
+  for (const auto& s : found.kept) out.append(py::make_tuple(s.file, s.line, s.kind, s.what, s.count, s.bytes));
   return py::make_tuple(out, found.left_out);
 }
 
+py::list first_line_list() {
+  py::list out;
+  for (const auto& s : first_lines()) out.append(py::make_tuple(s.file, s.line, s.kind, s.what));
+  return out;
+}
+
 py::tuple cause_list() {
+  static const char* const kinds[] = {"dimension", "number", "tensor", "layout"};  // as in Difference::Kind
   const Causes found = recompilation_causes();
   py::list out;
   for (const auto& c : found.kept) {
     py::list differences;
-    for (const auto& d : c.differences) differences.append(py::make_tuple(d.argument, d.dimension, d.before, d.after));
-    out.append(py::make_tuple(c.name, c.position, c.before, c.after, c.count, differences));
+    for (const auto& d : c.differences)
+      differences.append(py::make_tuple(kinds[d.kind], d.argument, d.dimension, d.before, d.after));
+    out.append(py::make_tuple(c.name, c.position, c.before, c.after, c.count, differences, c.others, c.file, c.line));
   }
   return py::make_tuple(out, found.left_out);
 }
@@ -114,6 +122,7 @@ void bind_ledger(py::module_& m) {
   m.def("operator_calls", &operator_calls);
   m.def("mark_step", [](bool) { mark_step(); }, unlocked);
   m.def("sites", &site_list);
+  m.def("first_lines", &first_line_list);
   m.def("recompilation_causes", &cause_list);
   m.def("set_library_roots", &set_library_roots);
   m.def("note", [](const std::string& kind, const std::string& what) { note(kind.c_str(), what.c_str()); });
@@ -123,6 +132,7 @@ void bind_ledger(py::module_& m) {
   });
   m.def("record_graphs", &record_graphs, unlocked);
   m.def("watch_compute", &watch_compute, unlocked);
+  m.def("first_compute_elsewhere", &first_compute_elsewhere, unlocked);
   m.def("reset_ledger", [] {
     reset_sites();
     named().clear();
@@ -153,6 +163,7 @@ PYBIND11_MODULE(_hpushim_device, m) {
   m.def("check_index", &check_index);
   m.def("synchronize", &synchronize, unlocked);
   m.def("memory_stats", &memory_dict);
+  m.def("take_window_peak", &take_window_peak);
   m.def("reset_peak_memory", &reset_peak_memory);
   m.def("reset_accumulated_memory", &reset_accumulated_memory);
   m.def("set_memory_limit", &set_memory_limit);

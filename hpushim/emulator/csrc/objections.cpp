@@ -102,7 +102,7 @@ at::ScalarType refused_argument(const OperatorFacts& facts, const OperatorRule& 
 
 void fall_back(const OperatorFacts& facts, const std::string& why, bool forbidden) {
   count(kCpuFallbacks);
-  end_graph();  // the CPU needs what the pending graph computes
+  end_graph(facts.name.c_str());  // the CPU needs what the pending graph computes
   note("cpu_fallback", facts.name.c_str());
   facts.fallbacks.fetch_add(1, std::memory_order_relaxed);
   TORCH_CHECK(!capturing.load() || policy_now() == Policy::kObserve, user_line(), ": ", facts.name, why,

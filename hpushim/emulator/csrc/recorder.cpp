@@ -14,7 +14,7 @@ std::atomic<int64_t> counters[kCounters];
 const char* const counter_names[kCounters] = {
     "operators", "mark_steps", "graphs", "graph_runs", "recompilations", "host_syncs", "host_to_device",
     "device_to_host", "host_to_device_bytes", "device_to_host_bytes", "cpu_fallbacks", "demotions",
-    "collectives", "synchronizes", "compute_hpu"};
+    "collectives", "synchronizes", "compute_hpu", "recompilations_by_number"};
 std::atomic<bool> sites_on{false};
 std::atomic<bool> graphs_on{false};
 std::atomic<bool> lazy_graphs{false};
@@ -26,7 +26,8 @@ namespace {
 constexpr size_t kMostOperators = 1 << 16;  // a graph longer than this is cut, so that memory stays flat
 // For each of two generations: words of recipes (4 MiB), and places.
 constexpr size_t kMostWords = 1 << 19, kMostPlaces = 1 << 15;
-constexpr size_t kMostCauses = 200;
+constexpr size_t kMostCauses = 2000;
+constexpr int kMostAlike = 4;  // causes kept of one line, operator, argument and dimension; further ones are counted
 constexpr uint64_t kSeed = 1469598103934665603ull;
 
 // What a block's values came from. Small numbers are these; others are hashes.
@@ -113,7 +114,8 @@ struct Reader {
     trail.add_tensor(argument, element, t, block != nullptr ? wire(block) + kWires : is_on_hpu(t) ? 1 : 2);
     lineage = mixed(lineage, from);
     if (eager) {
-      trail.origins.push_back(from);
+      // Views of one block share what they came from: a sum over a matrix is not one over a batch of them.
+      trail.origins.push_back(mixed(from, static_cast<uint64_t>(t.dim())));
       trail.origins.push_back(window_of(t));
     }
     if (from == kParameter) {
@@ -168,16 +170,26 @@ void for_results(const OperatorFacts& facts, const torch::jit::Stack& stack, Do 
 
 // What there is to say when the lock is free again.
 struct Said {
-  bool recompiled = false;
+  bool recompiled = false, ended = false;
   std::string what;
+  std::optional<Cause> cause;
 };
 
 void keep_cause(Books& b, Cause cause) {
+  Cause* alike = nullptr;
+  int many = 0;
   for (auto& c : b.causes) {
-    if (c.name == cause.name && c.position == cause.position && c.before == cause.before && c.after == cause.after) {
+    if (!c.is_like(cause)) continue;
+    if (c.position == cause.position && c.before == cause.before && c.after == cause.after) {
       ++c.count;
       return;
     }
+    if (alike == nullptr) alike = &c;
+    ++many;
+  }
+  if (many >= kMostAlike) {
+    ++alike->others;
+    return;
   }
   if (b.causes.size() < kMostCauses)
     b.causes.push_back(std::move(cause));
@@ -189,6 +201,7 @@ void keep_cause(Books& b, Cause cause) {
 Said close(Books& b, const Trail& trail) {
   Said said;
   if (trail.steps.empty()) return said;
+  said.ended = true;
   count(kGraphRuns);
   const uint64_t structure = hash_of(trail.structure, kSeed);
   const uint64_t recipe = hash_of(trail.shapes, structure);
@@ -208,7 +221,8 @@ Said close(Books& b, const Trail& trail) {
             said.what += ", " + first.argument +
                          (first.dimension ? ", dimension " + std::to_string(*first.dimension) : std::string());
           }
-          keep_cause(b, *std::move(cause));
+          if (cause->is_of_number()) count(kNumberRecompilations);
+          said.cause = std::move(cause);
         }
       }
     }
@@ -226,15 +240,20 @@ Said close(Books& b, const Trail& trail) {
 }
 
 Said close_pending(Books& b) {
-  const Said said = close(b, b.pending);
+  Said said = close(b, b.pending);
   b.pending.clear();
   b.inputs = 0;
   ++b.number;
   return said;
 }
 
-void say(const Said& said) {
-  if (said.recompiled) note("recompilation", said.what.c_str());
+void say(Said& said) {
+  if (!said.recompiled) return;
+  note(said.cause && said.cause->is_of_number() ? "recompilation_by_number" : "recompilation", said.what.c_str());
+  if (!said.cause) return;
+  std::tie(said.cause->file, said.cause->line) = user_place();
+  Hold hold(books_lock);
+  keep_cause(books(), *std::move(said.cause));
 }
 
 bool counts_as_operator(const OperatorFacts& facts) { return inside == 0 && !facts.name.empty(); }
@@ -319,6 +338,7 @@ void Watched::results(const torch::jit::Stack& stack) {
       if (last) add_outputs(b.pending);  // other threads add to the same graph
       if (b.pending.steps.size() >= kMostOperators) said = close_pending(b);
     }
+    if (!eager_ && said.ended) note("graph_end", "its length");
     say(said);
   }
   if (facts_.reads_back) host_sync(facts_.name.c_str());
@@ -344,23 +364,24 @@ void came_from(const at::Tensor& t, const at::Tensor& source) {
 void mark_step() {
   count(kMarkSteps);
   note("mark_step", "mark_step");
-  end_graph();
+  end_graph("mark_step");
 }
 
-void end_graph() {
+void end_graph(const char* why) {
   if (!graphs_on.load(std::memory_order_relaxed)) return;
   Said said;
   {
     Hold hold(books_lock);
     said = close_pending(books());
   }
+  if (said.ended) note("graph_end", why);
   say(said);
 }
 
 void host_sync(const char* what) {
   count(kHostSyncs);
   note("host_sync", what);
-  end_graph();
+  end_graph(what);
 }
 
 Causes recompilation_causes() {

@@ -15,10 +15,14 @@ namespace {
 using Line = std::tuple<std::string, int, std::string, std::string>;  // file, line, kind, what
 constexpr size_t kMostSites = 10000;
 
+struct Tally {
+  int64_t count, bytes;
+};
+
 // Guarded by the GIL; never destroyed, since threads may still note something while the process ends.
 struct Noted {
   std::vector<std::string> library_roots;
-  std::map<Line, int64_t> found;
+  std::map<Line, Tally> found;
   std::set<Line> met;  // counted once for each line
   int64_t left_out = 0;
 };
@@ -41,7 +45,7 @@ struct Place {
 };
 
 // The innermost frame outside torch, this package and the standard library.
-Place user_place() {
+Place place_now() {
   Place place;
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
@@ -66,16 +70,17 @@ Place user_place() {
 
 }  // namespace
 
-void note_slow(const char* kind, const char* what) {
+void note_slow(const char* kind, const char* what, int64_t bytes) {
   const Gil gil;
   if (!gil) return;
-  Place place = user_place();
+  Place place = place_now();
   Line line(std::move(place.file), place.line, kind, what);
   auto& found = noted().found;
-  if (const auto at = found.find(line); at != found.end())
-    ++at->second;
-  else if (found.size() < kMostSites)
-    found.emplace(std::move(line), 1);
+  if (const auto at = found.find(line); at != found.end()) {
+    ++at->second.count;
+    at->second.bytes += bytes;
+  } else if (found.size() < kMostSites)
+    found.emplace(std::move(line), Tally{1, bytes});
   else
     ++noted().left_out;
 }
@@ -83,7 +88,7 @@ void note_slow(const char* kind, const char* what) {
 bool first_at_line(const char* kind, const char* what) {
   const Gil gil;
   if (!gil) return true;
-  Place place = user_place();
+  Place place = place_now();
   return noted().met.size() < kMostSites &&
          noted().met.emplace(std::move(place.file), place.line, kind, what).second;
 }
@@ -91,14 +96,29 @@ bool first_at_line(const char* kind, const char* what) {
 std::string user_line() {
   const Gil gil;
   if (!gil) return "?";
-  const Place place = user_place();
+  const Place place = place_now();
   return place.file + ":" + std::to_string(place.line);
+}
+
+std::pair<std::string, int> user_place() {
+  if (!sites_on.load(std::memory_order_relaxed)) return {};
+  const Gil gil;
+  if (!gil) return {};
+  Place place = place_now();
+  return {std::move(place.file), place.line};
 }
 
 Sites sites() {
   Sites out{{}, noted().left_out};
-  for (const auto& [line, times] : noted().found)
-    out.kept.push_back({std::get<0>(line), std::get<1>(line), std::get<2>(line), std::get<3>(line), times});
+  for (const auto& [line, tally] : noted().found)
+    out.kept.push_back({std::get<0>(line), std::get<1>(line), std::get<2>(line), std::get<3>(line), tally.count, tally.bytes});
+  return out;
+}
+
+std::vector<Site> first_lines() {
+  std::vector<Site> out;
+  for (const auto& line : noted().met)
+    out.push_back({std::get<0>(line), std::get<1>(line), std::get<2>(line), std::get<3>(line), 1, 0});
   return out;
 }
 

@@ -11,6 +11,8 @@ import importlib
 import importlib.util
 import os
 import re
+import signal
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -21,7 +23,7 @@ from typing import Any, NoReturn
 from hpushim import settings
 from hpushim.errors import HpushimError
 from hpushim.shim import detect, log
-from hpushim.shim.run import children, import_hook
+from hpushim.shim.run import children, import_hook, story
 from hpushim.shim.run.target import target_of
 
 MAIN_VARIABLE = "HPUSHIM_MAIN"
@@ -53,8 +55,10 @@ def run(
     """
     what = None if module else target_of(target, args)
     prepare(gaudi=gaudi, mode=mode, ledger=ledger, devices=devices, show_rewrites=show_rewrites)
+    if os.environ["HPUSHIM"] == "emulate":
+        story.begin(native=native)
     if what is not None and what.kind == "program":
-        _become(what.words, native=native)
+        _program(what.words, native=native)
     if native:
         _without_shim()
     if what is not None and what.kind == "notebook":
@@ -130,8 +134,11 @@ def _cuda_build() -> bool:
     return re.search(r"^cuda\b[^=\n]*=\s*['\"]", text, re.MULTILINE) is not None
 
 
-def _become(words: Sequence[str], *, native: bool) -> NoReturn:
-    """Puts a program in the place of this process; what it starts finds the environment of the run."""
+def _program(words: Sequence[str], *, native: bool) -> NoReturn:
+    """Runs a program; what it starts finds the environment of the run.
+
+    It takes the place of this process, or where there is something to tell at its end, it is waited for.
+    """
     if native:
         os.environ["HPUSHIM"] = "off"
     elif os.environ["HPUSHIM"] != "off":
@@ -142,7 +149,17 @@ def _become(words: Sequence[str], *, native: bool) -> NoReturn:
     os.environ["PATH"] = os.pathsep.join([here, *rest])
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execvp(words[0], list(words))
+    if not story.is_told():
+        os.execvp(words[0], list(words))
+    child = subprocess.Popen(list(words))
+    # Ctrl-C reaches the program by itself; what asks only this process to end is passed on.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for asked in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(asked, lambda number, _: child.send_signal(number))
+    code = child.wait()
+    if code:
+        story.failed()
+    raise SystemExit(code if code >= 0 else 128 - code)
 
 
 def _run_notebook(path: Path, args: Sequence[str]) -> NoReturn:
@@ -270,9 +287,12 @@ def _ending_as_python(program: Callable[[], object], skip: int) -> NoReturn:
     """Runs a program and ends as it ends; its traceback begins in the user's file, ``skip`` frames down."""
     try:
         program()
-    except SystemExit:
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            story.failed()
         raise
     except BaseException as error:
+        story.failed()
         trace = error.__traceback__
         for _ in range(skip - 1):
             trace = trace.tb_next if trace is not None else None

@@ -1,0 +1,40 @@
+"""What a process of ``hpushim run`` leaves for the run's last lines: one small file in the folder that the first process made."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+FOLDER_VARIABLE = "HPUSHIM_STORY"
+"""The number of the first process of a run, a blank, and the folder where its processes leave their totals."""
+
+_MOST = 20  # dtypes, causes and operators that are named
+
+
+def folder() -> Path | None:
+    """Where this run's processes leave their totals; None outside of ``hpushim run``."""
+    _, _, named = os.environ.get(FOLDER_VARIABLE, "").partition(" ")
+    return Path(named) if named and Path(named).is_dir() else None
+
+
+def leave(books: dict[str, Any], rank: int | None, first_elsewhere: str) -> None:
+    """Write the totals of this process. What cannot be written is left out: a run never fails by its story."""
+    where = folder()
+    if where is None:
+        return
+    kept: dict[str, Any] = {
+        name: value for name, value in books.items() if isinstance(value, (int, str, bool))
+    }
+    for name in ("compute_operators", "fallback_operators", "parameters"):
+        kept[name] = dict(list(books[name].items())[:_MOST])
+    kept["recompilation_causes"] = books["recompilation_causes"][:_MOST]
+    kept["demoted"] = sorted({one["what"] for one in books["demotion_lines"]})[:_MOST]
+    kept["refused"] = books["objections"][:_MOST]
+    kept["steps"] = books["steps"]
+    kept["rank"] = rank
+    kept["first_elsewhere"] = first_elsewhere
+    with contextlib.suppress(OSError):
+        (where / f"{os.getpid()}.json").write_text(json.dumps(kept), encoding="utf-8")

@@ -1,0 +1,74 @@
+"""The files of a ledger, read and checked: that of the run's first process, and those beside it of its further ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from hpushim import safe_files, showing
+from hpushim.errors import HpushimError
+from hpushim.ledgers.model import SCHEMA_VERSION, Books, Ledger, Process
+
+_LIMIT = 64 << 20  # bytes of one file
+_MOST_PROCESSES = 1024
+_HOW = "hpushim run --ledger FILE train.py writes one"
+
+
+def read(path: Path) -> Ledger:
+    """The books of a run. Raises HpushimError for what is missing, no ledger, or of a run that has not ended."""
+    files = [(name, file) for name, file in _parts(path)][:_MOST_PROCESSES]
+    if path.is_file():
+        files.insert(0, ("", path))
+    if not files:
+        raise HpushimError(f"{_quoted(path)}: there is no such ledger; {_HOW}")
+    processes, unfinished, written = [], [], 0.0
+    for name, file in files:
+        books = _books(file)
+        if books.complete:
+            processes.append(Process(name, books))
+            written = max(written, file.stat().st_mtime)
+        else:
+            unfinished.append(str(file))
+    if not processes:
+        raise HpushimError(
+            f"{_quoted(path)}: the run has not ended, or was killed before it could write its ledger; run it again to its end"
+        )
+    return Ledger(str(path), tuple(processes), tuple(unfinished), written)
+
+
+def _parts(path: Path) -> list[tuple[str, Path]]:
+    part = re.compile(re.escape(path.name) + r"\.(rank\d+(\.pid\d+)?|pid\d+)")
+    try:
+        found = [
+            (match.group(1), file)
+            for file in path.parent.iterdir()
+            if (match := part.fullmatch(file.name)) and file.is_file()
+        ]
+    except OSError:
+        return []
+    return sorted(found, key=lambda one: [int(n) for n in re.findall(r"\d+", one[0])])
+
+
+def _books(file: Path) -> Books:
+    try:
+        data = safe_files.read(file, _LIMIT)
+    except OSError as error:
+        raise HpushimError(
+            f"{_quoted(file)}: cannot be read: {error.strerror or error}; {_HOW}"
+        ) from None
+    try:
+        books = msgspec.json.decode(data, type=Books)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HpushimError(f"{_quoted(file)}: no ledger ({error}); {_HOW}") from None
+    if books.schema_version != SCHEMA_VERSION:
+        raise HpushimError(
+            f"{_quoted(file)}: a ledger of version {books.schema_version}; this hpushim reads version {SCHEMA_VERSION}; "
+            "read it with the hpushim that wrote it, or run the program again"
+        )
+    return books
+
+
+def _quoted(path: Path) -> str:
+    return showing.quoted(showing.path(path))

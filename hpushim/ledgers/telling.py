@@ -1,0 +1,290 @@
+"""What a ledger says, in words: totals, memory against the cards, steps, and per line of source what happened there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpushim import safe_files
+from hpushim.ledgers import advice as matrix_says
+from hpushim.ledgers.events import events_of
+from hpushim.ledgers.model import Books, Break, Cause, Fact, Ledger, Line, Site, Steps, Told
+
+if TYPE_CHECKING:
+    from hpushim.matrix import Matrix
+
+_LIBRARIES = frozenset(("site-packages", "dist-packages"))
+_SOURCE_LIMIT = 4 << 20  # bytes of a file of which a line is shown
+_MOST_FILES = 500
+
+
+def tell(ledger: Ledger, matrix: Matrix, *, below: Path | None = None) -> Told:
+    """Everything that the renderers show. Paths below ``below`` (default: the current folder) are shown without it."""
+    all_books = [process.books for process in ledger.processes]
+    lines = _lines(all_books, matrix, below or Path.cwd(), ledger.written)
+    main = max(all_books, key=lambda books: books.steps.count)
+    return Told(
+        path=ledger.path,
+        verdict=_verdict(all_books),
+        facts=tuple(_facts(all_books, matrix)),
+        memory=tuple(_memory(all_books, matrix)),
+        lines=lines,
+        steps=main.steps,
+        after=_after(main),
+        breaks=_breaks(all_books),
+        notes=tuple(_notes(ledger, lines)),
+    )
+
+
+def bytes_text(amount: float) -> str:
+    """``1.3 MB``: decimal units, three figures."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} bytes" if unit == "bytes" else f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} TB"
+
+
+def counted(count: int, what: str) -> str:
+    """``1 step``, ``1,200 steps``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _sum(all_books: Iterable[Books], name: str) -> int:
+    return sum(int(getattr(books, name)) for books in all_books)
+
+
+def _verdict(all_books: list[Books]) -> str:
+    hpu = sum(books.compute_operators.hpu for books in all_books)
+    cpu = sum(books.compute_operators.cpu or 0 for books in all_books)
+    first = all_books[0]
+    card = first.gaudi.replace("gaudi", "Gaudi ") or "Gaudi"
+    if not _sum(all_books, "operators"):
+        place = next((b.first_compute_on_cpu for b in all_books if b.first_compute_on_cpu), "")
+        where = f", the first {place}" if place else ""
+        return f"Nothing ran on hpu: {cpu:,} matrix products, convolutions and the like ran on the CPU{where}."
+    what = "matrix products, convolutions and the like"
+    share = f"all {hpu:,} {what}" if not cpu else f"{hpu:,} of {hpu + cpu:,} {what}"
+    return f"On the emulated {card} ran {share} ({first.mode} mode)."
+
+
+def _facts(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
+    def fact(name: str, value: str, row: str = "") -> Fact:
+        return Fact(name, value, matrix_says.of_row(matrix, row) if row else None)
+
+    ranks = f" in {len(all_books)} processes" if len(all_books) > 1 else ""
+    yield fact("operators on hpu", f"{_sum(all_books, 'operators'):,}{ranks}")
+    runs, graphs = _sum(all_books, "graph_runs"), _sum(all_books, "graphs")
+    unit = (
+        "in lazy mode a graph is what runs from one mark or read to the next"
+        if all_books[0].mode == "lazy"
+        else "in eager mode each operator is a graph"
+    )
+    yield fact("graphs", f"{graphs:,} compiled, run {runs:,} times; {unit}")
+    by_number = _sum(all_books, "recompilations_by_number")
+    by_shape = _sum(all_books, "recompilations") - by_number
+    yield fact(
+        "recompilations by shapes",
+        f"{by_shape:,}{_first(all_books)}" if by_shape else "0",
+        matrix_says.SHAPES if by_shape else "",
+    )
+    yield fact(
+        "recompilations by numbers", f"{by_number:,}", matrix_says.NUMBERS if by_number else ""
+    )
+    yield fact(
+        "host syncs",
+        f"{_sum(all_books, 'host_syncs'):,}{_a_step(all_books)}",
+        "torch.Tensor.item" if _sum(all_books, "host_syncs") else "",
+    )
+    fallbacks = _sum(all_books, "cpu_fallbacks")
+    yield fact(
+        "CPU fallbacks", f"{fallbacks:,}", "operators without a Gaudi kernel" if fallbacks else ""
+    )
+    demoted = {one.what for books in all_books for one in books.demotion_lines}
+    yield fact("dtypes kept narrower", "; ".join(sorted(demoted)) or "none")
+    yield fact(
+        "copied to the card",
+        f"{_sum(all_books, 'host_to_device'):,} times, {bytes_text(_sum(all_books, 'host_to_device_bytes'))}",
+    )
+    yield fact(
+        "copied to the host",
+        f"{_sum(all_books, 'device_to_host'):,} times, {bytes_text(_sum(all_books, 'device_to_host_bytes'))}",
+    )
+    if _sum(all_books, "collectives"):
+        groups = {(g.backend, g.size) for books in all_books for g in books.process_groups}
+        named = ", ".join(f"{backend} of {size}" for backend, size in sorted(groups))
+        yield fact("collectives", f"{_sum(all_books, 'collectives'):,} over {named}")
+    where: dict[str, int] = {}
+    for books in all_books:
+        for device, count in books.parameters.items():
+            where[device] = where.get(device, 0) + count
+    if where:
+        yield fact(
+            "parameters at the first step",
+            ", ".join(f"{n:,} on {d}" for d, n in sorted(where.items())),
+        )
+
+
+def _first(all_books: list[Books]) -> str:
+    """Where a shape was another for the first time: what comes after it follows from it."""
+    causes = (cause for books in all_books for cause in books.recompilation_causes)
+    first = next((cause for cause in causes if not cause.by_number and cause.line), None)
+    return f"; the first at {Path(first.file).name}:{first.line}" if first else ""
+
+
+def _a_step(all_books: list[Books]) -> str:
+    rest = [entry for books in all_books for entry in books.steps.entries[1:]]
+    steps = sum(entry.get("steps", 0) for entry in rest)
+    if not steps:
+        return ""
+    return f"; {sum(entry.get('host_syncs', 0) for entry in rest) / steps:.3g} a step, the first step left out"
+
+
+def _memory(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
+    peak = max(books.peak_bytes for books in all_books)
+    largest = " of the process that took most" if len(all_books) > 1 else ""
+    says = matrix_says.of_row(matrix, matrix_says.MEMORY)
+    yield Fact(
+        "peak",
+        f"{bytes_text(peak)}{largest}; a lower bound: a Gaudi rounds blocks up and takes a workspace for each graph",
+        says,
+    )
+    for name in ("gaudi2", "gaudi3"):
+        info = matrix.generations.get(name)
+        if info is not None:
+            share = 100 * peak / (info.memory_gb * 1e9)
+            fits = "" if share <= 100 else ": more than the card has"
+            yield Fact(f"of the {info.memory_gb} GB of a {info.title}", f"{share:.3g} %{fits}")
+
+
+def _after(books: Books) -> dict[str, int]:
+    """What happened after the last step of an optimizer, such as a checkpoint that is written."""
+    if not books.steps.entries:
+        return {}
+    names = ("operators", "host_syncs", "device_to_host", "device_to_host_bytes")
+    done = {n: sum(entry.get(n, 0) for entry in books.steps.entries) for n in names}
+    return {n: max(0, int(getattr(books, n)) - done[n]) for n in names}
+
+
+def _breaks(all_books: list[Books]) -> tuple[Break, ...]:
+    counts: dict[str, int] = {}
+    for books in all_books:
+        for one in books.graph_breaks:
+            counts[one.reason] = counts.get(one.reason, 0) + one.count
+    return tuple(Break(reason, n) for reason, n in sorted(counts.items(), key=lambda i: -i[1]))
+
+
+def _notes(ledger: Ledger, lines: tuple[Line, ...]) -> Iterable[str]:
+    yield (
+        "Emulated: counts of what the program asked for, on host memory. Nothing here is a Gaudi's speed, and nothing here was "
+        "run on a Gaudi."
+    )
+    if not any(process.books.sites for process in ledger.processes) and any(
+        process.books.operators for process in ledger.processes
+    ):
+        yield "No line was recorded."
+    for process in ledger.processes:
+        lost = process.books.left_out
+        if lost.sites or lost.recompilation_causes:
+            yield (
+                f"{process.name or 'The first process'}: {lost.sites:,} events at further lines and {lost.recompilation_causes:,} causes of "
+                "recompilations had no room and are missing here; the totals count them."
+            )
+    changed = _changed_since((line.file for line in lines if line.own), ledger.written)
+    if changed:
+        yield f"Changed since the run, so that its lines may have moved: {', '.join(changed)}; run it again."
+    if ledger.unfinished:
+        yield f"Not finished, and so not counted: {', '.join(Path(name).name for name in ledger.unfinished)}."
+
+
+def _changed_since(files: Iterable[str], written: float) -> list[str]:
+    """Files, by their names, that were written later than the ledger."""
+    changed = []
+    for file in dict.fromkeys(files):
+        try:
+            later = Path(file).stat().st_mtime > written
+        except (OSError, ValueError):
+            continue
+        if later:
+            changed.append(Path(file).name)
+    return changed
+
+
+def _lines(all_books: list[Books], matrix: Matrix, below: Path, written: float) -> tuple[Line, ...]:
+    sites: dict[tuple[str, int], list[Site]] = {}
+    for books in all_books:
+        for site in books.sites:
+            sites.setdefault((site.file, site.line), []).append(site)
+    by_place: dict[tuple[str, int], list[Cause]] = {}
+    first_change: dict[tuple[str, int], int] = {}
+    for at, cause in enumerate((c for books in all_books for c in books.recompilation_causes), 1):
+        by_place.setdefault((cause.file, cause.line), []).append(cause)
+        if not cause.by_number:
+            first_change.setdefault((cause.file, cause.line), at)
+    sources = _Sources(written)
+    lines = []
+    for (file, number), found in sites.items():
+        here = by_place.get((file, number), [])
+        events = events_of(found, here, matrix)
+        if events:
+            lines.append(
+                Line(
+                    file,
+                    number,
+                    is_own(file),
+                    _shown(file, below),
+                    sources.line(file, number),
+                    events,
+                    first_change.get((file, number), 0),
+                )
+            )
+    return tuple(sorted(lines, key=lambda one: (not one.own, one.file, one.line)))
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is the user's own: not installed, and a file at all."""
+    return not file.startswith("<") and not _LIBRARIES.intersection(Path(file).parts)
+
+
+def _shown(file: str, below: Path) -> str:
+    path = Path(file)
+    if path.is_relative_to(below):
+        return str(path.relative_to(below))
+    parts = path.parts
+    for at in range(len(parts) - 1, 0, -1):
+        if parts[at] in _LIBRARIES:
+            return str(Path(*parts[at + 1 :]))
+    return file
+
+
+class _Sources:
+    """Lines of source, as long as the files are those that ran: unchanged since the ledger was written."""
+
+    def __init__(self, written: float) -> None:
+        self._written = written
+        self._files: dict[str, list[str]] = {}
+
+    def line(self, file: str, number: int) -> str:
+        """The line, without blanks around it; empty where it cannot be had."""
+        if file not in self._files:
+            self._files[file] = self._read(file) if len(self._files) < _MOST_FILES else []
+        lines = self._files[file]
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+    def _read(self, file: str) -> list[str]:
+        path = Path(file)
+        try:
+            if path.suffix != ".py" or path.stat().st_mtime > self._written:
+                return []
+            return safe_files.read(path, _SOURCE_LIMIT).decode("utf-8-sig", "replace").split("\n")
+        except (OSError, ValueError):
+            return []
+
+
+def steps_told(steps: Steps) -> str:
+    """``8 steps of 2 optimizers``."""
+    if not steps.count:
+        return "no step of an optimizer was seen"
+    whose = "one optimizer" if steps.optimizers == 1 else f"{steps.optimizers} optimizers"
+    return f"{counted(steps.count, 'step')} of {whose}"

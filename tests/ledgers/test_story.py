@@ -1,0 +1,148 @@
+"""The last lines of ``hpushim run``: once a run, after everything that the program says, and true."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from hpushim.ledgers.story import Run, lines, syncs_a_step
+
+CPU = """
+import torch
+model = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.ones(2, 3)).sum().backward()
+optimizer.step()
+"""
+DDP = """
+import os, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("nccl")
+model = DistributedDataParallel(torch.nn.Linear(10, 10).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(4):
+    loss = model(torch.ones(2, 10).cuda()).sum()
+    loss.backward()
+    optimizer.step()
+    if dist.get_rank() == 0:
+        loss.item()
+dist.destroy_process_group()
+print("done")
+"""
+
+
+def test_three_lines_for_a_training(ran):
+    found = ran("gpt")
+    assert len(found.story) == 3
+    where, stumbles, look = found.story
+    operators = found.books["operators"]
+    assert f"{operators:,} operators ran on the emulated Gaudi 2, eager mode" in where
+    assert f"all {found.books['compute_operators']['hpu']:,} matrix products" in where
+    assert "1 wait of the host a step" in stumbles
+    assert f"{found.books['recompilations']} recompilations by numbers that change" in stumbles
+    assert "by shapes" not in stumbles
+    assert look == "where to look: hpushim ledger ledger.json"
+    assert found.stderr.rstrip().endswith(look)
+
+
+def test_nothing_on_hpu_is_the_loudest_line(start, tmp_path):
+    (tmp_path / "train.py").write_text(CPU)
+    found = start("train.py")
+    assert found.status == 0
+    loud, why, todo = found.story
+    assert loud.startswith("NOTHING RAN ON HPU: all 2 matrix products")
+    assert loud.endswith("aten::addmm at train.py:5"), "the place of the first one"
+    assert "the 2 parameters that its optimizer steps lie on the CPU" in why
+    assert "where the program chooses its device" in todo
+
+
+def test_a_setting_that_hides_the_device_is_the_reason(start, tmp_path):
+    (tmp_path / "train.py").write_text(CPU)
+    found = start("train.py", CUDA_VISIBLE_DEVICES="")
+    assert "CUDA_VISIBLE_DEVICES= tells the program" in found.story[1]
+    assert found.story[2] == "what to do: unset CUDA_VISIBLE_DEVICES"
+
+
+def test_a_program_that_did_nothing_is_no_alarm(start, tmp_path):
+    (tmp_path / "train.py").write_text("import torch\nraise ValueError('boom')\n")
+    found = start("train.py")
+    assert found.status == 1 and "ValueError: boom" in found.stderr
+    assert len(found.story) == 1 and found.story[0].startswith("nothing ran on the emulated hpu")
+    assert "ended with an error before any work" in found.story[0]
+
+
+def test_one_story_for_all_ranks(start, tmp_path):
+    (tmp_path / "train.py").write_text(DDP)
+    found = start("-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py")
+    assert found.status == 0, found.stderr[-3000:]
+    assert found.stdout.count("done") == 2
+    assert len(found.story) == 3, found.stderr
+    assert "in 2 processes" in found.story[0]
+    assert "waits of the host a step" in found.story[1]
+    other = json.loads(found.file.with_name("ledger.json.rank1").read_text())
+    syncs = [
+        sum(entry["host_syncs"] for entry in books["steps"]["entries"])
+        for books in (found.books, other)
+    ]
+    assert syncs[0] - syncs[1] == 3, (
+        "rank 0 alone reads its loss; the last time after the last step"
+    )
+
+
+def test_quiet_is_quiet(start, tmp_path):
+    (tmp_path / "train.py").write_text(CPU)
+    assert start("train.py", HPUSHIM_LOG="quiet").stderr == ""
+
+
+def test_a_run_inside_a_run_tells_nothing_of_its_own(start, tmp_path):
+    (tmp_path / "inner.py").write_text("import torch\ntorch.ones(2, device='cuda').add(1)\n")
+    command = [sys.executable, "-m", "hpushim", "run", "inner.py"]
+    (tmp_path / "outer.py").write_text(
+        f"import subprocess\nsubprocess.run({command!r}, check=True)\n"
+    )
+    found = start("outer.py")
+    assert len(found.story) == 3 and "2 operators" in found.story[0], found.stderr
+
+
+@pytest.mark.parametrize(
+    "hpu, cpu, said", [(0, 4, "NOTHING"), (3, 1, "75 % ran on hpu"), (4, 0, "all 4")]
+)
+def test_shares(hpu, cpu, said):
+    totals = {"operators": hpu, "compute_operators": {"hpu": hpu, "cpu": cpu}, "gaudi": "gaudi3"}
+    assert said in lines(Run(processes=[totals]))[0]
+
+
+def test_what_a_gaudi_would_stumble_on_is_named():
+    totals = {
+        "operators": 9,
+        "compute_operators": {"hpu": 9, "cpu": 0},
+        "fallback_operators": {"aten::svd": 3, "aten::qr": 4, "aten::lu": 1},
+        "recompilations": 5,
+        "recompilations_by_number": 2,
+        "recompilation_causes": [
+            {
+                "operator": "aten::mm",
+                "differences": [{"kind": "dimension", "argument": "self", "dimension": 0}],
+            }
+        ],
+        "demoted": ["float64 is kept as float32"],
+        "refused": [{"code": "HPU118", "text": "float16 tensors are refused on gaudi1"}],
+    }
+    line = lines(Run(processes=[totals]))[1]
+    assert line == (
+        "a Gaudi would stumble on: 8 calls that run on the CPU there (qr, svd, 1 more), 3 recompilations by shapes that change "
+        "(mm, self dimension 0), 2 recompilations by numbers that change, HPU118 float16 tensors are refused on gaudi1, "
+        "float64 is kept as float32"
+    )
+
+
+def test_the_first_step_is_no_measure():
+    entries = [
+        {"steps": 1, "host_syncs": 90},
+        {"steps": 2, "host_syncs": 4},
+        {"steps": 2, "host_syncs": 2},
+    ]
+    assert syncs_a_step([{"steps": {"entries": entries}}]) == 1.5
+    assert syncs_a_step([{"steps": {"entries": entries[:1]}}, {}]) == 0
