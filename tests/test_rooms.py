@@ -296,6 +296,7 @@ ITS_FILES = {
         "engine/rules/catalogue.py",
         "engine/rules/page.py",
         "matrix/readings.py",
+        "matrix/vendor_names.py",
         "matrix/sources.py",
     },
 }
