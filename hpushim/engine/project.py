@@ -16,6 +16,7 @@ changed files, ``before`` alone where a file has findings and stays as it is. ``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,12 +162,14 @@ class _Run:
         count = len(done)
         sizes = [len(data) for _, _, data in work]
         one = partial(_one, judge=judge, context=self.context)
-        for number, result in pool.each(one, work, sizes, jobs, _lost):
-            index, file, _ = work[number]
-            done[index] = result
-            count += 1
-            if progress is not None:
-                progress(count, total, file.shown)
+        # Closed at once where somebody stops in the middle: its children must not go on.
+        with closing(pool.each(one, work, sizes, jobs, _lost)) as results:
+            for number, result in results:
+                index, file, _ = work[number]
+                done[index] = result
+                count += 1
+                if progress is not None:
+                    progress(count, total, file.shown)
         return [*(done[i] for i in range(total)), *map(_passed, self.found.passed)]
 
     def written(self, results: list[FileResult], *, allow_dirty: bool) -> list[FileResult]:
