@@ -15,7 +15,7 @@ import click
 import hpushim
 from hpushim.errors import HpushimError
 
-#: Subcommand → its line in ``--help``. The command itself is ``hpushim.cli.<name>:command``.
+#: Subcommand → its line in ``--help``. The command itself is ``hpushim.cli.<name>:command``, with ``_`` for ``-``.
 COMMANDS = {
     "migrate": "Rewrite CUDA code for Gaudi; --diff previews, --undo restores.",
     "check": "Report CUDA uses without writing anything; for CI.",
@@ -24,8 +24,14 @@ COMMANDS = {
     "explain": "Explain a code such as HPU102.",
     "api": "Ask the matrix what Gaudi does with a CUDA name.",
     "matrix": "Show, check, compare and count the compatibility matrix.",
-    "doctor": "Say what hpushim finds on this machine.",
+    "doctor": "Say what hpushim finds on this machine, and what to do about it.",
+    "init": "Write [tool.hpushim] for a project; --git lets its port follow upstream.",
+    "merge-driver": "What git runs to merge new upstream commits into a migrated branch.",
 }
+
+
+def _module(name: str) -> str:
+    return f"hpushim.cli.{name.replace('-', '_')}"
 
 
 class _Lazy(click.Group):
@@ -37,7 +43,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"hpushim.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(_module(cmd_name)).command
         return command
 
     def resolve_command(

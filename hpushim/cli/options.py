@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from hpushim.matrix import Matrix
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: The file of settings for projects without a pyproject.toml: the table alone.
+NAME = "hpushim.toml"
 _MAX_BYTES = 16 << 20  # of a pyproject.toml
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ``[tool.hpushim]`` table."""
+    """The ``[tool.hpushim]`` table, or a whole ``hpushim.toml``."""
 
     target: Generation | None = None
     stack: str | None = None
@@ -35,16 +37,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def settings(start: Path) -> tuple[Settings, Path | None]:
-    """The settings that govern ``start`` and the file they stand in: the nearest ``pyproject.toml`` upwards.
+    """The settings that govern ``start`` and the file they stand in: the nearest ``hpushim.toml`` or ``pyproject.toml``
+    upwards, the former where both are.
 
     Raises HpushimError for a file that cannot be used.
     """
     here = Path(os.path.realpath(start))
     for folder in (here, *here.parents):
-        file = folder / "pyproject.toml"
-        if os.path.isfile(file):  # noqa: PTH113
-            table = _table(file)
-            return (Settings(), None) if table is None else (_checked(file, table), file)
+        for file in (folder / NAME, folder / "pyproject.toml"):
+            if os.path.isfile(file):  # noqa: PTH113
+                table = _table(file)
+                return (Settings(), None) if table is None else (_checked(file, table), file)
     return Settings(), None
 
 
@@ -60,6 +63,8 @@ def _table(file: Path) -> object:
         raise HpushimError(f"{file}: cannot be read: {error.strerror}; mend the file") from None
     except (ValueError, RecursionError) as error:
         raise HpushimError(f"{file}: not valid TOML ({error}); mend the file") from None
+    if file.name == NAME:
+        return data
     tool = data.get("tool", {})
     return tool.get("hpushim") if isinstance(tool, dict) else None
 
@@ -69,7 +74,7 @@ def _checked(file: Path, table: object) -> Settings:
         return msgspec.convert(table, Settings)
     except (msgspec.ValidationError, RecursionError) as error:
         raise HpushimError(
-            f"{file}: [tool.hpushim]: {error}; known settings are {', '.join(Settings.__struct_fields__)}"
+            f"{file}: {'' if file.name == NAME else '[tool.hpushim]: '}{error}; known settings are {', '.join(Settings.__struct_fields__)}"
         ) from None
 
 

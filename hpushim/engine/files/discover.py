@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -129,6 +129,21 @@ def discover(
             raise HpushimError(f"{path}: no such file or folder; check the path")
     files = sorted(walk.files.values(), key=lambda file: file.shown)
     return Found(tuple(files), tuple(sorted(walk.passed, key=lambda item: item.shown)))
+
+
+def named(given: Mapping[Path, bytes], root: Path) -> Found:
+    """Files whose content is given and which need not exist: their kind is told by name or first line, else it is Python."""
+    show = _Walk(root, frozenset(), ()).show
+    files = [
+        File(
+            path,
+            show(path),
+            kinds.by_name(path) or kinds.by_first_line(data[:128]) or "python",
+            explicit=True,
+        )
+        for path, data in given.items()
+    ]
+    return Found(tuple(files), ())
 
 
 def left_out(file: File, data: bytes) -> str | None:

@@ -117,7 +117,7 @@ def _cells(line: str) -> str:
 
 def _sentence(text: str) -> str:
     """The first sentence of a text, on one line."""
-    whole = " ".join(text.split("\n\n")[0].split())
+    whole = " ".join(text.split("\n\n", maxsplit=1)[0].split())
     return re.split(r"(?<=[.:;]) ", whole, maxsplit=1)[0].rstrip(".:;")
 
 
