@@ -141,7 +141,7 @@ def _three_ways(versions: Sequence[Path], marker: int, notes: tuple[str, ...]) -
     base, ours, theirs = versions
     labels = [word for name in ("ours", "base", "theirs") for word in ("-L", name)]
     files = [os.fspath(file.absolute()) for file in (ours, base, theirs)]
-    done = quiet_git.ask(git, "merge-file", "-p", "-q", f"--marker-size={marker}", *labels, *files)
+    done = quiet_git.ask(git, "merge-file", "-p", f"--marker-size={marker}", *labels, *files)
     if done.returncode >= _FAILED:
         said = done.stderr.decode("utf-8", "replace").strip().rpartition("error: ")[2]
         return Merged(None, 1, (*notes, f"not merged: {said or 'git merge-file failed'}"))

@@ -69,9 +69,9 @@ def by_meaning(words: str, limit: int = 5) -> tuple[Entry, ...]:
     weights = {code: _weights(code) for code in codes()}
     holding = Counter(stem for found in weights.values() for stem in found)
     graded = []
-    for code, found in weights.items():
-        hits = [stem for stem in asked if stem in found]
-        grade = sum(found[stem] * math.log(1 + len(weights) / holding[stem]) for stem in hits)
+    for code, weight in weights.items():
+        hits = [stem for stem in asked if stem in weight]
+        grade = sum(weight[stem] * math.log(1 + len(weights) / holding[stem]) for stem in hits)
         # Codes that speak of every word come before those that speak much of one.
         graded.append((grade * len(hits) / max(len(asked), 1), code))
     best = [code for grade, code in sorted(graded, key=lambda one: (-one[0], one[1])) if grade > 1]
