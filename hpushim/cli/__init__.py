@@ -69,12 +69,16 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(hpushim.__version__, message="%(prog)s %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Run and port CUDA training scripts on Intel Gaudi.
 
     Started as `python -m hpushim`, Python itself looks for hpushim in the current folder first. Where you do not
     trust that folder, use the command `hpushim`, or `python -P -m hpushim`.
     """
+    # https://no-color.org; a dumb terminal shows no colours either.
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        context.color = False
 
 
 def main(argv: list[str] | None = None) -> int:

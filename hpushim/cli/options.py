@@ -96,10 +96,14 @@ def own_rows(found: Settings, file: Path | None, named: tuple[Path, ...]) -> tup
 
 
 def paths_argument(function: F) -> F:
-    """``PATH…``, the current folder when none is given."""
-    return click.argument(
-        "paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]..."
-    )(function)
+    """``PATH…``, the current folder when none is given, ``-`` for standard input; ``--stdin-filename``."""
+    name = click.option(
+        "--stdin-filename",
+        metavar="NAME",
+        help="With PATH -: the name of what comes on standard input.",
+    )
+    kind = click.Path(exists=True, allow_dash=True, path_type=Path)
+    return click.argument("paths", nargs=-1, type=kind, metavar="[PATH]...")(name(function))
 
 
 def matrix_option(function: F) -> F:
@@ -136,8 +140,16 @@ def target_options(function: F) -> F:
 
 
 def rule_options(function: F) -> F:
-    """``--select``, ``--ignore``, ``--unsafe``, ``--exclude``, ``--jobs``."""
+    """``--select``, ``--ignore``, ``--unsafe``, ``--exclude``, ``--jobs``, ``--quiet``."""
     for option in (
+        click.option(
+            "--quiet",
+            "-q",
+            is_flag=True,
+            expose_value=False,
+            callback=_be_quiet,
+            help="No progress and no notices: results and errors alone.",
+        ),
         click.option(
             "--jobs", "-j", type=click.IntRange(1), help="Processes at most (default: as needed)."
         ),
@@ -184,6 +196,12 @@ def output_options(function: F) -> F:
     return function
 
 
+def _be_quiet(_context: click.Context, _option: click.Parameter, value: bool) -> None:
+    from hpushim.cli import output
+
+    output.quiet = value
+
+
 def codes(values: tuple[str, ...]) -> tuple[str, ...]:
     """``("HPU1,HPU302", "401")`` → ``("HPU1", "HPU302", "HPU401")``."""
     parts = (part.strip().upper() for value in values for part in value.split(","))
@@ -200,6 +218,8 @@ class Request(msgspec.Struct, frozen=True):
     exclude: tuple[str, ...]
     unsafe: bool
     extra_rows: tuple[Path, ...]
+    #: What came on standard input, by the real path that it is given.
+    given: dict[Path, bytes] = {}
 
     def matrix(self) -> Matrix:
         """The shipped matrix with the project's own rows over it."""
@@ -217,7 +237,7 @@ class Request(msgspec.Struct, frozen=True):
 
 def request(paths: tuple[Path, ...], options: dict[str, Any]) -> Request:
     """Merges the command line over ``[tool.hpushim]``; pops the shared options out of ``options``."""
-    where = paths or (Path(),)
+    where, given = _standard_input(paths or (Path(),), options.pop("stdin_filename", None))
     found, file = settings(where[0])
     base = Target()
     stack = options.pop("stack") or found.stack or base.stack
@@ -235,7 +255,31 @@ def request(paths: tuple[Path, ...], options: dict[str, Any]) -> Request:
         exclude=(*options.pop("exclude"), *found.exclude),
         unsafe=found.unsafe if unsafe is None else unsafe,
         extra_rows=own_rows(found, file, options.pop("matrix_files")),
+        given=given,
     )
+
+
+def _standard_input(
+    paths: tuple[Path, ...], name: str | None
+) -> tuple[tuple[Path, ...], dict[Path, bytes]]:
+    """The paths, and what came on standard input where one of them is ``-``, under the name that stands for it."""
+    if not any(os.fspath(path) == "-" for path in paths):
+        if name:
+            raise click.UsageError("--stdin-filename goes with PATH -, which is standard input")
+        return paths, {}
+    if len(paths) > 1:
+        raise click.UsageError("- is standard input, and the only path then; name files without it")
+    import sys
+
+    from hpushim import safe_files
+
+    data = sys.stdin.buffer.read(safe_files.LIMIT + 1)
+    if len(data) > safe_files.LIMIT:
+        raise HpushimError(
+            f"standard input is larger than {safe_files.LIMIT >> 20} MiB; name the file"
+        )
+    path = Path(os.path.realpath(name or "stdin.py"))
+    return (path,), {path: data}
 
 
 def _known_stack(stack: str) -> str:
