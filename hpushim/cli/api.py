@@ -42,8 +42,15 @@ def form_options(function: F) -> F:
     return json(markdown(function))
 
 
+def _begun(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
+    """The names with a row that begin so, for the completion of a shell."""
+    from hpushim.matrix import load
+
+    return sorted(name for row in load().rows for name in row.names if name.startswith(begun))
+
+
 @click.command("api")
-@click.argument("name")
+@click.argument("name", shell_complete=_begun)
 @machine_options
 @form_options
 def command(

@@ -11,8 +11,15 @@ from hpushim.cli.output import say
 _CODE = re.compile(r"(?:hpu)?(\d{3})", re.IGNORECASE)
 
 
+def _begun(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
+    """The codes that begin so, for the completion of a shell."""
+    from hpushim.engine.rules.catalogue import codes
+
+    return [code for code in codes() if code.startswith(begun.upper())]
+
+
 @click.command("explain")
-@click.argument("words", nargs=-1, metavar="[CODE | WORDS…]")
+@click.argument("words", nargs=-1, metavar="[CODE | WORDS...]", shell_complete=_begun)
 @click.option("--all", "all_", is_flag=True, help="The catalogue of all codes, as Markdown.")
 @click.option(
     "--new",
