@@ -15,7 +15,7 @@ import click
 import hpushim
 from hpushim.errors import HpushimError
 
-#: Subcommand → its line in ``--help``. The command itself is ``hpushim.cli.<name>:command``.
+#: Subcommand → its line in ``--help``. The command itself is ``hpushim.cli.<name>:command``, with ``_`` for ``-``.
 COMMANDS = {
     "migrate": "Rewrite CUDA code for Gaudi; --diff previews, --undo restores.",
     "check": "Report CUDA uses without writing anything; for CI.",
@@ -23,11 +23,18 @@ COMMANDS = {
     "run": "Run a CUDA script on HPU without editing it; emulates where there is no Gaudi.",
     "prove": "Show that the migrated script does what the original did, step by step.",
     "ledger": "Tell what a run did, line by line, from the file of `run --ledger`.",
-    "explain": "Explain a code such as HPU102.",
+    "plan": "Estimate what a program would send and hold on many cards.",
+    "explain": "Explain a code such as HPU102, or find one by words.",
     "api": "Ask the matrix what Gaudi does with a CUDA name.",
     "matrix": "Show, check, compare and count the compatibility matrix.",
-    "doctor": "Say what hpushim finds on this machine.",
+    "doctor": "Say what hpushim finds on this machine, and what to do about it.",
+    "init": "Write [tool.hpushim] for a project; --git lets its port follow upstream.",
+    "merge-driver": "What git runs to merge new upstream commits into a migrated branch.",
 }
+
+
+def _module(name: str) -> str:
+    return f"hpushim.cli.{name.replace('-', '_')}"
 
 
 class _Lazy(click.Group):
@@ -39,7 +46,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"hpushim.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(_module(cmd_name)).command
         return command
 
     def resolve_command(
@@ -65,12 +72,16 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(hpushim.__version__, message="%(prog)s %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Run and port CUDA training scripts on Intel Gaudi.
 
     Started as `python -m hpushim`, Python itself looks for hpushim in the current folder first. Where you do not
     trust that folder, use the command `hpushim`, or `python -P -m hpushim`.
     """
+    # https://no-color.org; a dumb terminal shows no colours either.
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        context.color = False
 
 
 def main(argv: list[str] | None = None) -> int:

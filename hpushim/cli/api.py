@@ -42,8 +42,15 @@ def form_options(function: F) -> F:
     return json(markdown(function))
 
 
+def _begun(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
+    """The names with a row that begin so, for the completion of a shell."""
+    from hpushim.matrix import load
+
+    return sorted(name for row in load().rows for name in row.names if name.startswith(begun))
+
+
 @click.command("api")
-@click.argument("name")
+@click.argument("name", shell_complete=_begun)
 @machine_options
 @form_options
 def command(
@@ -54,50 +61,61 @@ def command(
     matrix_files: tuple[Path, ...],
     form: str | None,
 ) -> int:
-    """Ask what Gaudi does with NAME: a CUDA name, an argument such as "torch.load(map_location=)", a pattern
-    ("torch.cuda.mem*"), or a Gaudi name, for the CUDA names that lead to it.
+    """Ask what Gaudi does with NAME: a CUDA name, an operator (torch.cat, aten::add.Tensor), an argument such as
+    "torch.load(map_location=)", a pattern ("torch.cuda.mem*"), or a Gaudi name, for the CUDA names that lead to it.
 
-    Exit code 1 when the matrix has no answer.
+    Exit code 1 when nothing is known of the name.
     """
-    from hpushim.report import rows
+    from hpushim.matrix.lookup import look_up, near
+    from hpushim.report import answers, rows
 
     matrix, asked = question(target, stack, mode, matrix_files)
-    pattern = any(sign in name for sign in "*?[")
-    exact = not pattern and matrix.row(name) is not None
-    back = () if pattern else matrix.reverse(name)
-    if exact or (not pattern and not back and matrix.covering(name)):
-        found = [matrix.verdict(name, asked)]
-    elif pattern or not back:
-        found = [matrix.judge(row, asked) for row in matrix.find(name)]
-    else:
-        found = []
-    leading = [matrix.judge(row, asked) for row in back]
-    known = leading or any(not verdict.inherited for verdict in found)
-    near = () if known else matrix.near(name)
+    if any(sign in name for sign in "*?["):
+        return _listed(matrix, asked, name, form)
+    answer = look_up(matrix, name, asked)
+    others = () if answer.known else near(matrix, answer.name)
+    if form == "json":
+        say_json(answers.data(matrix, answer, asked, _readings, others))
+    elif form == "markdown":
+        verdicts = [matrix.judge(row, asked) for row in answer.leads_here]
+        if answer.verdict:
+            verdicts.insert(0, answer.verdict)
+        if verdicts:
+            say(rows.markdown(verdicts), nl=False)
+        elif answer.known:
+            say(answers.text(matrix, answer, asked, _readings, None), nl=False)
+    elif answer.known:
+        say(answers.text(matrix, answer, asked, _readings, width()), nl=False)
+    if not answer.known:
+        say(answers.unknown(matrix, answer, asked, others), err=True)
+        return 1
+    return 0
+
+
+def _listed(matrix: Matrix, asked: Target, pattern: str, form: str | None) -> int:
+    """The rows and the operators that match a pattern."""
+    from hpushim.report import rows
+
+    found = [matrix.judge(row, asked) for row in matrix.find(pattern)]
+    operators = matrix.operators.matching(pattern)
     if form == "json":
         answer = {
-            "query": name,
+            "query": pattern,
             "target": {"gaudi": asked.gaudi, "stack": asked.stack, "mode": asked.mode},
+            "known": bool(found or operators),
             "found": [rows.data(matrix, verdict, _readings(verdict)) for verdict in found],
-            "leads_here": [rows.data(matrix, verdict, _readings(verdict)) for verdict in leading],
-            "near": list(near),
+            "operators": [{"name": n, "support": matrix.operators.support[n]} for n in operators],
         }
         say_json(answer)
-    elif form == "markdown":
-        say(rows.markdown([*found, *leading]), nl=False)
-    else:
-        if len(found) == 1:
-            say(rows.one(matrix, found[0], asked, _readings(found[0])), nl=False)
-            if near:
-                say(f"  near: {', '.join(near)}")
-        elif found:
-            say(rows.table(found, width()), nl=False)
-        if leading:
-            say(f"{'' if not found else chr(10)}leads to {name}:")
-            say(rows.table(leading, width()), nl=False)
-    if not found and not leading:
-        hint = f"; near: {', '.join(near)}" if near else "; see `hpushim matrix show`"
-        say(f"the matrix has no row for {name}{hint}", err=True)
+    elif form == "markdown" and found:
+        say(rows.markdown(found), nl=False)
+    elif found:
+        say(rows.table(found, width()), nl=False)
+    if form is None:
+        for name in operators:
+            say(f"{name}: {matrix.operators.support[name]}")
+    if not found and not operators:
+        say(f"nothing matches {pattern}; see `hpushim matrix show`", err=True)
         return 1
     return 0
 

@@ -12,7 +12,7 @@ _COLORS = {"ok": "green", "note": "cyan", "problem": "red"}
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> int:
-    """Say what decides how hpushim behaves here: torch, CUDA, Gaudi, compiler, environment.
+    """Say what decides how hpushim behaves here: torch, CUDA, Gaudi, compiler, environment; and what to do about problems.
 
     Exit code 1 when something stops a part of hpushim from working.
     """
@@ -27,4 +27,6 @@ def command(as_json: bool) -> int:
             say(f"{fact.topic:<{width}}  ", nl=False)
             click.secho(f"{fact.state:<8}", fg=_COLORS[fact.state], nl=False)
             say(fact.text)
+            if fact.remedy:
+                say(f"{'':<{width}}  {'':<8}do: {fact.remedy}")
     return int(any(fact.state == "problem" for fact in found))

@@ -1,14 +1,25 @@
-"""``hpushim explain``: the page of a code."""
+"""``hpushim explain``: the page of a code, or the codes that speak of some words."""
 
 from __future__ import annotations
+
+import re
 
 import click
 
 from hpushim.cli.output import say
 
+_CODE = re.compile(r"(?:hpu)?(\d{3})", re.IGNORECASE)
+
+
+def _begun(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
+    """The codes that begin so, for the completion of a shell."""
+    from hpushim.engine.rules.catalogue import codes
+
+    return [code for code in codes() if code.startswith(begun.upper())]
+
 
 @click.command("explain")
-@click.argument("code", required=False)
+@click.argument("words", nargs=-1, metavar="[CODE | WORDS...]", shell_complete=_begun)
 @click.option("--all", "all_", is_flag=True, help="The catalogue of all codes, as Markdown.")
 @click.option(
     "--new",
@@ -16,10 +27,14 @@ from hpushim.cli.output import say
     help="The next free code of a folder of rules, and a rule's two files to begin with.",
 )
 @click.option("--rows", is_flag=True, help="Also list the matrix rows that the rule handles.")
-def command(code: str | None, all_: bool, new: str | None, rows: bool) -> int:
-    """Explain CODE, such as HPU102: what, why, example, what is left alone, sources."""
+def command(words: tuple[str, ...], all_: bool, new: str | None, rows: bool) -> int:
+    """Explain CODE, such as HPU102: what, why, example, what is left alone, sources.
+
+    With WORDS, such as `mixed precision`, list the codes whose titles, messages and pages speak of them.
+
+    Exit code 1 when no page speaks of the words.
+    """
     from hpushim.engine.rules.catalogue import catalogue, start
-    from hpushim.engine.rules.page import explain
 
     if all_:
         say(catalogue(), nl=False)
@@ -27,14 +42,30 @@ def command(code: str | None, all_: bool, new: str | None, rows: bool) -> int:
     if new is not None:
         say(start(new), nl=False)
         return 0
-    if code is None:
+    if not words:
         raise click.UsageError(
-            "name a code, such as `hpushim explain HPU102`, or --all for the list"
+            "name a code, such as `hpushim explain HPU102`, words, such as `hpushim explain mixed precision`, "
+            "or --all for the list"
         )
-    code = code.upper() if code.upper().startswith("HPU") else f"HPU{code}"
-    page = explain(code)
-    if page is None:
+    code = _CODE.fullmatch(words[0]) if len(words) == 1 else None
+    if code is None and not (len(words) == 1 and words[0].upper().startswith("HPU")):
+        return _searched(" ".join(words))
+    return _explained(f"HPU{code[1]}" if code else words[0].upper(), rows)
+
+
+def _explained(code: str, rows: bool) -> int:
+    """The page of a code; where it is the page of several, what it says of this one comes first."""
+    from hpushim.engine.rules.finding_pages import entry, passages
+    from hpushim.engine.rules.page import explain
+
+    page, about = explain(code), entry(code)
+    if page is None or about is None:
         raise click.UsageError(_unknown(code))
+    if not page.title.startswith((f"{code} ", f"{code}–")) or code not in page.title:
+        say(f"{code} `{about.name}` ({about.severity})\n")
+        for passage in passages(page, code):
+            say(f"{passage}\n")
+        say(f"The page that it is on: {page.title}\n")
     say(page.shown(), nl=False)
     if rows:
         from hpushim.matrix import load
@@ -45,11 +76,29 @@ def command(code: str | None, all_: bool, new: str | None, rows: bool) -> int:
     return 0
 
 
+def _searched(words: str) -> int:
+    from hpushim.engine.rules.finding_pages import by_meaning
+
+    found = by_meaning(words)
+    for about in found:
+        say(f"{about.code}  {about.name}  ({about.severity}): {about.first}")
+    if not found:
+        say(f"no page speaks of {words!r}; `hpushim explain --all` lists all codes", err=True)
+        return 1
+    say(f"`hpushim explain {found[0].code}` opens a page; `hpushim api NAME` asks about a name")
+    return 0
+
+
 def _unknown(code: str) -> str:
     import difflib
 
-    from hpushim.engine.rules.catalogue import codes
+    from hpushim.engine.rules.catalogue import codes, told_at_run_time
+    from hpushim.engine.rules.finding_pages import entry
 
+    if code in told_at_run_time():
+        return f"{code} is told while a program runs, and has no page: its message says all; ask `hpushim api` about the name in it"
     near = difflib.get_close_matches(code, codes(), n=3)
-    hint = f"near it: {', '.join(near)}" if near else "see `hpushim explain --all`"
-    return f"no rule gives {code}; {hint}"
+    if not near:
+        return f"no rule gives {code}; `hpushim explain --all` lists all codes, `hpushim explain WORDS` searches"
+    named = ", ".join(f"{one} {about.name}" for one in near if (about := entry(one)))
+    return f"no rule gives {code}; near it: {named}"

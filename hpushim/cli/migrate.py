@@ -38,14 +38,15 @@ def command(
 ) -> int:
     """Rewrite CUDA code under PATH (default: here) for Gaudi, in place.
 
-    Files with uncommitted changes are refused unless --allow-dirty; --undo restores every byte.
+    Files with uncommitted changes are refused unless --allow-dirty; --undo restores every byte. With PATH - the text
+    comes on standard input and goes, rewritten, to standard output; nothing is written, and exit code 0 says it is whole.
 
     Exit code 0: nothing left to do. 1: findings are left, or --diff shows changes. 3: a file could
     not be read or an edit was rejected.
     """
     if undo:
         return _undo(paths or (Path(),), force)
-    from hpushim.cli.output import exit_code, progress, ready, say, show, show_diff
+    from hpushim.cli.output import exit_code, progress, ready, say, show, show_diff, show_result
     from hpushim.engine.project import migrate
 
     asked = request(paths, options)
@@ -56,18 +57,22 @@ def command(
                 asked.paths,
                 asked.target,
                 matrix=asked.matrix(),
+                given=asked.given,
                 select=asked.select,
                 ignore=asked.ignore,
                 exclude=asked.exclude,
                 unsafe=asked.unsafe,
                 jobs=jobs,
                 progress=update,
-                write=not diff,
+                write=not (diff or asked.given),
                 allow_dirty=allow_dirty,
             )
     except KeyboardInterrupt:
         say("hpushim: stopped; --undo puts back what was written, if anything was", err=True)
         return 130
+    if asked.given and not diff:
+        show_result(report, *asked.given.values())
+        return 3 if exit_code(report) == 3 else 0
     shown = True
     if diff:
         show_diff(report)

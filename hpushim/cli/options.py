@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 #: From which severity on `check` fails; `unknown` counts as a warning.
 Threshold = Literal["error", "warning", "note"]
+#: The file of settings for projects without a pyproject.toml: the table alone.
+NAME = "hpushim.toml"
 _MAX_BYTES = 16 << 20  # of a pyproject.toml
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ``[tool.hpushim]`` table."""
+    """The ``[tool.hpushim]`` table, or a whole ``hpushim.toml``."""
 
     target: Generation | None = None
     stack: str | None = None
@@ -39,16 +41,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def settings(start: Path) -> tuple[Settings, Path | None]:
-    """The settings that govern ``start`` and the file they stand in: the nearest ``pyproject.toml`` upwards.
+    """The settings that govern ``start`` and the file they stand in: the nearest ``hpushim.toml`` or ``pyproject.toml``
+    upwards, the former where both are.
 
     Raises HpushimError for a file that cannot be used.
     """
     here = Path(os.path.realpath(start))
     for folder in (here, *here.parents):
-        file = folder / "pyproject.toml"
-        if os.path.isfile(file):  # noqa: PTH113
-            table = _table(file)
-            return (Settings(), None) if table is None else (_checked(file, table), file)
+        for file in (folder / NAME, folder / "pyproject.toml"):
+            if os.path.isfile(file):  # noqa: PTH113
+                table = _table(file)
+                return (Settings(), None) if table is None else (_checked(file, table), file)
     return Settings(), None
 
 
@@ -64,6 +67,8 @@ def _table(file: Path) -> object:
         raise HpushimError(f"{file}: cannot be read: {error.strerror}; mend the file") from None
     except (ValueError, RecursionError) as error:
         raise HpushimError(f"{file}: not valid TOML ({error}); mend the file") from None
+    if file.name == NAME:
+        return data
     tool = data.get("tool", {})
     return tool.get("hpushim") if isinstance(tool, dict) else None
 
@@ -73,7 +78,7 @@ def _checked(file: Path, table: object) -> Settings:
         return msgspec.convert(table, Settings)
     except (msgspec.ValidationError, RecursionError) as error:
         raise HpushimError(
-            f"{file}: [tool.hpushim]: {error}; known settings are {', '.join(Settings.__struct_encode_fields__)}"
+            f"{file}: {'' if file.name == NAME else '[tool.hpushim]: '}{error}; known settings are {', '.join(Settings.__struct_encode_fields__)}"
         ) from None
 
 
@@ -99,10 +104,14 @@ def _inside(folder: Path, name: str, file: Path | None, setting: str) -> Path:
 
 
 def paths_argument(function: F) -> F:
-    """``PATH…``, the current folder when none is given."""
-    return click.argument(
-        "paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]..."
-    )(function)
+    """``PATH…``, the current folder when none is given, ``-`` for standard input; ``--stdin-filename``."""
+    name = click.option(
+        "--stdin-filename",
+        metavar="NAME",
+        help="With PATH -: the name of what comes on standard input.",
+    )
+    kind = click.Path(exists=True, allow_dash=True, path_type=Path)
+    return click.argument("paths", nargs=-1, type=kind, metavar="[PATH]...")(name(function))
 
 
 def matrix_option(function: F) -> F:
@@ -139,8 +148,16 @@ def target_options(function: F) -> F:
 
 
 def rule_options(function: F) -> F:
-    """``--select``, ``--ignore``, ``--unsafe``, ``--exclude``, ``--jobs``."""
+    """``--select``, ``--ignore``, ``--unsafe``, ``--exclude``, ``--jobs``, ``--quiet``."""
     for option in (
+        click.option(
+            "--quiet",
+            "-q",
+            is_flag=True,
+            expose_value=False,
+            callback=_be_quiet,
+            help="No progress and no notices: results and errors alone.",
+        ),
         click.option(
             "--jobs", "-j", type=click.IntRange(1), help="Processes at most (default: as needed)."
         ),
@@ -193,6 +210,12 @@ def output_options(function: F) -> F:
     return function
 
 
+def _be_quiet(_context: click.Context, _option: click.Parameter, value: bool) -> None:
+    from hpushim.cli import output
+
+    output.quiet = value
+
+
 def codes(values: tuple[str, ...]) -> tuple[str, ...]:
     """``("HPU1,HPU302", "401")`` → ``("HPU1", "HPU302", "HPU401")``."""
     parts = (part.strip().upper() for value in values for part in value.split(","))
@@ -211,6 +234,8 @@ class Request(msgspec.Struct, frozen=True):
     extra_rows: tuple[Path, ...]
     fail_on: Threshold = "warning"
     baseline: Path | None = None
+    #: What came on standard input, by the real path that it is given.
+    given: dict[Path, bytes] = {}
 
     def matrix(self) -> Matrix:
         """The shipped matrix with the project's own rows over it."""
@@ -228,7 +253,7 @@ class Request(msgspec.Struct, frozen=True):
 
 def request(paths: tuple[Path, ...], options: dict[str, Any]) -> Request:
     """Merges the command line over ``[tool.hpushim]``; pops the shared options out of ``options``."""
-    where = paths or (Path(),)
+    where, given = _standard_input(paths or (Path(),), options.pop("stdin_filename", None))
     found, file = settings(where[0])
     base = Target()
     stack = options.pop("stack") or found.stack or base.stack
@@ -248,6 +273,7 @@ def request(paths: tuple[Path, ...], options: dict[str, Any]) -> Request:
         extra_rows=own_rows(found, file, options.pop("matrix_files")),
         fail_on=options.pop("fail_on", None) or found.fail_on or "warning",
         baseline=options.pop("baseline", None) or _baseline(found, file),
+        given=given,
     )
 
 
@@ -255,6 +281,29 @@ def _baseline(found: Settings, file: Path | None) -> Path | None:
     if found.baseline is None or file is None:
         return None
     return _inside(file.parent, found.baseline, file, "baseline")
+
+
+def _standard_input(
+    paths: tuple[Path, ...], name: str | None
+) -> tuple[tuple[Path, ...], dict[Path, bytes]]:
+    """The paths, and what came on standard input where one of them is ``-``, under the name that stands for it."""
+    if not any(os.fspath(path) == "-" for path in paths):
+        if name:
+            raise click.UsageError("--stdin-filename goes with PATH -, which is standard input")
+        return paths, {}
+    if len(paths) > 1:
+        raise click.UsageError("- is standard input, and the only path then; name files without it")
+    import sys
+
+    from hpushim import safe_files
+
+    data = sys.stdin.buffer.read(safe_files.LIMIT + 1)
+    if len(data) > safe_files.LIMIT:
+        raise HpushimError(
+            f"standard input is larger than {safe_files.LIMIT >> 20} MiB; name the file"
+        )
+    path = Path(os.path.realpath(name or "stdin.py"))
+    return (path,), {path: data}
 
 
 def _known_stack(stack: str) -> str:

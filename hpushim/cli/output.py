@@ -25,6 +25,16 @@ _FAILING = {
 }
 #: Kinds of file that a report never is, so that one is not written over the other by mistake.
 _CODE = ("python", "notebook", "shell", "dockerfile", "makefile", "requirements")
+#: Seconds after which a stage tells of itself where there is no terminal.
+_PATIENCE = 2.0
+#: No progress and no notices; set by ``--quiet``.
+quiet = False
+
+
+def notice(text: str) -> None:
+    """Says on standard error what a user need not know, unless he wants quiet."""
+    if not quiet:
+        say(text, err=True)
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:
@@ -79,7 +89,7 @@ def show(report: Report, format_: str, output: Path | None, project: Path) -> bo
         except OSError as error:
             say(f"hpushim: the report cannot be written to {output}: {error.strerror}", err=True)
         else:
-            say(f"report written to {output}", err=True)
+            notice(f"report written to {output}")
             return True
     _takes_all(err=False)
     click.echo(render(report, format_, color=sys.stdout.isatty()), nl=False)
@@ -118,6 +128,28 @@ def show_diff(report: Report) -> None:
                 # To a program the bytes go as they are.
                 click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
     show_trouble(report)
+    _show_left(report)
+
+
+def _show_left(report: Report) -> None:
+    """Says what a diff does not show: the findings that no rewrite of it settles."""
+    left = [
+        f for file in report.files for f in file.findings if not f.applied and f.severity != "info"
+    ]
+    if not left:
+        return
+    unsafe = sum(finding.safety == "unsafe" for finding in left)
+    parts = [f"{unsafe} with an unsafe rewrite (--unsafe makes it)"] if unsafe else []
+    if len(left) > unsafe:
+        parts.append(f"{len(left) - unsafe} to look at by hand")
+    notice(f"not in the diff: {', '.join(parts)}; `hpushim check` says where")
+
+
+def show_result(report: Report, before: bytes) -> None:
+    """Prints what became of text that came on standard input: as it came where it could not be rewritten, which is said."""
+    (file,) = report.files
+    click.echo(before if file.after is None else file.after, nl=False)
+    show_trouble(report)
 
 
 def show_trouble(report: Report) -> None:
@@ -152,23 +184,62 @@ def exit_code(report: Report, *, pending: bool = False, fail_on: str = "warning"
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
-    """A callback ``(done, total, path)`` that draws on standard error; None when that is no terminal."""
-    if not sys.stderr.isatty():
+    """A callback ``(done, total, path)``: draws a bar on a terminal; elsewhere it writes a line for a stage that takes long."""
+    if quiet:
         yield None
-        return
+    elif sys.stderr.isatty():
+        with _bar(what) as update:
+            yield update
+    else:
+        with _lines(what) as update:
+            yield update
+
+
+@contextmanager
+def _lines(what: str) -> Iterator[Callable[[int, int, str], None]]:
+    from time import monotonic
+
+    start, told, ended = monotonic(), False, (0, 0)
+
+    def update(done: int, total: int, path: str) -> None:
+        nonlocal told, ended
+        ended = (done, total)
+        if not told and monotonic() - start > _PATIENCE:
+            told = True
+            say(f"hpushim: {what} {total:,} files …", err=True)
+
+    yield update
+    if told:
+        took = monotonic() - start
+        say(f"hpushim: {ended[0]:,} files in {took:.0f} s, {ended[0] / took:.0f} files/s", err=True)
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int, str], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
     columns = (
         TextColumn(what),
-        BarColumn(),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[path]}", markup=False),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn(
+            "{task.fields[path]}",
+            markup=False,
+            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+        ),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None, path="")
+    with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
+        # Until the first file is judged all of them are found and read.
+        task = bar.add_task(what, total=None, path="reading the project", rate="")
 
         def update(done: int, total: int, path: str) -> None:
-            bar.update(task, completed=done, total=total, path=showing.quoted(path))
+            seconds = bar.tasks[task].elapsed or 0.0
+            rate = f"{done / seconds:.0f} files/s" if seconds > 0.5 else ""
+            shown = showing.quoted(path)
+            bar.update(task, completed=done, total=total, path=shown, rate=rate)
 
         yield update

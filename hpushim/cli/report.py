@@ -55,6 +55,7 @@ def command(
             asked.paths,
             asked.target,
             matrix=asked.matrix(),
+            given=asked.given,
             select=asked.select,
             ignore=asked.ignore,
             exclude=asked.exclude,

@@ -5,6 +5,7 @@ What the matrix calls unsupported is told under ``observe`` and refused under th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -136,7 +137,8 @@ def _script_on_hpu(script: Any, *args: Any, **kwargs: Any) -> bool:
 
     tensors = [one for one in tree_leaves((args, kwargs)) if hasattr(one, "device")]
     if not tensors and hasattr(script, "owner"):
-        tensors = [value for _, value in script.owner.named_parameters()][:1]
+        with contextlib.suppress(AttributeError):  # of an object of a C++ class, which has none
+            tensors = [value for _, value in script.owner.named_parameters()][:1]
     return any(_is_on_hpu(one) for one in tensors)
 
 

@@ -15,9 +15,11 @@ changed files, ``before`` alone where a file has findings and stays as it is. ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,6 +35,7 @@ from hpushim.engine.files.discover import (
     Passed,
     discover,
     left_out,
+    named,
     project_root,
     written_here,
 )
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
 
 #: Called after each file with how many are done, how many there are, and the path.
 Progress = Callable[[int, int, str], None]
+#: Content that stands for that of a file, by the file's real path.
+Given = Mapping[Path, bytes]
+_NONE: Given = MappingProxyType({})
 
 
 def analyse(
@@ -60,6 +66,7 @@ def analyse(
     jobs: int | None = None,
     progress: Progress | None = None,
     propose: bool = False,
+    given: Given = _NONE,
 ) -> Report:
     """What the rules find under ``paths``; nothing is written, no fix is applied.
 
@@ -68,9 +75,10 @@ def analyse(
 
     ``select`` and ``ignore`` are codes or prefixes (``HPU1``, ``HPU302``), ``exclude`` gitignore
     patterns. ``matrix`` defaults to the shipped one. ``jobs`` caps the processes; None decides by the
-    amount of work. Raises :class:`~hpushim.errors.HpushimError` for a path that does not exist.
+    amount of work. With ``given`` only the files that it names are judged, by the content that it gives for them; the others under
+    ``paths`` say what the project is. Where ``paths`` are those very files, they need not exist. Raises :class:`~hpushim.errors.HpushimError` for a path that does not exist.
     """
-    run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=propose)
+    run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=propose, given=given)
     report = run.report(run.results(_proposed if propose else _analysed, jobs, progress))
     return msgspec.structs.replace(report, pages=_pages(report)) if propose else report
 
@@ -88,16 +96,19 @@ def migrate(
     allow_dirty: bool = False,
     jobs: int | None = None,
     progress: Progress | None = None,
+    given: Given = _NONE,
 ) -> Report:
     """Applies the safe fixes (and the unsafe ones on request) to the files under ``paths``.
 
-    With ``write=False`` nothing is touched and the report carries what would be written. Raises
+    With ``write=False`` nothing is touched and the report carries what would be written; content may be ``given`` then, as in
+    :func:`analyse`. Raises
     :class:`~hpushim.errors.HpushimError`, before anything is written, when a file to be changed has
     uncommitted changes and ``allow_dirty`` is not given.
     """
+    assert not (write and given)
     if write:
         journal.tidy(project_root(paths))
-    run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=unsafe)
+    run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=unsafe, given=given)
     results = run.results(_migrated, jobs, progress)
     if write:
         results = run.written(results, allow_dirty=allow_dirty)
@@ -134,6 +145,7 @@ class _Run:
         exclude: Sequence[str],
         *,
         unsafe: bool,
+        given: Given = _NONE,
     ) -> None:
         if matrix is None:
             from hpushim.matrix import load
@@ -141,7 +153,11 @@ class _Run:
             matrix = load()
         paths = paths or (Path(),)
         self.root = project_root(paths)
-        self.found: Found = discover(paths, self.root, wanted_kinds(), exclude)
+        self.found: Found = (
+            named(given, self.root)
+            if given and set(paths) == set(given)
+            else discover(paths, self.root, wanted_kinds(), exclude)
+        )
         #: The bytes of the files that a rule may want, why a file has none, None for the others.
         self._data: list[bytes | str | None] = []
         self.python_lines = 0
@@ -149,12 +165,14 @@ class _Run:
         facts = Facts()
         own = own_words(matrix)
         for file in self.found.files:
-            data = read(file.path)
+            data = given[file.path] if file.path in given else read(file.path)
             if isinstance(data, bytes):
                 facts.see(file, data)
                 if file.kind == "python":
                     self.python_lines += data.count(b"\n")
             wanted = isinstance(data, str) or interesting(data, file.kind, file.shown, own)
+            if given and file.path not in given:
+                wanted = False
             self._data.append(data if wanted else None)
         self.context = Context(
             target=target,
@@ -186,12 +204,14 @@ class _Run:
         count = len(done)
         sizes = [len(data) for _, _, data in work]
         one = partial(_one, judge=judge, context=self.context)
-        for number, result in pool.each(one, work, sizes, jobs, _lost):
-            index, file, _ = work[number]
-            done[index] = result
-            count += 1
-            if progress is not None:
-                progress(count, total, file.shown)
+        # Closed at once where somebody stops in the middle: its children must not go on.
+        with closing(pool.each(one, work, sizes, jobs, _lost)) as results:
+            for number, result in results:
+                index, file, _ = work[number]
+                done[index] = result
+                count += 1
+                if progress is not None:
+                    progress(count, total, file.shown)
         return [*(done[i] for i in range(total)), *map(_passed, self.found.passed)]
 
     def written(self, results: list[FileResult], *, allow_dirty: bool) -> list[FileResult]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from functools import cached_property
 from typing import Literal
 
@@ -9,6 +10,27 @@ from hpushim.matrix.schema import Generation, OperatorTable
 
 Support = Literal["native", "composite", "default", "fallback", "none", "custom"]
 _CLASSES: tuple[Support, ...] = ("native", "composite", "default", "fallback", "none", "custom")
+
+#: What stands before an operator's name in Python, and how the operator's own name begins then. torch makes these
+#: functions and methods from the operators themselves; a function written in Python may have another name.
+_SPELLED = (
+    ("torch.Tensor.", ""),
+    ("torch.nn.functional.", ""),
+    ("torch.linalg.", "linalg_"),
+    ("torch.fft.", "fft_"),
+    ("torch.special.", "special_"),
+    ("torch._C._nn.", ""),
+    ("torch.", ""),
+)
+
+
+def spellings(packet: str) -> tuple[str, ...]:
+    """How Python may write an operator without overload: ``aten::linalg_det`` is ``torch.linalg.det``."""
+    namespace, _, name = packet.partition("::")
+    if namespace != "aten" or name.startswith("_"):
+        return ()
+    inside = [head + name[len(own) :] for head, own in _SPELLED if own and name.startswith(own)]
+    return tuple(inside) or (f"torch.{name}",)
 
 
 class Operators:
@@ -31,6 +53,42 @@ class Operators:
             for namespace, names in getattr(self._table, support).items()
             for name in names.split()
         }
+
+    @cached_property
+    def packets(self) -> dict[str, tuple[str, ...]]:
+        """Overloads by the operator that they belong to: ``"aten::add"`` has ``"aten::add.Tensor"`` and more."""
+        found: dict[str, list[str]] = {}
+        for name in self.support:
+            found.setdefault(name.partition(".")[0], []).append(name)
+        return {packet: tuple(sorted(names)) for packet, names in found.items()}
+
+    def named(self, name: str) -> tuple[str, ...]:
+        """The overloads that a name calls; none for a name that is no operator.
+
+        Names are ``aten::add.Tensor``, ``aten::add``, ``torch.ops.aten.add.Tensor``, ``torch.add``, ``torch.Tensor.add_``,
+        ``torch.nn.functional.relu``, ``torch.linalg.det`` or the bare ``add``.
+        """
+        name = name.removeprefix("torch.ops.")
+        namespace, dot, rest = name.partition("::" if "::" in name else ".")
+        if dot and any(one.startswith(f"{namespace}::") for one in self.packets):
+            whole = f"{namespace}::{rest}".removesuffix(".default")
+            return (
+                (whole,) if "." in rest and whole in self.support else self.packets.get(whole, ())
+            )
+        if "::" in name:
+            return ()
+        for head, own in _SPELLED:
+            if name.startswith(head) and (
+                found := self.packets.get(f"aten::{own}{name[len(head) :]}")
+            ):
+                return found
+        return () if "." in name else self.packets.get(f"aten::{name}", ())
+
+    def matching(self, pattern: str) -> tuple[str, ...]:
+        """Overloads whose full name matches a shell pattern such as ``"aten::add*"``; of one without ``::`` none."""
+        if "::" not in pattern:
+            return ()
+        return tuple(sorted(fnmatch.filter(self.support, pattern)))
 
     @cached_property
     def notes(self) -> dict[str, tuple[str, ...]]:

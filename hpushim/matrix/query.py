@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import msgspec
@@ -32,8 +32,8 @@ from hpushim.model import Target
 #: Which row answers when a name has several: what Python resolves comes first.
 _KINDS = ("python", "argument", "string", "env", "package", "command", "flag", "config", "image", "concept")  # fmt: skip
 
-#: What holds for every name of a module when it holds for the module.
-_WHOLE = ("unsupported", "noop", "emulated")
+#: What holds for every name of a module or package when it holds for the whole.
+WHOLE = ("unsupported", "noop", "emulated")
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -175,9 +175,9 @@ class Matrix:
         for limit in limits:
             if limit.status and not limit.package:
                 status = limit.status
-        inherited = bool(name) and name not in row.names
+        inherited = bool(name) and not any(_is(name, own) for own in row.names)
         note = row.note
-        if inherited and row.kind == "python" and status not in _WHOLE:
+        if inherited and row.kind in ("python", "package") and status not in WHOLE:
             status = "unknown"
             note = f"the matrix has no row for {name}; of {row.name} it says: {note}"
         return Verdict(
@@ -248,7 +248,11 @@ class Matrix:
 
     def citations(self, row: Row) -> Iterator[tuple[str, str]]:
         """Title and address ("" when it has none) of each source of a row."""
-        for item in row.source:
+        return self.cited(row.source)
+
+    def cited(self, places: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Title and address of each of some ``key:place``."""
+        for item in places:
             key, _, place = item.partition(":")
             if key in ("http", "https"):
                 yield item, item
@@ -269,6 +273,11 @@ class Matrix:
             if row.kind == "argument"
             for name in row.names
         )
+
+
+def _is(name: str, own: str) -> bool:
+    """Is it the name of a row, or one of the family that a row is about?"""
+    return name == own or (own.endswith("*") and name.startswith(own[:-1]))
 
 
 def _grouped(pairs: Iterator[tuple[str, Row]]) -> dict[str, tuple[Row, ...]]:

@@ -183,6 +183,14 @@ class Release(Strict, frozen=True, kw_only=True):
     note: str = ""
 
 
+class Ports(Strict, frozen=True, kw_only=True):
+    """The network ports of one card."""
+
+    inside: int  #: to the other cards of its server
+    outside: int  #: out of the server
+    gbit: int  #: Gbit/s of one port, in each direction
+
+
 class GenerationInfo(Strict, frozen=True, kw_only=True):
     """One generation of the hardware."""
 
@@ -190,6 +198,7 @@ class GenerationInfo(Strict, frozen=True, kw_only=True):
     device_name: str  #: what ``torch.hpu.get_device_name()`` answers
     memory_gb: int
     cards: int
+    ports: Ports | None = None  #: None: not established
     dtypes: tuple[str, ...]
     kept_as: dict[
         str, str

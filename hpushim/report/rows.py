@@ -103,6 +103,8 @@ def one(matrix: Matrix, verdict: Verdict, target: Target, readings: Sequence[Rea
     if row is None:
         return f"{verdict.name}: unknown: {verdict.note}\n"
     arrow = f"  →  {verdict.target}" if verdict.target else ""
+    if verdict.inherited:
+        arrow = f"  (of the whole {row.kind} {row.name})"
     release = matrix.release(target.stack)
     title = matrix.generations[target.gaudi].title
     lines = [

@@ -22,21 +22,30 @@ State = Literal["ok", "note", "problem"]
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing found; ``problem`` stops something that hpushim does."""
+    """One thing found, and what was expected where it is something else; ``problem`` stops something that hpushim does."""
 
     topic: str
     state: State
     text: str
+    remedy: str = ""  #: what to do; every problem has one
+
+
+def _problem(topic: str, error: Exception) -> Fact:
+    """An error of hpushim's own, which says what was found, what was expected, and at its end what to do."""
+    found, _, remedy = str(error).rpartition("; ")
+    return Fact(topic, "problem", found or remedy, remedy if found else "see the text")
 
 
 def facts() -> Iterator[Fact]:
     """Everything that decides how hpushim behaves here. Imports torch when it is installed."""
-    yield Fact("python", "ok", f"{platform.python_version()} ({sys.executable})")
+    yield _python()
+    yield _command()
     if importlib.util.find_spec("torch") is None:
         yield Fact(
             "torch",
             "problem",
-            "not installed: migrate, check, report and api work; run needs it (pip install 'hpushim[torch]')",
+            "not installed: migrate, check, report and api work without it; run needs 2.6 or newer",
+            "pip install 'hpushim[torch]', on a Gaudi machine the torch of its image",
         )
     else:
         yield from _torch()
@@ -45,12 +54,39 @@ def facts() -> Iterator[Fact]:
     yield from _environment()
 
 
+def _python() -> Fact:
+    text = f"{platform.python_version()} ({sys.executable})"
+    if (3, 10) <= sys.version_info < (3, 14):
+        return Fact("python", "ok", text)
+    return Fact(
+        "python", "note", f"{text}; tried are 3.10 to 3.13", "use one of these if something fails"
+    )
+
+
+def _command() -> Fact:
+    """Is the ``hpushim`` of a shell the one that answers here?"""
+    found = shutil.which("hpushim")
+    here = os.path.dirname(sys.executable)  # noqa: PTH120
+    if found is None:
+        text = "no hpushim on PATH: `hpushim merge-driver` and pre-commit need the full path"
+        return Fact("command", "note", text, f"add {here} to PATH")
+    if os.path.samefile(os.path.dirname(found), here):  # noqa: PTH120, PTH121
+        return Fact("command", "ok", found)
+    text = f"the first hpushim on PATH is {found}, which belongs to another Python than this one"
+    return Fact("command", "note", text, f"put {here} first on PATH, or activate its environment")
+
+
 def _torch() -> Iterator[Fact]:
     import torch
 
     from hpushim.matrix import load
 
-    yield Fact("torch", "ok", f"{torch.__version__}")
+    release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if release < (2, 6):
+        text = f"{torch.__version__}; expected 2.6 or newer"
+        yield Fact("torch", "problem", text, "pip install --upgrade torch, as a CPU build")
+    else:
+        yield Fact("torch", "ok", f"{torch.__version__}")
     matrix = load()
     minor = torch.__version__.split("+")[0].rsplit(".", 1)[0]
     fitting = [name for name in matrix.releases if matrix.torch_mismatch(name, minor) is None]
@@ -61,7 +97,7 @@ def _torch() -> Iterator[Fact]:
     try:
         yield Fact("emulated HPU", "ok", detect.emulator_readiness())
     except HpushimError as error:
-        yield Fact("emulated HPU", "problem", str(error))
+        yield _problem("emulated HPU", error)
 
 
 def _cuda() -> Fact:
@@ -73,7 +109,10 @@ def _cuda() -> Fact:
             "cuda", "ok", f"a working device ({name}): `import hpushim` changes nothing here"
         )
     if torch.backends.cuda.is_built():
-        return Fact("cuda", "note", "torch is a CUDA build, but no device answers")
+        text = (
+            "torch is a CUDA build, but no device answers; such a build cannot host an hpu device"
+        )
+        return Fact("cuda", "note", text, "to emulate, install the CPU build of the same torch")
     return Fact("cuda", "ok", "no CUDA in this torch: it can host an hpu device")
 
 
@@ -86,7 +125,8 @@ def _gaudi() -> Iterator[Fact]:
         yield Fact(
             "gaudi",
             "problem",
-            "habana_frameworks is installed, hl-smi is not: is the driver there?",
+            "habana_frameworks is installed, hl-smi is not on PATH; expected both",
+            "install the driver (`hl-smi` comes with it), or add its folder to PATH",
         )
     else:
         yield Fact("gaudi", "ok", f"habana_frameworks is installed, {tool} is there")
@@ -102,16 +142,22 @@ def _cards() -> Iterator[Fact]:
         importlib.import_module(vendor.PACKAGE)
         count = int(torch.hpu.device_count())
     except Exception as error:  # whatever ails the installation is what is asked for
-        yield Fact("gaudi cards", "problem", f"{type(error).__name__}: {error}")
+        text = f"importing {vendor.PACKAGE} fails: {type(error).__name__}: {error}"
+        remedy = (
+            "install the release that belongs to this torch (`hpushim matrix show --area device`)"
+        )
+        yield Fact("gaudi cards", "problem", text, remedy)
         return
     if count:
         yield Fact("gaudi cards", "ok", f"{count} counted by torch.hpu")
     else:
-        text = "none counted by torch.hpu: is the driver loaded? HABANA_VISIBLE_DEVICES hides cards too"
-        yield Fact("gaudi cards", "problem", text)
+        text = "none counted by torch.hpu; expected one at least"
+        remedy = "load the driver (`hl-smi` lists cards); look at HABANA_VISIBLE_DEVICES, which hides them"
+        yield Fact("gaudi cards", "problem", text, remedy)
     gone = vendor.missing(torch)
     if gone:
-        yield Fact("gaudi software", "problem", vendor.told_of(gone))
+        remedy = "use a release that hpushim knows, or leave these CUDA names out"
+        yield Fact("gaudi software", "problem", vendor.told_of(gone), remedy)
     if vendor.migration_toolkit():
         text = "the vendor's migration toolkit is on: hpushim leaves CUDA calls to it"
         yield Fact("PT_HPU_GPU_MIGRATION", "note", text)
@@ -126,7 +172,8 @@ def _entry_point() -> Fact:
     return Fact(
         "entry point",
         "problem",
-        "not registered: child processes will not see the shim; install hpushim (pip install -e . in a checkout)",
+        "not registered: child processes will not see the shim",
+        "install hpushim (`pip install hpushim`; `pip install -e .` in a checkout)",
     )
 
 
@@ -136,21 +183,23 @@ def _environment() -> Iterator[Fact]:
             try:
                 yield Fact(name, "ok", settings.read(name))
             except HpushimError as error:
-                yield Fact(name, "problem", str(error))
+                yield _problem(name, error)
     for name in settings.unknown():
         text = f"hpushim has no such setting{settings.nearest(name)}"
-        yield Fact(name, "problem", text)
+        yield Fact(name, "problem", text, f"unset {name}; `hpushim doctor` lists what is set")
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
         yield Fact(
             "TORCH_DEVICE_BACKEND_AUTOLOAD",
             "problem",
-            "is 0: torch loads no device by itself, so child processes see neither shim nor HPU; unset it",
+            "is 0: torch loads no device by itself, so child processes see neither shim nor HPU",
+            "unset it",
         )
     if "PT_HPU_LAZY_MODE" not in os.environ:
         yield Fact(
             "PT_HPU_LAZY_MODE",
             "note",
-            "not set: layers of the Gaudi stack disagree on its default; set 0 (eager, compile) or 1 (lazy)",
+            "not set: layers of the Gaudi stack disagree on its default",
+            "set 0 (eager, compile) or 1 (lazy)",
         )
     for name in sorted(os.environ):
         if name.startswith(("PT_HPU_", "HABANA_", "HLS_")):

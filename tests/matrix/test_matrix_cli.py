@@ -87,10 +87,35 @@ def test_a_gaudi_name_with_a_row_is_answered_and_leads_back() -> None:
 
 def test_a_misspelt_name_gets_suggestions() -> None:
     wrong = run("api", "torch.cuda.synchronise")
-    assert "near: torch.cuda.synchronize" in wrong.stdout
+    assert (wrong.return_value, wrong.stdout) == (1, "")
+    assert "did you mean: torch.cuda.synchronize" in wrong.stderr
+    assert "did you mean: torch.cuda" in run("api", "torch.cdua").stderr
+    assert (
+        "did you mean: torch.load(map_location=)" in run("api", "torch.load(map_locatoin=)").stderr
+    )
     nowhere = run("api", "qwertz.asdf")
     assert nowhere.return_value == 1
-    assert "no row for qwertz.asdf" in nowhere.stderr
+    assert "qwertz.asdf: unknown" in nowhere.stderr
+    assert not json.loads(run("api", "qwertz.asdf", "--json").stdout)["known"]
+
+
+def test_an_operator_is_answered_from_the_operator_table() -> None:
+    cat = run("api", "torch.cat").stdout
+    assert "native: has a kernel on Gaudi: aten::cat" in cat
+    assert "The bridge refuses a torch" not in cat  # which is said of the package torch
+    assert [one["name"] for one in asked("api", "aten::add.Tensor")["operators"]] == [
+        "aten::add.Tensor"
+    ]
+    assert "aten::addmm: native" in run("api", "aten::addm*").stdout
+    assert "float16" not in run("api", "torch.mm", "--target", "gaudi1").stdout.split("dtypes", 1)[
+        1
+    ].split("source")[0].replace("bfloat16", "")
+
+
+def test_the_row_of_a_package_answers_for_what_is_in_it_and_says_so() -> None:
+    assert (
+        "flash_attn.bert  (of the whole package flash_attn)" in run("api", "flash_attn.bert").stdout
+    )
 
 
 def test_json_holds_the_whole_row() -> None:

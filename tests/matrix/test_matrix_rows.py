@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hpushim.matrix import Row, load
+from hpushim.matrix import Row, load, vendor_names
 from hpushim.matrix.summary import flaws, json_schema
 from hpushim.report import rows as drawing
 
@@ -188,38 +188,12 @@ def test_the_cuda_side_of_the_rest_of_torch_has_rows() -> None:
 # ---- targets ↔ names that exist
 
 
-@cache
-def _vendor() -> tuple[frozenset[str], dict[str, str]]:
-    text = " ".join(_lines("vendor_names.txt")[1:])
-    names, origins, module = set(), {}, ""
-    for word in text.replace("~", "habana_frameworks.torch").split():
-        if word.endswith(":"):
-            module = word[:-1]
-            names.add(module)
-            continue
-        name, _, origin = word.partition("=")
-        names.add(f"{module}.{name}")
-        if origin:
-            origins[f"{module}.{name}"] = f"{origin}.{name}"
-    return frozenset(names), origins
-
-
 # Documented by the vendor, and not part of the package whose source is public.
 _DOCUMENTED = {"habana_frameworks.mediapipe"}
 
 
-def _at_vendor(name: str, depth: int = 0) -> bool:
-    names, origins = _vendor()
-    if name.startswith("torch.hpu"):
-        name = f"habana_frameworks.{name}"
-    if name in names or name in _DOCUMENTED or any(one.startswith(f"{name}.") for one in names):
-        return True
-    parts = name.split(".")
-    for end in range(len(parts), 2, -1):
-        origin = origins.get(".".join(parts[:end]))
-        if origin and depth < 4 and origin != ".".join(parts[:end]):
-            return _at_vendor(".".join([origin, *parts[end:]]), depth + 1)
-    return False
+def _at_vendor(name: str) -> bool:
+    return name in _DOCUMENTED or vendor_names.known(name)
 
 
 def test_no_rewrite_points_at_a_name_that_the_vendor_lacks() -> None:

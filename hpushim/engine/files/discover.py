@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -138,6 +138,21 @@ def discover(
     kernels = sorted(walk.kernels.items(), key=lambda item: item[1])
     passed = sorted(walk.passed, key=lambda item: item.shown)
     return Found(tuple(files), tuple(passed), tuple(kernels))
+
+
+def named(given: Mapping[Path, bytes], root: Path) -> Found:
+    """Files whose content is given and which need not exist: their kind is told by name or first line, else it is Python."""
+    show = _Walk(root, frozenset(), ()).show
+    files = [
+        File(
+            path,
+            show(path),
+            kinds.by_name(path) or kinds.by_first_line(data[:128]) or "python",
+            explicit=True,
+        )
+        for path, data in given.items()
+    ]
+    return Found(tuple(files), ())
 
 
 def left_out(file: File, data: bytes) -> str | None:

@@ -1,7 +1,8 @@
 """Many files at once, in processes only when that is quicker; one file cannot stop the others.
 
 An item that takes too long, or at which its process dies (of memory, most likely), is given up and named: ``lost`` says what
-stands for it in the result.
+stands for it in the result. Whoever stops (Ctrl-C) waits for no child: parsing one large file takes longer than patience does, and
+Python hears of the signal only afterwards, so large files are always left to a child.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -21,6 +22,8 @@ R = TypeVar("R")
 
 #: Bytes of files to parse that are worth a second process; starting one costs about as much time.
 _WORTH = 1_500_000
+#: Bytes of one file whose parsing takes about a second, in which nothing can be stopped: a child does it.
+_LONG = 400_000
 #: After so many files, what circles there are is thrown away all the same.
 _TIDY = 100
 #: Seconds of processor time for one item: so many, and so many for each MiB of it.
@@ -38,7 +41,7 @@ def each(
     sizes: Sequence[int],
     jobs: int | None = None,
     lost: Callable[[T, str], R] | None = None,
-) -> Iterator[tuple[int, R]]:
+) -> Generator[tuple[int, R], None, None]:
     """``work`` of every item, with the item's index, in no particular order.
 
     ``sizes`` are bytes of text to be parsed; ``jobs`` caps the processes. ``lost`` gives the result for an item that could
@@ -46,8 +49,9 @@ def each(
     """
     task = _Task(work, items, sizes, lost)
     workers = _workers(sum(sizes), len(items), jobs)
+    long = sys.platform == "linux" and max(sizes, default=0) > _LONG
     with _unwatched():
-        if workers < 2:
+        if workers < 2 and not long:
             for index in range(len(items)):
                 yield index, task(index)
                 _tidy(index)
@@ -181,15 +185,29 @@ def _pooled(chunks: list[list[int]], workers: int) -> Iterator[tuple[int, Any]]:
     from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
 
+    others = multiprocessing.active_children()
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), initializer=_deaf)
     try:
-        with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
-            waiting = {pool.submit(_call, chunk) for chunk in chunks}
-            while waiting:
-                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    yield from future.result()
+        waiting = {pool.submit(_call, chunk) for chunk in chunks}
+        while waiting:
+            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in finished:
+                yield from future.result()
     except BrokenProcessPool:
         return
+    except BaseException:
+        # Stopped, or nobody wants the rest: what the children are at is of no use any more.
+        for child in multiprocessing.active_children():
+            if child not in others:
+                child.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _deaf() -> None:
+    """Ctrl-C reaches a whole group of processes; the parent answers it, and ends its children."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _chunks(sizes: Sequence[int], workers: int) -> Iterator[list[int]]:

@@ -131,7 +131,7 @@ def free(room: str) -> str:
     """The next free code of a folder. Raises :class:`~hpushim.errors.HpushimError` for a folder that is none."""
     if room not in ROOMS:
         raise HpushimError(f"`{room}` is no folder of rules; one of {', '.join(ROOMS)}")
-    taken = {*codes(), *CODES, *(row.rule for row in load().rows), *_at_run_time()}
+    taken = {*codes(), *CODES, *(row.rule for row in load().rows), *told_at_run_time()}
     numbers = (f"HPU{ROOMS[room]}{number:02}" for number in range(1, 100))
     found = next((code for code in numbers if code not in taken), None)
     if found is None:
@@ -148,7 +148,7 @@ def start(room: str) -> str:
     )
 
 
-def _at_run_time() -> set[str]:
+def told_at_run_time() -> set[str]:
     """The codes that the shim and the emulator give."""
     root = Path(__file__).parents[2]
     found: set[str] = set()

@@ -223,7 +223,9 @@ def ddp_init(
 def comm_hook(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Hooks that compress gradients to 16 bits for NCCL are refused; any other runs."""
     for hook in (*args, *kwargs.values()):
-        name = getattr(hook, "__name__", "") or getattr(hook, "name", "")
+        # The state of a hook stands among the arguments too; of a process group, `name` is a method.
+        names = (getattr(hook, "__name__", ""), getattr(hook, "name", ""))
+        name = next((one for one in names if isinstance(one, str) and one), "")
         if name.lower() in _COMPRESSING and any(
             devices.is_hpu(p.device) for p in self.parameters()
         ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from hpushim.compare import Comparison, Form, find
@@ -164,7 +165,9 @@ def _on_card(script: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
 
     tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
     if not tensors and hasattr(script, "owner"):
-        tensors = [value for _, value in script.owner.named_parameters()][:1]
+        # Objects of C++ classes, such as what collectives are called with, say that they have it and have no parameters.
+        with suppress(AttributeError):
+            tensors = [value for _, value in script.owner.named_parameters()][:1]
     return any(devices.is_hpu(one.device) for one in tensors)
 
 

@@ -43,13 +43,14 @@ def run(
     devices: int | None = None,
     show_rewrites: bool = False,
     native: bool = False,
+    before: Callable[[], None] | None = None,
 ) -> NoReturn:
     """Runs ``target``, a file or with ``module`` a module's name, as ``__main__``; ends as the script ends.
 
     A shell, or another program that starts Python, takes this process's place; the Python that it starts is armed.
 
     With ``native`` the program is taken for HPU code: nothing is patched or rewritten, and only where there is no
-    Gaudi the HPU is emulated. ``mode`` is ``eager``, ``compile`` or ``lazy``; ``ledger`` the file for the books of the run. Raises SystemExit with the
+    Gaudi the HPU is emulated. ``before`` is called when all is ready, before the script's first line. ``mode`` is ``eager``, ``compile`` or ``lazy``; ``ledger`` the file for the books of the run. Raises SystemExit with the
     script's status (1 after an uncaught exception, whose traceback is printed by ``sys.excepthook``), and
     HpushimError when the target or the environment cannot be used.
     """
@@ -72,6 +73,8 @@ def run(
         raise SystemExit(1) from None
     sys.argv = [str(main.__file__) if module else target, *args]
     _start_shim()
+    if before is not None:
+        before()
     sys.modules["__main__"] = main
     _execute(code, main)
 

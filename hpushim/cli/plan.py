@@ -1,0 +1,103 @@
+"""``hpushim plan``: what a program would send and hold on many cards, from one rank that runs here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from hpushim.cli.output import say, say_json
+from hpushim.model import Generation
+
+
+@click.command(
+    "plan",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option(
+    "--world",
+    type=click.IntRange(2),
+    default=8,
+    show_default=True,
+    help="Ranks in all, one for each card.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="End after so many optimizer steps.",
+)
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
+@click.option("--native", is_flag=True, help="The program is HPU code already: patch nothing.")
+@click.option("--target", type=click.Choice(get_args(Generation)), help="Gaudi generation.")
+@click.option("--stack", metavar="RELEASE", help="Gaudi software release, such as 1.24.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT] [ARGS]...")
+def command(
+    world: int,
+    steps: int,
+    module: str | None,
+    native: bool,
+    target: Generation | None,
+    stack: str | None,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Estimate what SCRIPT would send and hold on WORLD cards, by running one rank of it on the emulated HPU.
+
+    torch's fake process group stands for the other ranks. Name the script itself, without torchrun; options of hpushim
+    stand before it. What it prints goes to standard error, the estimate to standard output.
+    """
+    from hpushim.cli.api import question
+    from hpushim.plan.estimate import estimate
+    from hpushim.plan.rank import Enough, Rank, environment
+    from hpushim.plan.text import render
+    from hpushim.shim.run.launch import run, script_of
+
+    if module is None and not words:
+        raise click.UsageError("name a script, such as `hpushim plan --world 64 train.py`")
+    program, args = (module, words) if module is not None else (words[0], words[1:])
+    if module is None and (script_of(program) is None or Path(program).suffix != ".py"):
+        raise click.UsageError(
+            f"{program}: expected a Python file; a launcher is not needed, for one rank runs: check the path"
+        )
+    matrix, asked = question(target, stack, None, here=False)
+    os.environ.update(environment(world, matrix.generations[asked.gaudi].cards))
+    os.environ["HPUSHIM"] = "emulate"
+    rank = Rank(world, steps)
+    status = 0
+    shown, sys.stdout = sys.stdout, sys.stderr
+    try:
+        run(
+            program,
+            args,
+            module=module is not None,
+            gaudi=asked.gaudi,
+            native=native,
+            before=rank.begin,
+        )
+    except Enough:
+        pass
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    finally:
+        sys.stdout = shown
+    observed = rank.end()
+    if status:
+        observed.notes.append(
+            f"the program ended with status {status}: what follows its end is missing"
+        )
+    if not observed.began:
+        observed.notes.append("the program made no process group: it trains on one card only")
+    found = estimate(observed, matrix, asked)
+    if as_json:
+        import msgspec
+
+        say_json(msgspec.to_builtins(found))
+    else:
+        say(render(found, matrix), nl=False)
+    return 1 if status else 0

@@ -1,0 +1,89 @@
+"""What one rank of a planned run did: its collectives, its optimizer steps, its memory. Plain data."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Collective(msgspec.Struct, frozen=True):
+    """One call of a collective by this rank."""
+
+    name: str  #: as the matrix names it, ``all_reduce``; the operator's name for one that is not known
+    bytes: int  #: of the whole: of what is reduced, or of all the parts together
+    dtypes: tuple[str, ...]  #: torch's names without the module
+    reduction: str  #: ``SUM`` …; "" for a collective that reduces nothing
+    ranks: tuple[int, ...]  #: of its group
+    step: int  #: optimizer steps that were over by then
+
+
+class Parameters(msgspec.Struct, frozen=True):
+    """Bytes of what the optimizers hold: on this rank, and over all ranks that share it."""
+
+    here: int = 0
+    whole: int = 0
+    gradients_here: int = 0
+    gradients_whole: int = 0
+    state_here: int = 0
+    state_whole: int = 0
+    largest: int = 0  #: of the largest parameter, whole
+
+
+class Observed(msgspec.Struct):
+    """A run of one rank, until it was ended or ended by itself."""
+
+    world: int
+    steps: int = 0
+    collectives: list[Collective] = []
+    parameters: Parameters = Parameters()
+    peak: int = 0  #: bytes on the emulated card at most
+    began: bool = False  #: the program made a process group
+    replicated: bool = False  #: it wrapped a model in DistributedDataParallel, whose buckets hold the gradients once more
+    notes: list[str] = []
+
+    @property
+    def unit(self) -> int:
+        """Bytes of the largest unit of parameters that is gathered, as far as it was seen; of the largest parameter at least."""
+        sizes = [one.bytes for one in self.collectives if one.name.startswith("all_gather")]
+        return max(
+            [self.parameters.largest, *(size for size in sizes if size <= self.parameters.whole)]
+        )
+
+    @property
+    def rest(self) -> int:
+        """The peak without parameters, gradients, state and what the way of training in parallel holds beside them."""
+        held = self.parameters
+        beside = held.gradients_here if self.replicated else 0
+        if held.here < held.whole and any(
+            one.name.startswith("all_gather") for one in self.collectives
+        ):
+            beside += 2 * self.unit
+        known = held.here + held.gradients_here + held.state_here + beside
+        return max(self.peak - known, 0)
+
+    def last_step(self) -> tuple[Collective, ...]:
+        """The collectives of the last whole step; of the whole run where no optimizer stepped."""
+        if not self.steps:
+            return tuple(self.collectives)
+        return tuple(one for one in self.collectives if one.step == self.steps - 1)
+
+    def before(self) -> tuple[Collective, ...]:
+        """The collectives of the first step, which hold those before training, without as many as a later step has."""
+        if self.steps < 2:
+            return ()
+        first = [one for one in self.collectives if one.step == 0]
+        usual = list(self.last_step())
+        rest = []
+        for one in first:
+            same = next(
+                (
+                    u
+                    for u in usual
+                    if (u.name, u.bytes, u.ranks) == (one.name, one.bytes, one.ranks)
+                ),
+                None,
+            )
+            if same is None:
+                rest.append(one)
+            else:
+                usual.remove(same)
+        return tuple(rest)

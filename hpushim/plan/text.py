@@ -1,0 +1,95 @@
+"""An estimate as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hpushim.matrix import Matrix
+from hpushim.plan.estimate import Estimate, Traffic
+
+_MANY = 12
+
+
+def render(found: Estimate, matrix: Matrix) -> str:
+    """All of it, each figure with what it rests on."""
+    return "\n".join(_lines(found, matrix)) + "\n"
+
+
+def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
+    info = matrix.generations[found.target.gaudi]
+    yield f"ESTIMATE, not a measurement: one rank of {found.world} on the emulated HPU, with torch's fake process group."
+    yield (
+        f"{info.title}, release {found.target.stack}: {found.world} cards are {found.servers} servers of {found.cards}, "
+        f"{info.memory_gb} GB a card; {_steps(found.steps)} run"
+    )
+    yield ""
+    if not found.step and not found.first:
+        yield "No collectives: the program made no process group, or did not use it."
+    if found.step:
+        yield (
+            "Collectives of one step"
+            if found.steps
+            else "Collectives of the whole run (no optimizer stepped)"
+        )
+        yield from _table(found.step)
+    if found.first:
+        yield "Before the first step"
+        yield from _table(found.first)
+    if found.seconds is not None and found.step and info.ports:
+        yield (
+            f"At the documented rate of the ports ({info.ports.inside} inside and {info.ports.outside} out of a server, "
+            f"{info.ports.gbit} Gbit/s each) that takes {found.seconds * 1e3:.2f} ms a step at least, if nothing else delays it."
+        )
+        yield ""
+    if found.holdings:
+        yield f"Memory of a card ({info.memory_gb} GB), for the batch that was run"
+        for one in found.holdings:
+            yield f"  {one.way:<40} {_size(one.bytes):>10}  {'fits' if one.fits else 'DOES NOT FIT'}  = {one.formula}"
+        yield "  P parameters, G gradients, O state of the optimizers, A the rest of the peak, U the largest unit that is gathered."
+        yield "  A lower bound: a Gaudi rounds blocks up and takes a workspace for each graph."
+        yield ""
+    if found.refusals:
+        yield "What HCCL refuses or does otherwise"
+        for refusal in found.refusals:
+            yield f'  {refusal.what}: {refusal.status}: {refusal.note} (`hpushim api "{refusal.row}"`)'
+        yield ""
+    else:
+        yield "HCCL takes every collective of the run, as far as the matrix knows."
+        yield ""
+    for note in found.notes:
+        yield f"note: {note}"
+    yield "A card sends, of a whole of S bytes over s servers with k cards of the group each: all_reduce 2 (k-1)/k S inside and"
+    yield '2 (s-1)/s S/k outside; all_gather, reduce_scatter and reduce half of that; sources: `hpushim api "links between cards"`,'
+    yield '`hpushim api "cards in a server"`, `hpushim api "memory of a card"`. Values that collectives bring are not real here.'
+
+
+def _table(traffic: Sequence[Traffic]) -> Iterator[str]:
+    yield f"  {'collective':<32} {'calls':>5} {'ranks':>6} {'servers':>7} {'whole':>10} {'sent inside':>12} {'sent outside':>12}"
+    for one in traffic[:_MANY]:
+        name = " ".join(filter(None, (one.name, one.reduction, "/".join(one.dtypes))))
+        yield (
+            f"  {name:<32} {one.calls:>5} {one.ranks:>6} {one.servers:>7} {_size(one.bytes):>10} "
+            f"{_size(one.inside):>12} {_size(one.outside):>12}"
+        )
+    if len(traffic) > _MANY:
+        yield f"  … and {len(traffic) - _MANY} smaller ones"
+    if len(traffic) > 1:
+        yield (
+            f"  {'all':<32} {sum(one.calls for one in traffic):>5} {'':>6} {'':>7} {_size(sum(one.bytes for one in traffic)):>10} "
+            f"{_size(sum(one.inside for one in traffic)):>12} {_size(sum(one.outside for one in traffic)):>12}"
+        )
+    yield ""
+
+
+def _steps(number: int) -> str:
+    return f"{number} step{'' if number == 1 else 's'} of the first optimizer"
+
+
+def _size(number: int) -> str:
+    """Bytes in the units of documents, powers of a thousand."""
+    value = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.2f} {unit}"
+        value /= 1000
+    return f"{value:.2f} TB"

@@ -1,0 +1,82 @@
+"""Ctrl-C ends a run at once, whatever its children are at."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpushim.engine.files import pool
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are forked on Linux only")
+
+#: A child that never ends; whoever is stopped once it has begun must not wait for it.
+ENDLESS = """
+import os, signal, time
+from hpushim.engine.files import pool
+
+def endless(item):
+    os.kill(os.getppid(), signal.SIGINT)
+    while True:
+        time.sleep(60)
+
+try:
+    for _ in pool.each(endless, [0, 1], [5_000_000, 5_000_000], 2):
+        pass
+except KeyboardInterrupt:
+    import multiprocessing
+    for child in multiprocessing.active_children():
+        child.join()
+    print("stopped")
+"""
+
+
+def test_a_child_that_never_ends_stops_nobody() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "stopped\n", done.stderr
+
+
+def test_a_run_that_nobody_reads_to_its_end_ends_its_children() -> None:
+    results = pool.each(_process, range(40), [600_000] * 40, 2)
+    next(results)
+    results.close()
+    import multiprocessing
+
+    assert not [child for child in multiprocessing.active_children() if child.is_alive()]
+
+
+def test_a_large_file_is_left_to_a_child() -> None:
+    """Parsing it takes long and cannot be stopped from within."""
+    small = [pid for _, pid in pool.each(_process, [0, 1], [1_000, 1_000])]
+    large = [pid for _, pid in pool.each(_process, [0, 1], [1_000, 900_000], 1)]
+    assert set(small) == {os.getpid()}
+    assert os.getpid() not in large
+
+
+def _process(item: int) -> int:
+    return os.getpid()
+
+
+@pytest.mark.parametrize("command", ["check", "report", "migrate"])
+def test_the_commands_say_that_they_were_stopped(command: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\nx = torch.zeros(2).cuda()\n")
+    stop = (
+        "import sys, hpushim.cli as cli, hpushim.engine.project as project\n"
+        "def stopped(*_, **__): raise KeyboardInterrupt\n"
+        "project._Run.results = stopped\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", stop, command, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert "hpushim: stopped" in done.stderr
+    assert "Traceback" not in done.stderr
