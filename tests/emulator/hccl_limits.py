@@ -41,6 +41,7 @@ def reduced(x: torch.Tensor, op: Any = dist.ReduceOp.SUM) -> list[float]:
 
 for op in ("SUM", "MIN", "MAX", "PRODUCT", "AVG"):
     attempt(op, lambda op=op: reduced(ones(value=2), getattr(dist.ReduceOp, op)))
+attempt("AVG of int64", lambda: reduced(torch.tensor([3 + RANK], device="hpu"), dist.ReduceOp.AVG))
 for op in ("BAND", "BOR", "BXOR"):
     attempt(op, lambda op=op: reduced(ones(torch.int32), getattr(dist.ReduceOp, op)))
 attempt("bool", lambda: reduced(ones(torch.bool)))

@@ -1,0 +1,213 @@
+"""``ReduceOp.AVG``, which HCCL lacks: a sum, then a division, as NCCL has it; of integers rounded towards zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpushim.shim import devices
+from hpushim.shim.patch import APPROXIMATE, patch
+
+Original = Callable[..., Any]
+
+_C10D = "torch.distributed.distributed_c10d"
+_FUNCTIONAL = "torch.distributed._functional_collectives"
+_ROW = "torch.distributed.ReduceOp.AVG"
+
+
+@patch(f"{_C10D}:reduce_scatter_single", row=_ROW, level=APPROXIMATE, since="2.13")
+@patch(
+    f"{_C10D}:all_reduce",
+    f"{_C10D}:all_reduce_coalesced",
+    f"{_C10D}:reduce_scatter",
+    f"{_C10D}:reduce_scatter_tensor",
+    row=_ROW,
+    level=APPROXIMATE,
+)
+def averaged(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """Sums, and divides what came out; with ``async_op=True`` when it is waited for."""
+    size = _shares(args, kwargs)
+    if not size:
+        return original(*args, **kwargs)
+    summed, named = _summed(args, kwargs)
+    return _divided(original(*summed, **named), _results(args, kwargs), size)
+
+
+@patch(f"{_C10D}:reduce", row=_ROW, level=APPROXIMATE)
+def reduced_to_one(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """Only the rank that gets the sum divides; the others keep what they gave."""
+    size = _shares(args, kwargs)
+    if not size:
+        return original(*args, **kwargs)
+    import torch.distributed as dist
+
+    group = _group(args, kwargs)
+    dst = kwargs.get("dst", args[1] if len(args) > 1 else None)
+    here = (
+        dist.get_rank(group) == kwargs["group_dst"]
+        if kwargs.get("group_dst") is not None
+        else dist.get_rank() == dst
+    )
+    summed, named = _summed(args, kwargs)
+    work = original(*summed, **named)
+    return _divided(work, _results(args, kwargs), size) if here else work
+
+
+def _shares(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """By what the sum of hpu tensors is divided; 0 where no average is asked for, or not by this call.
+
+    torch keeps back what is called in a coalesced block, and reduces at its end.
+    """
+    import torch.distributed as dist
+    from torch.distributed import distributed_c10d
+
+    if not any(_is_average(value) for value in (*args, kwargs.get("op"))):
+        return 0
+    if not any(devices.is_hpu(tensor.device) for tensor in _results(args, kwargs)):
+        return 0
+    group = _group(args, kwargs)
+    if (group or dist.group.WORLD) in distributed_c10d._world.pg_coalesce_state:
+        return 0
+    size: int = dist.get_world_size(group)
+    return max(0, size)
+
+
+def _is_average(value: Any) -> bool:
+    """Whether a value is ``ReduceOp.AVG``, in either of its two types."""
+    import torch.distributed as dist
+
+    kinds = (dist.ReduceOp, type(dist.ReduceOp.AVG))
+    return isinstance(value, kinds) and bool(value == dist.ReduceOp.AVG)
+
+
+def _summed(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same arguments with ``ReduceOp.SUM``."""
+    import torch.distributed as dist
+
+    op = dist.ReduceOp.SUM
+    return (
+        tuple(op if _is_average(value) else value for value in args),
+        {name: op if _is_average(value) else value for name, value in kwargs.items()},
+    )
+
+
+def _group(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    import torch.distributed as dist
+
+    return kwargs.get("group", next((a for a in args if isinstance(a, dist.ProcessGroup)), None))
+
+
+def _results(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The tensors that the call fills: its first argument."""
+    import torch
+
+    first = (
+        args[0]
+        if args
+        else next((kwargs[n] for n in ("tensor", "output", "tensors") if n in kwargs), None)
+    )
+    return [
+        t
+        for t in (first if isinstance(first, list | tuple) else [first])
+        if isinstance(t, torch.Tensor)
+    ]
+
+
+def _divided(work: Any, tensors: list[Any], size: int) -> Any:
+    if work is not None:
+        return AveragingWork(work, tensors, size)
+    _divide(tensors, size)
+    return None
+
+
+def _divide(tensors: list[Any], size: int) -> None:
+    for tensor in tensors:
+        tensor.detach().div_(size, rounding_mode=_rounding(tensor))
+
+
+def _rounding(tensor: Any) -> str | None:
+    return None if tensor.is_floating_point() or tensor.is_complex() else "trunc"
+
+
+class AveragingWork:
+    """A collective's work, which divides the sum as soon as it is there; everything else is the work's own."""
+
+    def __init__(self, work: Any, tensors: list[Any], size: int) -> None:
+        self._work, self._tensors, self._size = work, tensors, size
+
+    def _settle(self) -> None:
+        tensors, self._tensors = self._tensors, []
+        _divide(tensors, self._size)
+
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """As of the work, with the average in its tensors."""
+        done = self._work.wait(*args, **kwargs)
+        self._settle()
+        return done
+
+    def synchronize(self) -> None:
+        """As of the work."""
+        self._work.synchronize()
+        self._settle()
+
+    def is_completed(self) -> bool:
+        """As of the work; True only once the tensors hold the average."""
+        if not self._work.is_completed():
+            return False
+        self.wait()
+        return True
+
+    def get_future(self) -> Any:
+        """The work's future, done when the average is there."""
+
+        def settled(future: Any) -> Any:
+            self._settle()
+            return future.value()
+
+        return self._work.get_future().then(settled)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._work, name)
+
+
+@patch(f"{_FUNCTIONAL}:all_reduce", row=_ROW, level=APPROXIMATE)
+@patch(f"{_FUNCTIONAL}:all_reduce_coalesced", row=_ROW, level=APPROXIMATE)
+def functional_average(original: Original, tensors: Any, op: str, *args: Any, **kwargs: Any) -> Any:
+    """The form that returns its result: DTensor's, and what torch.compile makes of the others."""
+    return _functional(original, tensors, op, 0, args, kwargs)
+
+
+@patch(f"{_FUNCTIONAL}:reduce_scatter_tensor", row=_ROW, level=APPROXIMATE)
+@patch(f"{_FUNCTIONAL}:reduce_scatter_tensor_coalesced", row=_ROW, level=APPROXIMATE)
+@patch(f"{_FUNCTIONAL}:reduce_scatter_single", row=_ROW, level=APPROXIMATE, since="2.13")
+@patch(f"{_FUNCTIONAL}:reduce_scatter_single_coalesced", row=_ROW, level=APPROXIMATE, since="2.13")
+def functional_scattered(
+    original: Original, tensors: Any, op: str, *args: Any, **kwargs: Any
+) -> Any:
+    """As :func:`functional_average`, where the dimension to cut stands before the group."""
+    return _functional(original, tensors, op, 1, args, kwargs)
+
+
+def _functional(
+    original: Original,
+    tensors: Any,
+    op: str,
+    place: int,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    several = isinstance(tensors, list | tuple)
+    first = tensors[0] if several and tensors else tensors
+    if str(op).lower() != "avg" or not devices.is_hpu(getattr(first, "device", None)):
+        return original(tensors, op, *args, **kwargs)
+    from torch.distributed import _functional_collectives, distributed_c10d
+
+    group = kwargs["group"] if "group" in kwargs else args[place]
+    name = _functional_collectives._resolve_group_name(group, kwargs.get("tag", ""))
+    size = distributed_c10d._get_group_size_by_name(name)
+    found = original(tensors, "sum", *args, **kwargs)
+    if several:
+        return [one.div(size, rounding_mode=_rounding(one)) for one in found]
+    return found.div(size, rounding_mode=_rounding(found))
