@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import _functional_collectives as functional
+from torch.distributed import tensor
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -45,6 +47,8 @@ for dtype in (torch.float32, torch.bfloat16, torch.int32, torch.int64):
     found[f"reduce {name}"] = x.tolist()
 
     found[f"functional {name}"] = functional.all_reduce(given, "avg", dist.group.WORLD).tolist()
+    again = functional.all_reduce(given, reduceOp="AVG", group=dist.group.WORLD)
+    assert again.tolist() == found[f"functional {name}"]
     if dtype != torch.int64:  # reduce_scatter over hccl takes no int64
         halves = [torch.empty(1, device="cuda", dtype=dtype) for _ in range(2)]
         dist.reduce_scatter(halves[0], list(given.split(1)), op=AVG)
@@ -59,6 +63,15 @@ group = dist.new_group([0, 1], backend="gloo")
 x = torch.tensor([1.0 + RANK])
 dist.all_reduce(x, dist.ReduceOp.SUM, group=group)
 found["gloo"] = x.tolist()
+
+mesh = init_device_mesh("cuda", (2,))
+spread = tensor.rand(
+    4, device_mesh=mesh, placements=[tensor.Shard(0)]
+)  # torch calls rank 1's card hpu:1
+found["drawn"] = len(set(spread.full_tensor().tolist()))
+found["mean"] = (
+    tensor.ones(4, device_mesh=mesh, placements=[tensor.Shard(0)]).mean().full_tensor().item()
+)
 
 
 def net() -> nn.Module:

@@ -22,7 +22,12 @@ def test_averages_are_sums_and_divisions() -> None:
     words = ["torchrun", "--standalone", "--nproc-per-node=2", str(HERE / "averages_program.py")]
     done = subprocess.run(
         [sys.executable, "-m", "hpushim", "run", *words],
-        env={**inherited, "HPUSHIM_POLICY": "faithful", "OMP_NUM_THREADS": "1"},
+        env={
+            **inherited,
+            "HPUSHIM_POLICY": "faithful",
+            "HPUSHIM_DEVICES": "2",
+            "OMP_NUM_THREADS": "1",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -31,6 +36,7 @@ def test_averages_are_sums_and_divisions() -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     plain = found.pop("loss plain")
+    assert found.pop("drawn") == 4 and found.pop("mean") == 1.0
     for name, value in found.items():
         if name.startswith("loss"):
             assert value == pytest.approx(plain, rel=1e-5), name

@@ -174,40 +174,39 @@ class AveragingWork:
 
 @patch(f"{_FUNCTIONAL}:all_reduce", row=_ROW, level=APPROXIMATE)
 @patch(f"{_FUNCTIONAL}:all_reduce_coalesced", row=_ROW, level=APPROXIMATE)
-def functional_average(original: Original, tensors: Any, op: str, *args: Any, **kwargs: Any) -> Any:
+def functional_average(original: Original, *args: Any, **kwargs: Any) -> Any:
     """The form that returns its result: DTensor's, and what torch.compile makes of the others."""
-    return _functional(original, tensors, op, 0, args, kwargs)
+    return _functional(original, 2, args, kwargs)
 
 
 @patch(f"{_FUNCTIONAL}:reduce_scatter_tensor", row=_ROW, level=APPROXIMATE)
 @patch(f"{_FUNCTIONAL}:reduce_scatter_tensor_coalesced", row=_ROW, level=APPROXIMATE)
 @patch(f"{_FUNCTIONAL}:reduce_scatter_single", row=_ROW, level=APPROXIMATE, since="2.13")
 @patch(f"{_FUNCTIONAL}:reduce_scatter_single_coalesced", row=_ROW, level=APPROXIMATE, since="2.13")
-def functional_scattered(
-    original: Original, tensors: Any, op: str, *args: Any, **kwargs: Any
-) -> Any:
+def functional_scattered(original: Original, *args: Any, **kwargs: Any) -> Any:
     """As :func:`functional_average`, where the dimension to cut stands before the group."""
-    return _functional(original, tensors, op, 1, args, kwargs)
+    return _functional(original, 3, args, kwargs)
 
 
 def _functional(
-    original: Original,
-    tensors: Any,
-    op: str,
-    place: int,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    original: Original, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
+    op = kwargs.get("reduceOp", args[1] if len(args) > 1 else "")
+    tensors = args[0] if args else kwargs.get("self", kwargs.get("inputs"))
     several = isinstance(tensors, list | tuple)
     first = tensors[0] if several and tensors else tensors
     if str(op).lower() != "avg" or not devices.is_hpu(getattr(first, "device", None)):
-        return original(tensors, op, *args, **kwargs)
+        return original(*args, **kwargs)
     from torch.distributed import _functional_collectives, distributed_c10d
 
     group = kwargs["group"] if "group" in kwargs else args[place]
     name = _functional_collectives._resolve_group_name(group, kwargs.get("tag", ""))
     size = distributed_c10d._get_group_size_by_name(name)
-    found = original(tensors, "sum", *args, **kwargs)
+    if "reduceOp" in kwargs:
+        kwargs["reduceOp"] = "sum"
+    else:
+        args = (args[0], "sum", *args[2:])
+    found = original(*args, **kwargs)
     if several:
         return [one.div(size, rounding_mode=_rounding(one)) for one in found]
     return found.div(size, rounding_mode=_rounding(found))
