@@ -107,6 +107,8 @@ elif RANK == 0:  # the others would wait for a receive that never comes
 
 
 attempt("digits of int32", lambda: reduced(torch.tensor([2**25 + 1], dtype=torch.int32, device="hpu")))  # fmt: skip
+host_group = dist.new_group(backend="gloo")
+attempt("gloo", lambda: dist.all_reduce(ones(), group=host_group))
 if RANK == 0:
     sites = [s for s in ledger.snapshot()["sites"] if s["kind"] == "collective_limit"]
     print(

@@ -124,6 +124,10 @@ DIGITS = {"digits": 2 * (2**24 + 1), "digits of int32": 2 * (2**25 + 1)}
 def test_limits_are_told_and_the_run_goes_on() -> None:
     output = launch(2, "hccl_limits.py", HPUSHIM_LOG="sites")
     got = printed(output)
+    kind, text = got["found"].pop("gloo")
+    assert (
+        kind == "RuntimeError" and "hccl_limits.py:" in text and "carries CPU tensors only" in text
+    )
     assert got["found"] == {
         **FINE,
         **LIMITS,

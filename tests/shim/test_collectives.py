@@ -1,4 +1,4 @@
-"""``ReduceOp.AVG``, which HCCL lacks, in every form under the shim: no objection even under ``faithful``."""
+"""What NCCL and gloo do on CUDA and HCCL and gloo do not, under the shim: averages, card tensors in a gloo group."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if torch.backends.cuda.is_built():
 HERE = Path(__file__).parent
 
 
-def test_averages_are_sums_and_divisions() -> None:
+def test_collectives_of_two_ranks() -> None:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    words = ["torchrun", "--standalone", "--nproc-per-node=2", str(HERE / "averages_program.py")]
+    words = ["torchrun", "--standalone", "--nproc-per-node=2", str(HERE / "collectives_program.py")]
     done = subprocess.run(
         [sys.executable, "-m", "hpushim", "run", *words],
         env={
@@ -40,11 +40,12 @@ def test_averages_are_sums_and_divisions() -> None:
     for name, value in found.items():
         if name.startswith("loss"):
             assert value == pytest.approx(plain, rel=1e-5), name
-        elif name == "gloo":
-            assert value == [3.0]
+        elif name.startswith("gloo"):
+            assert value == ([3.0] if name == "gloo" else [5])
         else:  # of 3 and 5, of -5 and -6
             whole = "int" in name
             assert value == [4, -5 if whole else -5.5], name
             assert isinstance(value[0], int if whole else float), name
-    assert len(found) == 4 * 5 + 3 * 2 + 4
+    assert len(found) == 4 * 5 + 3 * 2 + 5
+    assert done.stderr.count("gloo carries CPU tensors only") == 1
     assert "ReduceOp.AVG" not in done.stderr

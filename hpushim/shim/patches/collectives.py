@@ -1,18 +1,19 @@
-"""``ReduceOp.AVG``, which HCCL lacks: a sum, then a division, as NCCL has it; of integers rounded towards zero."""
+"""Collectives of the Python API: averages, which HCCL lacks, and card tensors in a gloo group, which gloo lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import devices
-from hpushim.shim.patch import APPROXIMATE, patch
+from hpushim.shim import devices, log
+from hpushim.shim.patch import APPROXIMATE, WARN, patch
 
 Original = Callable[..., Any]
 
 _C10D = "torch.distributed.distributed_c10d"
 _FUNCTIONAL = "torch.distributed._functional_collectives"
 _ROW = "torch.distributed.ReduceOp.AVG"
+_GLOO = "gloo"
 
 
 @patch(f"{_C10D}:reduce_scatter_single", row=_ROW, level=APPROXIMATE, since="2.13")
@@ -25,12 +26,12 @@ _ROW = "torch.distributed.ReduceOp.AVG"
     level=APPROXIMATE,
 )
 def averaged(original: Original, *args: Any, **kwargs: Any) -> Any:
-    """Sums, and divides what came out; with ``async_op=True`` when it is waited for."""
+    """``ReduceOp.AVG`` sums, and divides what came out, as NCCL does; with ``async_op=True`` when it is waited for."""
     size = _shares(args, kwargs)
     if not size:
-        return original(*args, **kwargs)
+        return carried(original, *args, **kwargs)
     summed, named = _summed(args, kwargs)
-    return _divided(original(*summed, **named), _results(args, kwargs), size)
+    return _divided(carried(original, *summed, **named), _results(args, kwargs), size)
 
 
 @patch(f"{_C10D}:reduce", row=_ROW, level=APPROXIMATE)
@@ -38,7 +39,7 @@ def reduced_to_one(original: Original, *args: Any, **kwargs: Any) -> Any:
     """Only the rank that gets the sum divides; the others keep what they gave."""
     size = _shares(args, kwargs)
     if not size:
-        return original(*args, **kwargs)
+        return carried(original, *args, **kwargs)
     import torch.distributed as dist
 
     group = _group(args, kwargs)
@@ -49,8 +50,60 @@ def reduced_to_one(original: Original, *args: Any, **kwargs: Any) -> Any:
         else dist.get_rank() == dst
     )
     summed, named = _summed(args, kwargs)
-    work = original(*summed, **named)
+    work = carried(original, *summed, **named)
     return _divided(work, _results(args, kwargs), size) if here else work
+
+
+@patch(f"{_C10D}:all_gather_single", row=_GLOO, level=WARN, since="2.13")
+@patch(
+    f"{_C10D}:all_gather",
+    f"{_C10D}:all_gather_into_tensor",
+    f"{_C10D}:broadcast",
+    f"{_C10D}:gather",
+    f"{_C10D}:scatter",
+    f"{_C10D}:all_to_all_single",
+    f"{_C10D}:all_to_all",
+    f"{_C10D}:send",
+    f"{_C10D}:recv",
+    f"{_C10D}:isend",
+    f"{_C10D}:irecv",
+    row=_GLOO,
+    level=WARN,
+)
+def carried(original: Original, *args: Any, **kwargs: Any) -> Any:
+    """In a gloo group card tensors go through the host, as gloo does with CUDA's; in any other group nothing changes."""
+    import torch.distributed as dist
+
+    if not dist.is_initialized() or dist.get_backend(_group(args, kwargs)) != "gloo":
+        return original(*args, **kwargs)
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    copies: dict[int, tuple[Any, Any]] = {}
+
+    def on_host(tensor: Any) -> Any:
+        if not devices.is_hpu(tensor.device):
+            return tensor
+        return copies.setdefault(id(tensor), (tensor, tensor.detach().cpu()))[1]
+
+    given, named = tree_map_only(torch.Tensor, on_host, (args, kwargs))
+    found = original(*given, **named)
+    if not copies:
+        return found
+    log.warn(
+        "HPU313",
+        "gloo carries CPU tensors only: tensors of the card are copied through the host; "
+        'init_process_group("nccl") has HCCL carry them',
+    )
+
+    def back() -> None:
+        for tensor, copy in copies.values():
+            tensor.detach().copy_(copy)
+
+    if found is None or isinstance(found, int):  # recv gives the rank of the sender
+        back()
+        return found
+    return SettlingWork(found, back)
 
 
 def _shares(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
@@ -116,33 +169,33 @@ def _results(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
 
 
 def _divided(work: Any, tensors: list[Any], size: int) -> Any:
+    def divide() -> None:
+        for tensor in tensors:
+            tensor.detach().div_(size, rounding_mode=_rounding(tensor))
+
     if work is not None:
-        return AveragingWork(work, tensors, size)
-    _divide(tensors, size)
+        return SettlingWork(work, divide)
+    divide()
     return None
-
-
-def _divide(tensors: list[Any], size: int) -> None:
-    for tensor in tensors:
-        tensor.detach().div_(size, rounding_mode=_rounding(tensor))
 
 
 def _rounding(tensor: Any) -> str | None:
     return None if tensor.is_floating_point() or tensor.is_complex() else "trunc"
 
 
-class AveragingWork:
-    """A collective's work, which divides the sum as soon as it is there; everything else is the work's own."""
+class SettlingWork:
+    """A collective's work with something left to do as soon as it is done; everything else is the work's own."""
 
-    def __init__(self, work: Any, tensors: list[Any], size: int) -> None:
-        self._work, self._tensors, self._size = work, tensors, size
+    def __init__(self, work: Any, settle: Callable[[], None]) -> None:
+        self._work = work
+        self._left = [settle]
 
     def _settle(self) -> None:
-        tensors, self._tensors = self._tensors, []
-        _divide(tensors, self._size)
+        if self._left:
+            self._left.pop()()
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """As of the work, with the average in its tensors."""
+        """As of the work, with the result in its tensors."""
         done = self._work.wait(*args, **kwargs)
         self._settle()
         return done
@@ -153,14 +206,14 @@ class AveragingWork:
         self._settle()
 
     def is_completed(self) -> bool:
-        """As of the work; True only once the tensors hold the average."""
+        """As of the work; True only once the tensors hold the result."""
         if not self._work.is_completed():
             return False
         self.wait()
         return True
 
     def get_future(self) -> Any:
-        """The work's future, done when the average is there."""
+        """The work's future, done when the tensors hold the result."""
 
         def settled(future: Any) -> Any:
             self._settle()

@@ -63,6 +63,12 @@ group = dist.new_group([0, 1], backend="gloo")
 x = torch.tensor([1.0 + RANK])
 dist.all_reduce(x, dist.ReduceOp.SUM, group=group)
 found["gloo"] = x.tolist()
+x = torch.tensor([2 + RANK], device="cuda")
+dist.all_reduce(x, dist.ReduceOp.SUM, group=group, async_op=True).wait()  # type: ignore[union-attr]
+parts = [torch.zeros(1, device="cuda") for _ in range(2)]
+dist.all_gather(parts, torch.tensor([1.0 + RANK], device="cuda"), group=group)
+assert [p.item() for p in parts] == [1.0, 2.0]
+found["gloo of the card"] = x.tolist()
 
 mesh = init_device_mesh("cuda", (2,))
 spread = tensor.rand(
