@@ -9,16 +9,22 @@ from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.device_texts import device_name
 from ..analysis.verdict import ask
 from ..edits.arguments import attribute
-from ..edits.spelling import ACCELERATOR, dual, retext
+from ..edits.spelling import ACCELERATOR, dual, quoted, retext
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hpushim.engine.python.module import Module
 
 _CUDA = "CUDA"
 _ACTIVITY = "ProfilerActivity.CUDA"
 _COLUMNS = ("cuda_time", "cuda_time_total", "self_cuda_time_total", "cuda_memory_usage", "self_cuda_memory_usage")  # fmt: skip
+#: What follows the device in a column whose name is put together.
+_ENDINGS = ("_time_total", "_memory_usage", "_time")
+_ROW = "torch.autograd.profiler_util.EventList.table(sort_by=)"
 _PROFILES = ("torch.autograd.profiler.profile", "torch.autograd.profiler_legacy.profile", "torch.profiler.profile")  # fmt: skip
 
 
@@ -30,7 +36,7 @@ class ProfilerDevice(Rule):
     severity = "error"
     wants = Wants(
         attributes=(_CUDA, *_COLUMNS),
-        strings=("cuda_time", "cuda_memory_usage"),
+        strings=("cuda_time", "cuda_memory_usage", "_time_total", "_memory_usage"),
         keywords=("use_cuda",),
         words=("ProfilerActivity",),
         hints=frozenset({_CUDA}),
@@ -75,18 +81,44 @@ class ProfilerDevice(Rule):
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         """``table(sort_by="cuda_time_total")``."""
         parent = module.parent(node)
+        if node.value in _ENDINGS:
+            yield from self._composed(module, node)
         if node.value not in _COLUMNS or not isinstance(parent, ast.keyword):
             return
-        if parent.arg in ("sort_by", "metric"):
+        if (
+            parent.arg == "sort_by"
+        ):  # export_stacks(metric=) takes CUDA's name alone, for any device
             new = str(node.value).replace("cuda", "device")
             yield self.finding(
                 module,
                 node,
                 f"`{module.source(node)}` is CUDA's column; `{new}` is that of whatever device there is",
                 fix=Rewrite(f"sort by {new}", "safe", (retext(module, node, new),)),
-                row=ask(module, "torch.autograd.profiler_util.EventList.table(sort_by=)").row,
+                row=ask(module, _ROW).row,
                 code="HPU618",
             )
+
+    def _composed(self, module: Module, ending: ast.Constant) -> Yield:
+        """``f"self_{device.type}_time_total"``, ``"self_" + device + "_time_total"``."""
+        whole: ast.AST = ending
+        while isinstance(above := module.parent(whole), (ast.JoinedStr, ast.BinOp)):
+            whole = above
+        parts = list(_parts(whole))
+        texts = [p.value for p in parts if isinstance(p, ast.Constant)]
+        devices = [p for p in parts if not isinstance(p, ast.Constant)]
+        if len(devices) != 1 or texts not in ([ending.value], ["self_", ending.value]):
+            return
+        if not device_name(module.source(devices[0])) and not _is_type(devices[0]):
+            return
+        new = "".join(map(str, texts[:-1])) + "device" + str(ending.value)
+        yield self.finding(
+            module,
+            whole,
+            f"`{module.source(whole)}` is no column where the device is `hpu`; `{new}` is that of whatever device there is",
+            fix=Rewrite(f"sort by {new}", "safe", (Replace(whole, quoted(module, new)),)),
+            row=ask(module, _ROW).row,
+            code="HPU618",
+        )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """``profile(use_cuda=True)``."""
@@ -99,6 +131,24 @@ class ProfilerDevice(Rule):
                 "use `torch.profiler.profile` with `ProfilerActivity.HPU`",
                 code="HPU618",
             )
+
+
+def _parts(node: ast.AST) -> Iterator[ast.expr]:
+    """The pieces of a text that is put together, from left to right."""
+    if isinstance(node, ast.JoinedStr):
+        for value in node.values:
+            yield from _parts(value)
+    elif isinstance(node, ast.FormattedValue):
+        yield node.value
+    elif isinstance(node, ast.BinOp):
+        yield from _parts(node.left)
+        yield from _parts(node.right)
+    elif isinstance(node, ast.expr):
+        yield node
+
+
+def _is_type(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "type"
 
 
 def _is_beside_hpu(module: Module, node: ast.AST) -> bool:

@@ -41,6 +41,7 @@ def reduced(x: torch.Tensor, op: Any = dist.ReduceOp.SUM) -> list[float]:
 
 for op in ("SUM", "MIN", "MAX", "PRODUCT", "AVG"):
     attempt(op, lambda op=op: reduced(ones(value=2), getattr(dist.ReduceOp, op)))
+attempt("AVG of int64", lambda: reduced(torch.tensor([3 + RANK], device="hpu"), dist.ReduceOp.AVG))
 for op in ("BAND", "BOR", "BXOR"):
     attempt(op, lambda op=op: reduced(ones(torch.int32), getattr(dist.ReduceOp, op)))
 attempt("bool", lambda: reduced(ones(torch.bool)))
@@ -106,6 +107,8 @@ elif RANK == 0:  # the others would wait for a receive that never comes
 
 
 attempt("digits of int32", lambda: reduced(torch.tensor([2**25 + 1], dtype=torch.int32, device="hpu")))  # fmt: skip
+host_group = dist.new_group(backend="gloo")
+attempt("gloo", lambda: dist.all_reduce(ones(), group=host_group))
 if RANK == 0:
     sites = [s for s in ledger.snapshot()["sites"] if s["kind"] == "collective_limit"]
     print(

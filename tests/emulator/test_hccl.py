@@ -117,15 +117,25 @@ LIMITS = {
     "all_to_all odd": [1] * 6,
     "any source": "received",
 }
+AGAIN = {"AVG of int64": [3]}  # told already, as AVG
 DIGITS = {"digits": 2 * (2**24 + 1), "digits of int32": 2 * (2**25 + 1)}
 
 
 def test_limits_are_told_and_the_run_goes_on() -> None:
     output = launch(2, "hccl_limits.py", HPUSHIM_LOG="sites")
     got = printed(output)
-    assert got["found"] == {**FINE, **LIMITS, **{name: [value] for name, value in DIGITS.items()}}
+    kind, text = got["found"].pop("gloo")
+    assert (
+        kind == "RuntimeError" and "hccl_limits.py:" in text and "carries CPU tensors only" in text
+    )
+    assert got["found"] == {
+        **FINE,
+        **LIMITS,
+        **AGAIN,
+        **{name: [value] for name, value in DIGITS.items()},
+    }
     assert got["limits"] == len(LIMITS)
-    told = [line for line in output.splitlines() if "HPU313" in line]
+    told = [line for line in output.splitlines() if "HPU313" in line or "HPU324" in line]
     assert len(told) == len(LIMITS) + len(DIGITS), "each once in the process, from rank 0"
     assert all("hccl_limits.py:" in line and "(emulated)" in line for line in told)
     assert any("ReduceOp.AVG" in line and "divide by the world size" in line for line in told)
@@ -137,7 +147,8 @@ def test_limits_are_errors_as_on_the_device(policy: str) -> None:
     assert {name: found[name] for name in FINE} == FINE
     for name in LIMITS:
         kind, text = found[name]
-        assert kind == "NotImplementedError" and "HPU313" in text, (name, text)
+        code = "HPU324" if name == "AVG" else "HPU313"
+        assert kind == "NotImplementedError" and code in text, (name, text)
         assert "hccl_limits.py:" in text and "emulated" in text
     for name, exact in DIGITS.items():
         if policy == "strict":

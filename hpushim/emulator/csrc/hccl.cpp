@@ -48,6 +48,17 @@ c10::IValue value_of(const Tensors& tensors) { return c10::IValue(tensors); }
 
 c10::IValue value_of(const TensorLists& lists) { return c10::IValue(lists); }
 
+bool averages(const c10d::ReduceOp& op) {
+  return static_cast<c10d::ReduceOp::RedOpType>(op) == c10d::ReduceOp::AVG;
+}
+
+// An average is carried as a sum: gloo has none of integers.
+template <class Options>
+Options as_sum(Options options) {
+  if (averages(options.reduceOp)) options.reduceOp = c10d::ReduceOp::SUM;
+  return options;
+}
+
 // One buffer for all ranks is a row of equal parts, whatever its shape (SyncBatchNorm gathers into [1, parts * n]);
 // gloo cuts along the first dimension.
 at::Tensor as_row(const at::Tensor& t) { return t.is_contiguous() ? t.view({-1}) : t; }
@@ -75,17 +86,17 @@ class HcclBackend final : public c10d::Backend {
   intrusive_ptr<Work> allreduce(Tensors& t, const c10d::AllreduceOptions& o) override {
     check("all_reduce", t, o.reduceOp);
     Summands s("all_reduce", host(t));
-    return settled(s, issue([&](c10d::Backend& gloo) { return gloo.allreduce(s.carried(), o); }), t);
+    return settled(s, shares(o), issue([&](c10d::Backend& gloo) { return gloo.allreduce(s.carried(), as_sum(o)); }), t);
   }
   intrusive_ptr<Work> allreduce_coalesced(Tensors& t, const c10d::AllreduceCoalescedOptions& o) override {
     check("all_reduce_coalesced", t, o.reduceOp);
     Summands s("all_reduce_coalesced", host(t));
-    return settled(s, issue([&](c10d::Backend& gloo) { return gloo.allreduce_coalesced(s.carried(), o); }), t);
+    return settled(s, shares(o), issue([&](c10d::Backend& gloo) { return gloo.allreduce_coalesced(s.carried(), as_sum(o)); }), t);
   }
   intrusive_ptr<Work> reduce(Tensors& t, const c10d::ReduceOptions& o) override {
     check("reduce", t, o.reduceOp);
     Summands s("reduce", host(t));
-    return settled(s, issue([&](c10d::Backend& gloo) { return gloo.reduce(s.carried(), o); }), t);
+    return settled(s, o.rootRank == getRank() ? shares(o) : 1, issue([&](c10d::Backend& gloo) { return gloo.reduce(s.carried(), as_sum(o)); }), t);
   }
   intrusive_ptr<Work> allgather(TensorLists& out, Tensors& in, const c10d::AllgatherOptions& o) override {
     check("all_gather", in);
@@ -132,7 +143,7 @@ class HcclBackend final : public c10d::Backend {
     Summands so("reduce_scatter", host(out));
     TensorLists lists;
     for (const auto& list : host(in)) lists.push_back(Summands("reduce_scatter", list).carried());
-    return settled(so, issue([&](c10d::Backend& gloo) { return gloo.reduce_scatter(so.carried(), lists, o); }), out);
+    return settled(so, shares(o), issue([&](c10d::Backend& gloo) { return gloo.reduce_scatter(so.carried(), lists, as_sum(o)); }), out);
   }
   intrusive_ptr<Work> _reduce_scatter_base(at::Tensor& out, at::Tensor& in,
                                            const c10d::ReduceScatterOptions& o) override {
@@ -141,14 +152,14 @@ class HcclBackend final : public c10d::Backend {
     Summands si("reduce_scatter_tensor", Tensors{host(in)});
     auto ho = as_row(so.carried()[0]);
     auto hi = as_row(si.carried()[0]);
-    return settled(so, issue([&](c10d::Backend& gloo) { return gloo._reduce_scatter_base(ho, hi, o); }), Tensors{out});
+    return settled(so, shares(o), issue([&](c10d::Backend& gloo) { return gloo._reduce_scatter_base(ho, hi, as_sum(o)); }), Tensors{out});
   }
   intrusive_ptr<Work> reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in,
                                                       const c10d::ReduceScatterOptions& o) override {
     check("reduce_scatter_tensor", out, o.reduceOp);
     Summands so("reduce_scatter_tensor", host(out));
     Summands si("reduce_scatter_tensor", host(in));
-    return settled(so, issue([&](c10d::Backend& gloo) { return gloo.reduce_scatter_tensor_coalesced(so.carried(), si.carried(), o); }), out);
+    return settled(so, shares(o), issue([&](c10d::Backend& gloo) { return gloo.reduce_scatter_tensor_coalesced(so.carried(), si.carried(), as_sum(o)); }), out);
   }
   intrusive_ptr<Work> alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<int64_t>& out_splits,
                                     std::vector<int64_t>& in_splits,
@@ -246,9 +257,12 @@ class HcclBackend final : public c10d::Backend {
     if (coalescing_) works_.push_back(out);
     return out;
   }
+  // What a sum is divided by.
+  template <class Options>
+  int shares(const Options& o) const { return averages(o.reduceOp) ? getSize() : 1; }
   template <class Results>
-  intrusive_ptr<Work> settled(const Summands& summands, const intrusive_ptr<Work>& work, const Results& results) {
-    summands.settle(work);
+  intrusive_ptr<Work> settled(const Summands& summands, int shares, const intrusive_ptr<Work>& work, const Results& results) {
+    summands.settle(work, shares);
     return as_hccl(work, results);
   }
 

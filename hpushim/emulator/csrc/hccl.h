@@ -48,8 +48,8 @@ class Summands {
  public:
   Summands(const char* name, const Tensors& tensors);
   Tensors& carried() { return carried_; }
-  // Brings the results back. HCCL's process group waits here too.
-  void settle(const c10::intrusive_ptr<c10d::Work>& work) const;
+  // Brings the results back, divided into so many shares. HCCL's process group waits here too.
+  void settle(const c10::intrusive_ptr<c10d::Work>& work, int shares) const;
 
  private:
   Tensors originals_, carried_;

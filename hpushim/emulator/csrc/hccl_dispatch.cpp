@@ -51,7 +51,12 @@ void run_collective(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].name() != "process_group") continue;
     auto group = (*stack)[first + i].toCustomClass<c10d::ProcessGroup>();
-    auto backend = group->getBackend(c10::DeviceType::HPU);
+    bool known = false;
+    for (const auto& device : group->getDeviceTypes()) known |= device.type() == c10::DeviceType::HPU;
+    auto backend = known ? group->getBackend(c10::DeviceType::HPU) : nullptr;
+    TORCH_CHECK(backend && backend->getBackendName() != "gloo", user_line(), ": ", op.operator_name().name.substr(6),
+                " met an hpu tensor in a group of the backend gloo, which carries CPU tensors only, here (emulated HPU) as on "
+                "Gaudi (No backend type associated with device type hpu); use init_process_group(\"hccl\"), or move the tensor to the CPU");
     auto stand_in = c10::make_intrusive<c10d::ProcessGroup>(group->getRank(), group->getSize());
     stand_in->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, backend);
     (*stack)[first + i] = c10::IValue(std::move(stand_in));

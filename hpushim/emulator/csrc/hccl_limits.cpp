@@ -138,11 +138,15 @@ Summands::Summands(const char* name, const Tensors& tensors) : originals_(tensor
   }
 }
 
-void Summands::settle(const c10::intrusive_ptr<c10d::Work>& work) const {
+void Summands::settle(const c10::intrusive_ptr<c10d::Work>& work, int shares) const {
   for (size_t i = 0; i < carried_.size(); ++i) {
-    if (carried_[i].is_same(originals_[i])) continue;
+    const bool copied = !carried_[i].is_same(originals_[i]);
+    if (!copied && shares == 1) continue;
     work->wait();
-    originals_[i].copy_(carried_[i]);
+    if (copied) originals_[i].copy_(carried_[i]);
+    if (shares == 1) continue;
+    if (at::isIntegralType(originals_[i].scalar_type(), true)) originals_[i].div_(shares, "trunc");  // as NCCL's average
+    else originals_[i].div_(shares);
   }
 }
 

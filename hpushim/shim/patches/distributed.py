@@ -207,11 +207,33 @@ def ddp_init(
     moves = card is not None and bool(device_ids)
     if card is not None:
         device_ids = output_device = None
+        kwargs["process_group"] = _group_for_cards(kwargs.get("process_group"))
     original(self, module, device_ids, output_device, *args, **kwargs)
     if (
         moves and card is not None
     ):  # read by forward alone; a copy on a stream of its own gains nothing here
         self.device_ids, self.use_side_stream_for_tensor_copies = [card.index or 0], False
+
+
+def _group_for_cards(group: Any) -> Any:
+    """The group that a model on the card is trained in: beside gloo's, which carries CPU tensors only, one of HCCL's."""
+    import torch.distributed as dist
+
+    world = group is None or group is dist.group.WORLD
+    if not dist.is_initialized() or dist.get_backend(group) != "gloo":
+        return group
+    if not world:
+        log.refuse(
+            "HPU313",
+            "DistributedDataParallel over a gloo group of some ranks: gloo carries CPU tensors only, the model is on the card",
+            'make the group with new_group(ranks, backend="nccl")',
+        )
+    log.warn(
+        "HPU313",
+        "gloo carries CPU tensors only, and the model is on the card: DistributedDataParallel takes a group of HCCL's",
+    )
+    vendor.register_hccl()
+    return dist.new_group(backend="hccl")
 
 
 @patch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from hpushim.shim import devices
 from hpushim.shim.patch import APPROXIMATE, EXACT, patch
 
 Original = Callable[..., Any]
@@ -64,6 +65,17 @@ def set_rng_state_all(original: Original, new_states: Iterable[Any]) -> None:
     for state in new_states:
         _restore(state)
         break
+
+
+@patch("torch.random:fork_rng", level=EXACT)
+def fork_rng(original: Original, cards: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Every card that is named, also by torch's DTensor after the rank, is the one card; so are all cards together."""
+    if "devices" in kwargs:
+        cards = kwargs.pop("devices")
+    kind = str(kwargs.get("device_type", args[3] if len(args) > 3 else devices.DEVICE))
+    if kind.partition(":")[0] in ("cuda", devices.DEVICE):
+        cards = [devices.target()] if cards is None or list(cards) else []
+    return original(cards, *args, **kwargs)
 
 
 @patch("torch.cuda:default_generators", how="value", level=APPROXIMATE)

@@ -110,6 +110,15 @@ def test_random_state(hpu):
     assert hpu.random.seed() == hpu.initial_seed()
 
 
+def test_torchs_dtensor_names_the_card_by_its_rank() -> None:
+    torch.hpu.random.set_rng_ctx("philox")
+    try:
+        with torch.random.fork_rng(devices=[torch.device("hpu", 1)], device_type="hpu"):
+            torch.hpu.random.set_rng_state(torch.hpu.random.get_rng_state("hpu:3"), "hpu:1")
+    finally:
+        torch.hpu.random.unset_rng_ctx("philox")
+
+
 def test_fork_rng_restores_the_device(hpu):
     torch.manual_seed(3)
     state = hpu.get_rng_state()

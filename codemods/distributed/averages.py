@@ -1,0 +1,146 @@
+"""Averages over ranks, which hccl has not: a sum and a division."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.changes import Import, Insert, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import called
+from ..analysis.verdict import ask, inside
+from ..edits.arguments import argument, attribute
+from ..edits.imports import through
+from ..edits.spelling import quoted
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_C10D = ("torch.distributed", "torch.distributed.distributed_c10d")
+_AVERAGE = tuple(f"{module}.ReduceOp.AVG" for module in _C10D)
+#: What every rank gets a result of, and where `group` stands.
+_FILLED = {
+    "all_reduce": ("tensor", 2),
+    "reduce_scatter": ("output", 3),
+    "reduce_scatter_single": ("output", 3),
+    "reduce_scatter_tensor": ("output", 3),
+}
+_SHARDING = (
+    "torch.distributed.fsdp.fully_shard",
+    "torch.distributed._composable.fsdp.fully_shard",
+)
+_ROW = "torch.distributed.fsdp.fully_shard"
+_SUMMING = "set_force_sum_reduction_for_comms"
+#: The expressions that mean the same when they are written twice.
+_STEADY = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.expr_context)
+
+
+class Average(Rule):
+    """``ReduceOp.AVG``, and ``fully_shard``, which averages with it."""
+
+    code = "HPU324"
+    name = "average-over-ranks"
+    severity = "error"
+    wants = Wants(names=(*_AVERAGE, *_SHARDING))
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if module.qualified(node) != name:
+            return
+        if name in _SHARDING:
+            yield from self._sharding(module, node)
+            return
+        answer = ask(module, _AVERAGE[0])
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(node)}`: hccl has no average; {inside(answer.note)}",
+            fix=_as_sum(module, node),
+            row=answer.row,
+        )
+
+    def _sharding(self, module: Module, node: ast.expr) -> Yield:
+        call = called(module, node)
+        if call is None:
+            return
+        fix = None
+        sharded, statement = _sharded(module, call)
+        if sharded:
+            if f"{sharded}.{_SUMMING}(" in module.text:
+                return
+            assert statement is not None
+            insert = Insert(statement, f"{sharded}.{_SUMMING}(True)")
+            fix = Rewrite("sum and divide", "safe", (insert,))
+        yield self.finding(
+            module,
+            module.span(node),
+            f"`{module.source(node)}` averages gradients with ReduceOp.AVG, which hccl has not; "
+            f"`{_SUMMING}(True)` of what it shards has it sum and divide (torch 2.8)",
+            fix=fix,
+            row=_ROW,
+            severity="warning",
+        )
+
+
+def _as_sum(module: Module, node: ast.expr) -> Rewrite | None:
+    """``all_reduce(x, op=ReduceOp.AVG)`` as a statement: the sum, and behind it the division.
+
+    What a rank gives stays its own where one rank alone gets the result (``reduce``), and a call that is not waited for
+    has no result yet: both are for the author.
+    """
+    above = module.parent(node)
+    call = module.parent(above) if isinstance(above, ast.keyword) else above
+    if not isinstance(call, ast.Call) or not isinstance(node, ast.Attribute):
+        return None
+    function = (module.qualified(call.func) or "").rpartition(".")
+    statement = module.parent(call)
+    if (
+        function[2] not in _FILLED
+        or function[0] not in _C10D
+        or not isinstance(statement, ast.Expr)
+    ):
+        return None
+    parameter, place = _FILLED[function[2]]
+    waits = argument(call, "async_op", place + 1)
+    result, group = argument(call, parameter, 0), argument(call, "group", place)
+    if result is None or not _is_steady(result) or (group is not None and not _is_steady(group)):
+        return None
+    if waits is not None and module.constant(waits) is not False:
+        return None
+    size, needed = _world_size(module, call.func)
+    of = "" if group is None else module.source(group)
+    written = module.source(result)
+    end = result.attr if isinstance(result, ast.Attribute) else ""
+    plain = written if end in ("data", "grad") else f"{written}.detach()"
+    rounding = (
+        ""
+        if end == "grad"
+        else f", rounding_mode=None if {written}.is_floating_point() else {quoted(module, 'trunc')}"
+    )
+    divide = Insert(statement, f"{plain}.div_({size}({of}){rounding})")
+    return Rewrite("sum and divide", "safe", (attribute(node, "SUM"), divide, *needed))
+
+
+def _world_size(module: Module, function: ast.expr) -> tuple[str, tuple[Import, ...]]:
+    if isinstance(function, ast.Attribute):
+        return f"{module.source(function.value)}.get_world_size", ()
+    return through(module, function, "torch.distributed.get_world_size")
+
+
+def _sharded(module: Module, call: ast.Call) -> tuple[str, ast.stmt | None]:
+    """What is sharded, as it is written behind the statement; empty where a statement of its own cannot say it."""
+    statement = module.parent(call)
+    if isinstance(statement, ast.Expr):
+        given = argument(call, "module", 0)
+        if given is not None and _is_steady(given):
+            return module.source(given), statement
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        (target,) = statement.targets
+        if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)) and _is_steady(target):
+            return module.source(target), statement
+    return "", None
+
+
+def _is_steady(node: ast.expr) -> bool:
+    return all(isinstance(part, _STEADY) for part in ast.walk(node))
