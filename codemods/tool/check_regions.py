@@ -190,7 +190,7 @@ class _Review:
         if unsafe:
             told += "whose rewrite is unsafe; `--unsafe` makes both"
         elif check in self._stuck:
-            told += "which does not exist on Gaudi; change that first, or leave the branch to CUDA"
+            told += "which needs CUDA; change that first, or leave the branch to CUDA"
         else:
             told += "which stays with a check of its own; change what keeps that one first"
         finding = msgspec.structs.replace(

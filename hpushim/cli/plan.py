@@ -56,12 +56,12 @@ def command(
     from hpushim.plan.estimate import estimate
     from hpushim.plan.rank import Enough, Rank, environment
     from hpushim.plan.text import render
-    from hpushim.shim.run.launch import run, script_of
+    from hpushim.shim.run.launch import run
 
     if module is None and not words:
         raise click.UsageError("name a script, such as `hpushim plan --world 64 train.py`")
     program, args = (module, words) if module is not None else (words[0], words[1:])
-    if module is None and (script_of(program) is None or Path(program).suffix != ".py"):
+    if module is None and not (Path(program).suffix == ".py" and Path(program).is_file()):
         raise click.UsageError(
             f"{program}: expected a Python file; a launcher is not needed, for one rank runs: check the path"
         )
