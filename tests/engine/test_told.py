@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 import toys
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.one_file import examine, settle
+from hpushim.engine.rules.told import Told
+from hpushim.model import Edit, Fix, Span
 
 
 def found(text: str) -> list[tuple[str, int, str]]:
@@ -63,3 +68,36 @@ def test_a_rule_that_fails_at_the_rest_is_named(monkeypatch: pytest.MonkeyPatch)
 
     toys.use(monkeypatch, Fails, toys.Swap)
     assert [code for code, _, _ in found("odd(old_name)\n")] == ["HPU004", "HPU901"]
+
+
+SPANS = st.builds(lambda a, b: Span(min(a, b), max(a, b)), st.integers(0, 12), st.integers(0, 12))
+
+
+@given(st.lists(SPANS, max_size=6), st.lists(st.booleans(), min_size=6, max_size=6), SPANS)
+def test_a_place_is_kept_by_the_smallest_span_around_it(
+    drawn: list[Span], values: list[bool], asked: Span
+) -> None:
+    nested: dict[Span, bool] = {}
+    for span, value in zip(drawn, values, strict=False):
+        if all(
+            (s.start <= span.start and span.end <= s.end)
+            or (span.start <= s.start and s.end <= span.end)
+            or span.end < s.start
+            or s.end < span.start
+            for s in nested
+        ):
+            nested[span] = value
+    told = Told((), [s for s, v in nested.items() if v], [s for s, v in nested.items() if not v])
+    around = [s for s in nested if s.start <= asked.start and asked.end <= s.end]
+    smallest = min(around, key=lambda s: s.end - s.start, default=None)
+    assert told.covers(asked, 1) == (smallest is not None and nested[smallest])
+
+
+@given(st.lists(SPANS, max_size=6), SPANS)
+def test_what_is_rewritten_tells_of_what_it_touches(spans: list[Span], asked: Span) -> None:
+    findings = [
+        diagnostic("HPU007", "x", span, (1, 1), (1, 1), Fix("x", "safe", (Edit(span, "", "y"),)))
+        for span in spans
+    ]
+    touched = any(s.start < asked.end and asked.start < s.end for s in spans)
+    assert Told(findings).covers(asked, 1) == touched

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
+from array import array
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 #: What ends a line for Python; ``str.splitlines`` knows more and is wrong here.
 LINE_END = re.compile(rb"\r\n|\r|\n")
+_CONTINUATION = re.compile(rb"[\x80-\xbf]")
 _WIDE = re.compile(r"[^\x00-\x7f]")
 
 
@@ -118,8 +120,15 @@ class Text:
     def position(self, offset: int) -> tuple[int, int]:
         """The 1-based line and character column of a byte offset."""
         line = bisect.bisect_right(self.line_starts, offset)
-        start = self.line_starts[line - 1]
-        return line, len(self.data[start:offset].decode(errors="replace")) + 1
+        start, inner = self.line_starts[line - 1], self._continuations
+        within = bisect.bisect_left(inner, offset) - bisect.bisect_left(inner, start)
+        return line, offset - start - within + 1
+
+    @cached_property
+    def _continuations(self) -> array[int]:
+        """Where the bytes stand that begin no character, so that a column is found without a look at its line."""
+        inner = () if self.text.isascii() else _CONTINUATION.finditer(self.data)
+        return array("Q", [match.start() for match in inner])
 
     def line_span(self, line: int) -> Span:
         """A 1-based line with its newline."""
