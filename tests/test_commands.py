@@ -170,8 +170,8 @@ def test_a_stage_that_takes_long_tells_of_itself(
     monkeypatch.setattr(output, "_PATIENCE", -1.0)
     result = run("check", ".")
     first, last = result.stderr.splitlines()
-    assert first == "hpushim: checking 1 files …"
-    assert last.startswith("hpushim: 1 files in ")
+    assert first == "hpushim: checking 1 file …"
+    assert last.startswith("hpushim: 1 file in ")
     assert run("check", "-q", ".").stderr == ""
 
 

@@ -34,7 +34,9 @@ def commands(text: str) -> Iterator[list[str]]:
 
 def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
     """The command that these words call, subcommands followed, and the words after it."""
-    found: click.Command = importlib.import_module(f"hpushim.cli.{words[0]}").command
+    found: click.Command = importlib.import_module(
+        f"hpushim.cli.{words[0].replace('-', '_')}"
+    ).command
     rest = words[1:]
     while isinstance(found, click.Group) and rest and rest[0] in found.commands:
         found, rest = found.commands[rest[0]], rest[1:]

@@ -32,7 +32,7 @@ def command(
     jobs: int | None,
     **options: Any,
 ) -> int:
-    """Merge THEIRS into OURS, which was migrated: BASE and THEIRS are migrated in memory first. The result is written to OURS.
+    """Merge THEIRS into OURS, all three migrated in memory first. The result is written to OURS.
 
     git runs this for files that both sides changed, once `hpushim init --git` has told it so. The options are those
     that the project was migrated with; [tool.hpushim] gives what the command line does not.

@@ -206,12 +206,17 @@ def _lines(what: str) -> Iterator[Callable[[int, int, str], None]]:
         ended = (done, total)
         if not told and monotonic() - start > _PATIENCE:
             told = True
-            say(f"hpushim: {what} {total:,} files …", err=True)
+            say(f"hpushim: {what} {_files(total)} …", err=True)
 
     yield update
     if told:
         took = monotonic() - start
-        say(f"hpushim: {ended[0]:,} files in {took:.0f} s, {ended[0] / took:.0f} files/s", err=True)
+        rate = ended[0] / took
+        say(f"hpushim: {_files(ended[0])} in {took:.0f} s, {rate:.0f} files/s", err=True)
+
+
+def _files(number: int) -> str:
+    return f"{number:,} file{'' if number == 1 else 's'}"
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """One file, merged three ways: what upstream did to CUDA code, and what people did to its migrated form.
 
-Our side was migrated, the common ancestor and theirs are CUDA code. Both are migrated in memory, with the options that our side was
-migrated with; then the three speak of the same code, and only what people changed on both sides is in conflict::
+Our side was migrated, the common ancestor and theirs are CUDA code; under ``git rebase`` it is the other way round. So each is migrated in
+memory, with the same options, which changes nothing in what is migrated already; then the three speak of the same code, and only what
+people changed on both sides is in conflict::
 
     base ──────▶ theirs          migrated base ─────▶ migrated theirs
       │ migrate                        │
@@ -61,7 +62,7 @@ def merge(
 ) -> Merged:
     """Merges base, ours and theirs, which are files of that content, for the file ``path`` of the project in ``top``.
 
-    Ours is never changed before it is merged. ``marker`` is the length of conflict markers. Raises HpushimError without git, and
+    ``marker`` is the length of conflict markers. Raises HpushimError without git, and
     OSError where a version cannot be read.
     """
     try:
@@ -70,12 +71,12 @@ def merge(
         note = f"not migrated before merging: {error.strerror}"
         return _three_ways(versions, marker, (note,))
     notes: list[str] = []
-    changed = _migrated((base, theirs), path, top, how, notes)
+    changed = _migrated((base, ours, theirs), path, top, how, notes)
     with tempfile.TemporaryDirectory(prefix="hpushim-") as folder:
         files = tuple(Path(folder, name) for name in ("base", "ours", "theirs"))
-        for file, data in zip(files, (changed[0], ours, changed[1]), strict=True):
+        for file, data in zip(files, changed, strict=True):
             file.write_bytes(data)
-        return _three_ways((files[0], files[1], files[2]), marker, tuple(notes))
+        return _three_ways(files, marker, tuple(notes))
 
 
 def plain(versions: tuple[Path, Path, Path], marker: int, why: str) -> Merged:
@@ -83,26 +84,27 @@ def plain(versions: tuple[Path, Path, Path], marker: int, why: str) -> Merged:
     return _three_ways(versions, marker, (f"not migrated before merging: {why}",))
 
 
+_NAMES = ("the common ancestor", "our version", "their version")
+
+
 def _migrated(
-    contents: tuple[bytes, bytes], path: str, top: Path, how: How, notes: list[str]
-) -> tuple[bytes, bytes]:
-    """Base and theirs in migrated form; as they are where theirs cannot be migrated, or base alone where only base cannot."""
+    contents: tuple[bytes, bytes, bytes], path: str, top: Path, how: How, notes: list[str]
+) -> tuple[bytes, ...]:
+    """Base, ours and theirs in migrated form; as it is what cannot be migrated, and all three where that is theirs."""
     own = own_words(how.matrix) if how.matrix is not None else ()
     file = Path(os.path.realpath(top / path))
-    after: list[bytes] = []
-    for data, name in zip(contents, ("the common ancestor", "their version"), strict=True):
+    after: dict[bytes, bytes] = {}
+    for data, name in zip(contents, _NAMES, strict=True):
         kind = kinds.by_name(file) or kinds.by_first_line(data[:128])
-        if kind is None or not interesting(data, kind, path, own):
-            after.append(data)
+        if data in after or kind is None or not interesting(data, kind, path, own):
             continue
-        made, why = _one(data, file, top, how)
+        after[data], why = _one(data, file, top, how)
         if why:
             notes.append(f"{name} is merged as it is: {why}")
-            if name == "their version":
-                # Ours would lose against it line by line: nothing is migrated then.
+            if data == contents[2]:
+                # Migrated lines would lose against theirs one by one: nothing is migrated then.
                 return contents
-        after.append(made)
-    return after[0], after[1]
+    return tuple(after.get(data, data) for data in contents)
 
 
 def _one(data: bytes, file: Path, top: Path, how: How) -> tuple[bytes, str]:

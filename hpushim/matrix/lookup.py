@@ -49,7 +49,7 @@ def look_up(matrix: Matrix, name: str, target: Target) -> Answer:
         return Answer(name, None, back, operators, vendor)
     row = matrix.covering(name)
     holding = matrix.find(name) if len(name) > 2 else ()
-    above = row if row and row.name != "torch" else None
+    above = row if row and row.kind in ("python", "package") and row.name != "torch" else None
     return Answer(name, above=above, holding=holding)
 
 
@@ -76,7 +76,11 @@ def near(matrix: Matrix, name: str, limit: int = 5) -> tuple[str, ...]:
         *difflib.get_close_matches(name, sorted(known), limit, 0.75),
     }
     graded = sorted((-_likeness(name, one), one) for one in found)
-    return tuple(one for grade, one in graded if -grade >= _LIKE)[:limit]
+    alike = [one for grade, one in graded if -grade >= _LIKE]
+    # `F.relu` resembles nothing, and is written so everywhere.
+    last = name.rpartition(".")[2]
+    alike += [one for one in sorted(known) if "." in name and one.rpartition(".")[2] == last]
+    return tuple(dict.fromkeys(alike))[:limit]
 
 
 def _likeness(name: str, other: str) -> float:

@@ -33,7 +33,7 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
         )
         yield from _table(found.step)
     if found.first:
-        yield "Before the first step"
+        yield "Before the first step, or in it alone"
         yield from _table(found.first)
     if found.seconds is not None and found.step and info.ports:
         yield (
@@ -53,7 +53,7 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
         for refusal in found.refusals:
             yield f'  {refusal.what}: {refusal.status}: {refusal.note} (`hpushim api "{refusal.row}"`)'
         yield ""
-    else:
+    elif found.step or found.first:
         yield "HCCL takes every collective of the run, as far as the matrix knows."
         yield ""
     for note in found.notes:

@@ -183,6 +183,30 @@ def test_git_asks_the_driver_once_it_is_told(repository: Path) -> None:
     assert "nothing to take out" in _hpushim(repository, "init", "--git", "--undo").stdout
 
 
+def test_a_rebase_ends_where_a_merge_does(repository: Path) -> None:
+    """There, ours is upstream's code, and theirs a commit of the port."""
+    assert _hpushim(repository, "init", "--git").returncode == 0
+    _git(repository, "add", "-A")
+    _git(repository, "commit", "-qm", "set up")
+    _git(repository, "checkout", "-q", "-b", "upstream")
+    newer = BASE.replace("x.cuda()", "x.cuda(non_blocking=True)")
+    newer = newer.replace("import torch\n", "import torch\n\nfirst = torch.ones(1).cuda()\n")
+    (repository / "train it.py").write_text(newer)
+    _git(repository, "commit", "-qam", "upstream's")
+    _git(repository, "checkout", "-q", "main")
+    assert _hpushim(repository, "migrate", ".").returncode == 0
+    _git(repository, "commit", "-qam", "migrated")
+    (repository / "train it.py").write_text(OURS.replace("print(x)", "print('by hand', x)"))
+    _git(repository, "commit", "-qam", "by hand")
+    rebased = _git(repository, "rebase", "upstream", check=False)
+    assert rebased.returncode == 0, rebased.stdout + rebased.stderr
+    expected = OURS.replace('x.to("hpu")', 'x.to("hpu", non_blocking=True)')
+    expected = expected.replace("print(x)", "print('by hand', x)")
+    new = 'import torch\n\nfirst = torch.ones(1).to("hpu")\n'
+    expected = expected.replace("import torch\n", new)
+    assert (repository / "train it.py").read_text() == expected
+
+
 def test_what_git_was_told_before_stays(repository: Path) -> None:
     (repository / ".gitattributes").write_bytes(b"*.bin binary\r\n")
     first = list(git_setup.set_up(repository))

@@ -140,12 +140,21 @@ def test_what_nobody_knows_is_unknown(name: str) -> None:
         ("torch.cdua.synchronize", "torch.cuda.synchronize"),
         ("torch.einsun", "torch.einsum"),
         ("torch.linalg.dett", "torch.linalg.det"),
+        ("F.relu", "torch.relu"),
+        ("nn.DataParallel", "torch.nn.DataParallel"),
         ("torch.hpu.synchronise", "torch.hpu.synchronize"),
         ("synchronise", "torch.cuda.synchronize"),
     ],
 )
 def test_near_names_come_first(wrong: str, right: str) -> None:
     assert right in near(M, wrong)[:3]
+
+
+def test_what_a_name_would_be_part_of_is_code() -> None:
+    above = look_up(M, "torch.cuda.nonsense", TARGET).above
+    assert above is not None
+    assert above.name == "torch.cuda"
+    assert look_up(M, "cuda.amp.autocast", TARGET).above is None  # `cuda` is the string of a device
 
 
 def test_nothing_is_suggested_for_what_resembles_nothing() -> None:

@@ -107,7 +107,7 @@ def project_root(paths: Sequence[Path]) -> Path:
     if any(map(os.path.isdir, reals)):
         return root
     for folder in (root, *root.parents):
-        marks = (".git", "pyproject.toml", "setup.py")
+        marks = (".git", "pyproject.toml", "hpushim.toml", "setup.py")
         if any(os.path.exists(folder / mark) for mark in marks):  # noqa: PTH110
             return folder
     return root
