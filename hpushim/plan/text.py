@@ -19,7 +19,7 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
     info = matrix.generations[found.target.gaudi]
     yield f"ESTIMATE, not a measurement: one rank of {found.world} on the emulated HPU, with torch's fake process group."
     yield (
-        f"{info.title}, release {found.target.stack}: {found.world} cards are {found.servers} servers of {found.cards}, "
+        f"{info.title}, release {found.target.stack}: {found.world} cards are {found.servers} {'server' if found.servers == 1 else 'servers'} of {found.cards}, "
         f"{info.memory_gb} GB a card; {_steps(found.steps)} run"
     )
     yield ""
