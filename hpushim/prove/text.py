@@ -105,18 +105,22 @@ def _coverage(outcome: Outcome) -> list[str]:
         lines.append(f"rewrites that ran: {run} of {run + idle} ({run / (run + idle):.0%})")
     else:
         lines.append("rewrites: none, the script needs no change")
-    lines += _named("not run, so not proved", found.rewrites_not_run)
+    away = set(found.files_not_loaded)
+    here = [p for p in found.rewrites_not_run if p.file not in away]
+    lines += _named("did not run, and so are not proved", here)
     lines += _named("findings whose line ran", found.findings_run)
-    lines += _named("findings whose line did not run", found.findings_not_run)
-    if found.files_not_loaded:
-        shown = ", ".join(found.files_not_loaded[:_SHOWN])
-        more = len(found.files_not_loaded) - _SHOWN
-        lines.append(f"files never loaded: {shown}{f' and {more} more' if more > 0 else ''}")
+    left = [p for p in found.findings_not_run if p.file not in away]
+    lines += _named("findings whose line did not run", left)
+    if away:
+        counts = Counter(p.file for p in found.rewrites_not_run)
+        shown = [f"{name} ({counts[name]})" if counts[name] else name for name in sorted(away)]
+        more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        lines.append(f"files that were never loaded (rewrites in them): {', '.join(shown[:_SHOWN])}{more}")  # fmt: skip
     return lines
 
 
 def _named(title: str, places: list[Place]) -> list[str]:
-    """The places, files that nothing ran of at the end and in short."""
+    """The places under a title, each once, the first of them only."""
     if not places:
         return []
     lines = [f"{title}:"]
