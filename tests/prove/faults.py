@@ -8,10 +8,13 @@ that is to be named. The runs of the original are made once and used for every f
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from forks import fork_runs
 
 from hpushim.prove.trial import Outcome, Request, prove
 from hpushim.prove.words import parse
@@ -112,6 +115,8 @@ def judged(fault: Fault, outcome: Outcome) -> tuple[bool, bool]:
 
 def main(names: list[str]) -> int:
     """Plants the faults; prints a table."""
+    os.environ["HPUSHIM"] = "off"
+    fork_runs()
     locate = "--no-locate" not in names
     names = [name for name in names if not name.startswith("--")]
     kept: dict[tuple[str, ...], Outcome] = {}
