@@ -29,7 +29,9 @@ def text(outcome: Outcome, again: str) -> str:
 def headline(outcome: Outcome) -> str:
     """The verdict in one line, or two."""
     steps = max((c.steps for c in outcome.comparisons), default=0)
-    over = f"{steps} optimizer step{'' if steps == 1 else 's'}"
+    by_hand = any(p.by_hand for run in outcome.runs for p in run.record.processes)
+    over = f"{steps} {'backward pass' if by_hand else 'optimizer step'}"
+    over += "" if steps == 1 else "es" if by_hand else "s"
     loud = ""
     if outcome.on_hpu is not None and outcome.on_hpu == 0:
         loud = "NOTHING RAN ON HPU: the script never used its card; give it the option that it needs (such as --cuda)\n"  # fmt: skip
@@ -88,6 +90,9 @@ def _comparisons(outcome: Outcome) -> list[str]:
         )
     if outcome.on_hpu is not None:
         lines.append(f"compute operators on hpu: {outcome.on_hpu:.1%}")
+    codes = {run.code for run in outcome.runs}
+    if len(codes) == 1 and codes - {0, None}:
+        lines.append(f"the script itself ends with exit code {codes.pop()} in every run")
     if outcome.written:
         lines.append(f"CHANGED IN YOUR TREE meanwhile: {', '.join(outcome.written[:_SHOWN])}")
     beside = sorted({name for run in outcome.runs for name in run.record.beside})

@@ -250,7 +250,8 @@ def _share(*runs: Run) -> float | None:
         if sum(devices.values()):
             shares.append(devices.get("hpu", 0) / sum(devices.values()))
         elif one.record.processes:
-            kinds = one.record.processes[0].steps[0]["parameters"]["kinds"]
+            first = one.record.processes[0].steps[0]
+            kinds = first["parameters"]["kinds"] or [x["device"] for x in first["losses"]]
             shares.append(sum("hpu" in kind for kind in kinds) / max(len(kinds), 1))
     return min(shares) if shares else None
 
@@ -267,7 +268,7 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.reason = difference.what
         if trial.request.locate:
             outcome.cause = locate(trial, outcome)
-    elif failure(shim) or (shim.code and shim.code == native.code):
+    elif not shim.record.steps and (failure(shim) or shim.code):
         why = failure(shim)
         said = shim.errors.strip().splitlines()
         what = f"exit code {shim.code}{f', {said[-1][:300]}' if said else ''}"
