@@ -260,7 +260,7 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     shim, native = runs[-2:]
     cpu = runs[0] if len(runs) == 3 else None
     outcome.comparisons = [compare(shim, native, same_device=True)]
-    if cpu is not None and _usable(cpu):
+    if cpu is not None and _usable(cpu, shim):
         outcome.comparisons.append(compare(cpu, shim, same_device=False))
     difference = outcome.difference
     if difference is not None:
@@ -285,6 +285,8 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _usable(cpu: Run) -> bool:
+def _usable(cpu: Run, shim: Run) -> bool:
     """Whether the CPU run is a reference: it trained, and did not fail for want of a card."""
-    return bool(cpu.record.steps) and failure(cpu) is None
+    mine, other = failure(cpu), failure(shim)
+    fails_alike = mine is not None and other is not None and mine["kind"] == other["kind"]
+    return bool(cpu.record.steps) and (mine is None or fails_alike)
