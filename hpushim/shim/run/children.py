@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from hpushim.shim.mechanisms.in_place import Undo
-from hpushim.shim.run import import_hook, own, unused_card
+from hpushim.shim.run import import_hook, own
 
 FOLDER = str(Path(__file__).parent / "startup")
 
@@ -46,7 +46,6 @@ def begin() -> None:
     if script is not None and _is_own_and_compares(script) and os.name == "posix":
         os.execv(sys.executable, [sys.executable, *_through_run(arguments)])
     import_hook.install()
-    unused_card.watch()
 
 
 def _arguments() -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from hpushim import settings
 from hpushim.errors import HpushimError
 from hpushim.shim import detect, log
-from hpushim.shim.run import children, import_hook, story, unused_card
+from hpushim.shim.run import children, import_hook, story
 from hpushim.shim.run.target import target_of
 
 MAIN_VARIABLE = "HPUSHIM_MAIN"
@@ -73,8 +73,6 @@ def run(
         raise SystemExit(1) from None
     sys.argv = [str(main.__file__) if module else target, *args]
     _start_shim()
-    if native or detect.mode() not in ("auto", "off"):  # auto: a CUDA device works
-        unused_card.watch()
     if before is not None:
         before()
     sys.modules["__main__"] = main
