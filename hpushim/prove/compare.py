@@ -83,6 +83,8 @@ def _ranks(
         what = f"{len(theirs)} processes trained, {len(ours)} expected"
         found.append(Difference("processes", what))
     for one, other in zip(ours, theirs, strict=False):
+        if one.by_hand != other.by_hand:
+            continue  # one of them never came to its optimizer; how it ended is told
         before = len(found)
         _steps(one, other, result, found, same_device)
         _operators(one, other, result, found, same_device)
@@ -93,6 +95,8 @@ def _ranks(
 def _endings(first: Run, second: Run, result: Comparison) -> Difference | None:
     """What differs in how the runs end."""
     done, more = first.record.steps, second.record.steps
+    if _by_hand(first) != _by_hand(second):
+        done, more = (0 if _by_hand(first) else done), (0 if _by_hand(second) else more)
     wrong = failure(second)
     if second.code is None and first.code is not None and more < done:
         result.notes.append(f"the {second.title} run was stopped after {second.seconds:.0f} s")
@@ -107,6 +111,10 @@ def _endings(first: Run, second: Run, result: Comparison) -> Difference | None:
     if done != more:
         return Difference("steps", f"{more} optimizer steps, {done} expected", min(done, more) + 1)
     return None
+
+
+def _by_hand(run: Run) -> bool:
+    return any(process.by_hand for process in run.record.processes)
 
 
 def _steps(

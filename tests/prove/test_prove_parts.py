@@ -122,6 +122,15 @@ def test_the_first_step_that_differs_is_told(changed: dict[str, Any], kind: str)
     assert (found.difference.kind, found.difference.step) == (kind, 2)
 
 
+def test_a_run_that_never_came_to_its_optimizer_is_told_by_its_end() -> None:
+    first, second = _run(_step(1), _step(2)), _run(_step(1), code=1)
+    second.record.processes[0].by_hand = True
+    second.record.errors.append({"kind": "NameError", "message": "scaler", "places": [["t.py", 9]]})
+    found = compare(first, second, same_device=True).difference
+    assert found is not None
+    assert (found.kind, found.step, found.place) == ("error", 1, ("t.py", 9))
+
+
 def test_the_same_operators_give_the_same_bits() -> None:
     operators = [["aten.mm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2]]
 
