@@ -76,6 +76,9 @@ def _comparisons(outcome: Outcome) -> list[str]:
         if cause.how:
             lines.append(cause.how)
     for one in outcome.comparisons:
+        if not one.steps:
+            lines.append(f"{names[one.second]} against {names[one.first]}: no step was compared")
+            continue
         same = "bit for bit" if one.exact and not one.largest else ""
         far = f"loss {one.loss:.1e}, gradients {one.gradients:.1e}, parameters {one.parameters:.1e} apart at most"
         lines.append(f"{names[one.second]} against {names[one.first]}: {same or far}")
