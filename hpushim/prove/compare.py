@@ -18,6 +18,7 @@ _CARRY = re.compile(
     r"aten\.(_to_copy|copy_|_copy_from|clone|detach|alias|empty|new_empty|lift|_local_scalar|set_|resize_|view|_unsafe_view|_reshape|expand|"
     r"slice|select|as_strided|is_pinned|_pin_memory|zeros|ones|full|fill_|zero_|record_stream|item|equal)"
 )
+_EXACT = ("gradients", "parameters")
 _LOOK_AHEAD = 24  # operators
 _MARKS = (
     "behind the optimizer's step",
@@ -82,6 +83,8 @@ def _ranks(
         what = f"{len(theirs)} processes trained, {len(ours)} expected"
         found.append(Difference("processes", what))
     for one, other in zip(ours, theirs, strict=False):
+        if one.by_hand != other.by_hand:
+            continue  # one of them never came to its optimizer; how it ended is told
         before = len(found)
         _steps(one, other, result, found, same_device)
         _operators(one, other, result, found, same_device)
@@ -92,6 +95,8 @@ def _ranks(
 def _endings(first: Run, second: Run, result: Comparison) -> Difference | None:
     """What differs in how the runs end."""
     done, more = first.record.steps, second.record.steps
+    if _by_hand(first) != _by_hand(second):
+        done, more = (0 if _by_hand(first) else done), (0 if _by_hand(second) else more)
     wrong = failure(second)
     if second.code is None and first.code is not None and more < done:
         result.notes.append(f"the {second.title} run was stopped after {second.seconds:.0f} s")
@@ -106,6 +111,10 @@ def _endings(first: Run, second: Run, result: Comparison) -> Difference | None:
     if done != more:
         return Difference("steps", f"{more} optimizer steps, {done} expected", min(done, more) + 1)
     return None
+
+
+def _by_hand(run: Run) -> bool:
+    return any(process.by_hand for process in run.record.processes)
 
 
 def _steps(
@@ -163,7 +172,9 @@ def _step(
         if far > limit or a[name]["count"] != b[name]["count"]:
             what = f"norm of the {name} {y:.6g} of {b[name]['count']} tensors, {x:.6g} of {a[name]['count']} expected"
             return Difference(name, what)
-    if a["rates"] != b["rates"]:
+    if any(distance(x, y) > limit for x, y in zip(a["rates"], b["rates"], strict=False)) or len(
+        a["rates"]
+    ) != len(b["rates"]):
         what = f"learning rates {b['rates']}, {a['rates']} expected"
         return Difference("rate", what, place=step)
     for number, words in enumerate(_MARKS):
@@ -208,6 +219,10 @@ def _operators(
             found.append(Difference("collective", what, step, max(one.rank, 0), _placed(sent[-1])))
             return
         wrong = first_operator(a, b) if same else None
+        if same and wrong is None and _bits(one, step) != _bits(other, step):
+            what = "the same operators gave other bits: a value was changed on its way"
+            found.append(Difference("parameters", what, step, max(one.rank, 0)))
+            return
         if wrong is not None:
             result.notes.append(f"step {step}: {wrong.what}")
             if wrong.kind in ("device", "dtype"):
@@ -222,6 +237,11 @@ def _sent(noted: dict[str, Any], same: bool) -> dict[str, int]:
         name = f"{one['name']} of {one['group']}" if same and one["group"] else one["name"]
         sent[name] = sent.get(name, 0) + one["bytes"]
     return sent
+
+
+def _bits(process: Process, step: int) -> list[Any]:
+    """The exact checksums of one step; nothing for a step that was not made."""
+    return [s[name]["bits"] for s in process.steps[step - 1 : step] for name in _EXACT]
 
 
 def _placed(noted: dict[str, Any]) -> tuple[str, int] | None:

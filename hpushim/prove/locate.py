@@ -93,10 +93,9 @@ class _Search:
             self._at_original(place[0], line)
 
     def _changed(self, file: str, line: int) -> bool:
-        """Whether a line of the copy is one that the rewrites changed, or stands next to it."""
+        """Whether a line of the copy is one that the rewrites changed."""
         return any(
-            hunk.file == file and hunk.new_start <= line <= max(hunk.new_end, hunk.new_start + 1)
-            for hunk in self.hunks
+            hunk.file == file and hunk.new_start < line <= hunk.new_end for hunk in self.hunks
         )
 
     def _at_original(self, file: str, line: int) -> None:

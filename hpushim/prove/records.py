@@ -17,6 +17,7 @@ class Process(msgspec.Struct):
     operators: dict[int, dict[str, Any]] = msgspec.field(default_factory=dict)
     saved: list[dict[str, Any]] = msgspec.field(default_factory=list)
     stopped: bool = False
+    by_hand: bool = False  # without an optimizer: a step is a backward pass
 
 
 class Record(msgspec.Struct):
@@ -61,16 +62,39 @@ def read(at: Path) -> Record:
     for path in sorted(at.glob("*.jsonl")):
         rank = path.name.partition(".")[0]
         process = Process(int(rank) if rank.isdigit() else -1)
+        passes: list[dict[str, Any]] = []
         for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 event = json.loads(text)
             except ValueError:
                 continue  # cut short
+            if event["event"] == "pass":
+                passes.append(event["loss"])
+                continue
             _enter(event, process, record)
+        if passes and not process.steps:
+            process.steps = [_pass(number, loss) for number, loss in enumerate(passes, 1)]
+            process.by_hand = True
         if process.steps:
             found.append((process.rank, path.name, process))
     record.processes = [process for *_, process in sorted(found, key=lambda one: one[:2])]
     return record
+
+
+def _pass(number: int, loss: dict[str, Any]) -> dict[str, Any]:
+    """A backward pass as a step of training without an optimizer: nothing but its loss is known."""
+    nothing = {"norm": "0.0", "bits": 0, "count": 0, "kinds": {}}
+    return {
+        "step": number,
+        "optimizer": 0,
+        "rank": None,
+        "rates": [],
+        "losses": [loss],
+        "gradients": nothing,
+        "parameters": nothing,
+        "marks": [0, 0, 0],
+        "place": loss["place"],
+    }
 
 
 def _enter(event: dict[str, Any], process: Process, record: Record) -> None:

@@ -193,5 +193,6 @@ def _environment(way: Way, plan: Plan, orders: Path, top: str) -> dict[str, str]
 
 
 def failure(run: Run) -> dict[str, Any] | None:
-    """The uncaught exception of a run with its last line in the project, if there was one."""
-    return run.record.errors[0] if run.record.errors else None
+    """The uncaught exception of a run, if there was one: of those of its processes one that names a line of the project."""
+    errors = run.record.errors
+    return next((one for one in errors if one["places"]), errors[0] if errors else None)

@@ -29,7 +29,9 @@ def text(outcome: Outcome, again: str) -> str:
 def headline(outcome: Outcome) -> str:
     """The verdict in one line, or two."""
     steps = max((c.steps for c in outcome.comparisons), default=0)
-    over = f"{steps} optimizer step{'' if steps == 1 else 's'}"
+    by_hand = any(p.by_hand for run in outcome.runs for p in run.record.processes)
+    over = f"{steps} {'backward pass' if by_hand else 'optimizer step'}"
+    over += "" if steps == 1 else "es" if by_hand else "s"
     loud = ""
     if outcome.on_hpu is not None and outcome.on_hpu == 0:
         loud = "NOTHING RAN ON HPU: the script never used its card; give it the option that it needs (such as --cuda)\n"  # fmt: skip
@@ -74,6 +76,9 @@ def _comparisons(outcome: Outcome) -> list[str]:
         if cause.how:
             lines.append(cause.how)
     for one in outcome.comparisons:
+        if not one.steps:
+            lines.append(f"{names[one.second]} against {names[one.first]}: no step was compared")
+            continue
         same = "bit for bit" if one.exact and not one.largest else ""
         far = f"loss {one.loss:.1e}, gradients {one.gradients:.1e}, parameters {one.parameters:.1e} apart at most"
         lines.append(f"{names[one.second]} against {names[one.first]}: {same or far}")
@@ -88,6 +93,9 @@ def _comparisons(outcome: Outcome) -> list[str]:
         )
     if outcome.on_hpu is not None:
         lines.append(f"compute operators on hpu: {outcome.on_hpu:.1%}")
+    codes = {run.code for run in outcome.runs}
+    if len(codes) == 1 and codes - {0, None}:
+        lines.append(f"the script itself ends with exit code {codes.pop()} in every run")
     if outcome.written:
         lines.append(f"CHANGED IN YOUR TREE meanwhile: {', '.join(outcome.written[:_SHOWN])}")
     beside = sorted({name for run in outcome.runs for name in run.record.beside})
@@ -105,18 +113,22 @@ def _coverage(outcome: Outcome) -> list[str]:
         lines.append(f"rewrites that ran: {run} of {run + idle} ({run / (run + idle):.0%})")
     else:
         lines.append("rewrites: none, the script needs no change")
-    lines += _named("not run, so not proved", found.rewrites_not_run)
+    away = set(found.files_not_loaded)
+    here = [p for p in found.rewrites_not_run if p.file not in away]
+    lines += _named("did not run, and so are not proved", here)
     lines += _named("findings whose line ran", found.findings_run)
-    lines += _named("findings whose line did not run", found.findings_not_run)
-    if found.files_not_loaded:
-        shown = ", ".join(found.files_not_loaded[:_SHOWN])
-        more = len(found.files_not_loaded) - _SHOWN
-        lines.append(f"files never loaded: {shown}{f' and {more} more' if more > 0 else ''}")
+    left = [p for p in found.findings_not_run if p.file not in away]
+    lines += _named("findings whose line did not run", left)
+    if away:
+        counts = Counter(p.file for p in found.rewrites_not_run)
+        shown = [f"{name} ({counts[name]})" if counts[name] else name for name in sorted(away)]
+        more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        lines.append(f"files that were never loaded (rewrites in them): {', '.join(shown[:_SHOWN])}{more}")  # fmt: skip
     return lines
 
 
 def _named(title: str, places: list[Place]) -> list[str]:
-    """The places, files that nothing ran of at the end and in short."""
+    """The places under a title, each once, the first of them only."""
     if not places:
         return []
     lines = [f"{title}:"]

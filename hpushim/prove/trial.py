@@ -250,7 +250,8 @@ def _share(*runs: Run) -> float | None:
         if sum(devices.values()):
             shares.append(devices.get("hpu", 0) / sum(devices.values()))
         elif one.record.processes:
-            kinds = one.record.processes[0].steps[0]["parameters"]["kinds"]
+            first = one.record.processes[0].steps[0]
+            kinds = first["parameters"]["kinds"] or [x["device"] for x in first["losses"]]
             shares.append(sum("hpu" in kind for kind in kinds) / max(len(kinds), 1))
     return min(shares) if shares else None
 
@@ -259,7 +260,7 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     shim, native = runs[-2:]
     cpu = runs[0] if len(runs) == 3 else None
     outcome.comparisons = [compare(shim, native, same_device=True)]
-    if cpu is not None and _usable(cpu):
+    if cpu is not None and _usable(cpu, shim):
         outcome.comparisons.append(compare(cpu, shim, same_device=False))
     difference = outcome.difference
     if difference is not None:
@@ -267,7 +268,7 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.reason = difference.what
         if trial.request.locate:
             outcome.cause = locate(trial, outcome)
-    elif failure(shim) or (shim.code and shim.code == native.code):
+    elif not shim.record.steps and (failure(shim) or shim.code):
         why = failure(shim)
         said = shim.errors.strip().splitlines()
         what = f"exit code {shim.code}{f', {said[-1][:300]}' if said else ''}"
@@ -284,6 +285,8 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _usable(cpu: Run) -> bool:
+def _usable(cpu: Run, shim: Run) -> bool:
     """Whether the CPU run is a reference: it trained, and did not fail for want of a card."""
-    return bool(cpu.record.steps) and failure(cpu) is None
+    mine, other = failure(cpu), failure(shim)
+    fails_alike = mine is not None and other is not None and mine["kind"] == other["kind"]
+    return bool(cpu.record.steps) and (mine is None or fails_alike)

@@ -57,7 +57,7 @@ def parse(words: tuple[str, ...], module: str | None = None) -> Command:
     for place, word in enumerate(words[1:], 1):
         if word in ("-m", "--module") and place + 1 < len(words):
             return Command(words[:place], words[place + 1], words[place + 2 :], module=True)
-        if word.endswith(".py") and Path(word).is_file():
+        if word.endswith(".py"):
             return Command(words[:place], word, words[place + 1 :])
     raise ValueError(f"{words[0]}: no Python script among its words")
 

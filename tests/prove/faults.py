@@ -8,10 +8,13 @@ that is to be named. The runs of the original are made once and used for every f
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from forks import fork_runs
 
 from hpushim.prove.trial import Outcome, Request, prove
 from hpushim.prove.words import parse
@@ -71,7 +74,7 @@ FAULTS = (
     # values beside
     Fault("accumulation undone", "train.py", "loss = loss / args.accumulate", "loss = loss", "loss = loss / args.accumulate"),
     Fault("non_blocking reads early", "train.py", "x = x.pin_memory().to(device, non_blocking=True)", "x = torch.empty_like(x, device=device).zero_()", "x = x.pin_memory()"),
-    Fault("buffer in bf16", "model.py", ".float() / 10", ".bfloat16() / 10", "place = torch.arange"),
+    Fault("buffer in bf16", "model.py", ".float() / 10", ".float().div(10).bfloat16()", "place = torch.arange"),
     Fault("checkpoint of another", "train.py", '"model": model.state_dict()', '"model": Model().state_dict()', "torch.save("),
     # two processes
     Fault("gloo written for nccl", "train.py", '"hccl" if on_card', '"gloo" if on_card', "init_process_group", PAIR),
@@ -112,6 +115,8 @@ def judged(fault: Fault, outcome: Outcome) -> tuple[bool, bool]:
 
 def main(names: list[str]) -> int:
     """Plants the faults; prints a table."""
+    os.environ["HPUSHIM"] = "off"
+    fork_runs()
     locate = "--no-locate" not in names
     names = [name for name in names if not name.startswith("--")]
     kept: dict[tuple[str, ...], Outcome] = {}

@@ -122,6 +122,36 @@ def test_the_first_step_that_differs_is_told(changed: dict[str, Any], kind: str)
     assert (found.difference.kind, found.difference.step) == (kind, 2)
 
 
+def test_a_run_that_never_came_to_its_optimizer_is_told_by_its_end() -> None:
+    first, second = _run(_step(1), _step(2)), _run(_step(1), code=1)
+    second.record.processes[0].by_hand = True
+    second.record.errors.append({"kind": "NameError", "message": "scaler", "places": [["t.py", 9]]})
+    found = compare(first, second, same_device=True).difference
+    assert found is not None
+    assert (found.kind, found.step, found.place) == ("error", 1, ("t.py", 9))
+
+
+def test_the_same_operators_give_the_same_bits() -> None:
+    operators = [["aten.mm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2]]
+
+    def run(bits: int, *more: Any) -> Run:
+        norm = {"norm": "2.0", "bits": bits, "count": 1, "kinds": {"float32 on hpu": 1}}
+        found = _run(_step(1, parameters=norm))
+        found.record.processes[0].operators[1] = {
+            "operators": [*operators, *more],
+            "collectives": [],
+        }
+        return found
+
+    assert compare(run(7), run(7), same_device=True).difference is None
+    other = compare(run(7), run(8), same_device=True).difference
+    assert other is not None
+    assert other.kind == "parameters"
+    # With another operator, the last bits may differ.
+    fused = ["aten.addmm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2]
+    assert compare(run(7), run(8, fused), same_device=True).difference is None
+
+
 def test_equal_runs_are_equal_and_fewer_steps_are_not() -> None:
     first = _run(_step(1), _step(2))
     assert compare(first, _run(_step(1), _step(2)), same_device=True).difference is None

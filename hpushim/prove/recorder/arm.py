@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,15 @@ def begin() -> None:
     _tell_errors(orders)
     # A waiter of our own: the one of the package is emptied when the shim is armed or disarmed.
     waiter = Waiter()
-    waiter.wait_for("numpy", lambda numpy: _seed_numpy(numpy, orders.seed))
-    waiter.wait_for("torch", lambda torch: _torch_arrived(torch, orders))
+    for name, arrived in (("numpy", _seed_numpy), ("torch", _torch_arrived)):
+        if name in sys.modules:
+            arrived(sys.modules[name], orders)
+        else:
+            waiter.wait_for(name, partial(_call, arrived, orders))
+
+
+def _call(arrived: Any, orders: book.Orders, module: Any) -> None:
+    arrived(module, orders)
 
 
 def _import_from_the_copy(orders: book.Orders) -> None:
@@ -53,7 +61,8 @@ def _import_from_the_copy(orders: book.Orders) -> None:
             mapping.update({key: moved(str(place)) for key, place in mapping.items()})
 
 
-def _seed_numpy(numpy: Any, seed: int) -> None:
+def _seed_numpy(numpy: Any, orders: book.Orders) -> None:
+    seed = orders.seed
     numpy.random.seed(seed)
     make = numpy.random.default_rng
 

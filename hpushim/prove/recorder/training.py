@@ -37,6 +37,9 @@ class _Training:
             for root in roots:
                 if isinstance(root, self.torch.Tensor):
                     self.losses.append(self._value(root))
+                    if not self.step:
+                        # It may never come to an optimizer: some scripts write the update themselves.
+                        book.note(self.orders.at, "pass", loss=self.losses[-1])
 
     def _enter(self, phase: int) -> None:
         """Counts the ``mark_step`` calls of the phase that ends here."""

@@ -68,7 +68,7 @@ for step in range(args.steps):
     total = average(total)
     penalty = 1.0 / (1.0 + total)
     for group in optimizer.param_groups:
-        group["lr"] = group["lr"] * float(penalty.clamp(0.5, 1.0))
+        group["lr"] = group["lr"] * float(penalty.clamp(0.1, 1.0))
     scaler.unscale_(optimizer)
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
     scaler.step(optimizer)
