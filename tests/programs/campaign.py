@@ -66,6 +66,10 @@ def outcome(program: Program, servers: ways.Servers, root: Path) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
         ways.lay_out(folder, tree)
         runs[way] = servers.run(way, folder, said, env)
+        if way == "plain" and runs[way].status is None:
+            # Forked processes with gloo end slowly now and then; that is no concern of this comparison.
+            (folder / "store").unlink(missing_ok=True)
+            runs[way] = servers.run(way, folder, said, env)
     wrong = list(migrated.failed)
     for way, run in runs.items():
         if run.status != 0:
