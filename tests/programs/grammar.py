@@ -329,7 +329,7 @@ def _settings_file(text: _Text, how: str = "settings_file") -> dict[str, str]:
 def _choosing_helpers(text: _Text) -> str:
     """The helpers again where the choice of a device needs them."""
     names = re.findall(r"^(?:def|class) (\w+)|^(\w+) = ", _helpers(text), re.MULTILINE)
-    wanted = _begin(text) + text.device + text.flag
+    wanted = "\n".join([_begin(text), text.device, text.flag])
     return _helpers(text) if any(re.search(rf"\b{a or b}\b", wanted) for a, b in names) else ""
 
 
