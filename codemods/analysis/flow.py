@@ -34,6 +34,17 @@ _POSITIONAL = {
     "torch.hub.load_state_dict_from_url": 2,
     "torch.utils.model_zoo.load_url": 2,
 }
+#: Those of the autocast family that only take the word, by position or as ``device_type``; no other rule has them.
+_AUTOCAST = (
+    "torch.amp.custom_fwd",
+    "torch.amp.custom_bwd",
+    "torch.amp.is_autocast_available",
+    "torch.is_autocast_enabled",
+    "torch.get_autocast_dtype",
+    "torch.set_autocast_dtype",
+    "torch.set_autocast_enabled",
+)
+_POSITIONAL.update(dict.fromkeys(_AUTOCAST[2:], 0))
 _ROLES = {
     "torch.device": Role.DEVICE,
     "torch.load": Role.LOAD,
@@ -341,6 +352,8 @@ class Flow:
         if foreign(self.module, call.func):
             return None
         name = self.module.qualified(call.func) or ""
+        if name in _AUTOCAST and keyword.arg == "device_type":
+            return Evidence(Role.ARGUMENT, call)
         if name.startswith(_ELSEWHERE):
             return Evidence(Role.OTHER_RULE, call)
         if keyword.arg in _OPTION_PARTS and declares_device(self.module, call):
@@ -367,7 +380,7 @@ class Flow:
         name = self.module.qualified(func) or ""
         if foreign(self.module, func) or (name in ("getattr", "builtins.getattr") and place == 1):
             return None
-        if name.startswith(_ELSEWHERE):
+        if name.startswith(_ELSEWHERE) and name not in _AUTOCAST:
             return Evidence(Role.OTHER_RULE, call)
         if name in _POSITIONAL:
             if place != _POSITIONAL[name]:

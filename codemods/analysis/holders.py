@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from .device_texts import device_name, read
@@ -76,4 +76,18 @@ def _device_call(module: Module, node: ast.Call, depth: int, is_device: IsDevice
     called = (
         node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     )
-    return device_name(called) and not called.startswith(("set_", "is_", "num_", "n_"))
+    if device_name(called) and not called.startswith(("set_", "is_", "num_", "n_")):
+        return True
+    return isinstance(node.func, ast.Name) and any(
+        _holds_text(value, is_device) or holds_device(module, value, depth, is_device)
+        for value in _returned(module, called)
+    )
+
+
+def _returned(module: Module, name: str) -> Iterator[ast.expr]:
+    """What the file's functions of this name give back."""
+    for function in module.index.definitions(name):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for part in ast.walk(function):
+                if isinstance(part, ast.Return) and part.value is not None:
+                    yield part.value

@@ -159,6 +159,9 @@ class Regions:
             borne = any(below.startswith(f"{known}.") for known in harmless)
             if not borne and not self._is_asked(node):
                 yield node
+        for node, name in find(module, "torch.cuda"):
+            if name == "torch.cuda" and self._is_value(node):
+                yield node
         for call in module.index.calls("cuda"):
             if isinstance(call.func, ast.Attribute) and not foreign(module, call.func):
                 yield call
@@ -176,6 +179,14 @@ class Regions:
         for statement in module.imports:
             if nvidia_only(module, statement) and not self._is_guarded(statement):
                 yield statement
+
+    def _is_value(self, node: ast.AST) -> bool:
+        """Is the module itself passed on, so that whatever is read from it is CUDA's?"""
+        parent = self._module.parent(node)
+        if isinstance(parent, ast.Call) and word(parent.func) in ("getattr", "hasattr"):
+            # By a name that is seen, it has a rule of its own.
+            return word(parent.func) == "getattr" and not isinstance(parent.args[-1], ast.Constant)
+        return isinstance(node, (ast.Name, ast.Attribute)) and not isinstance(parent, ast.Attribute)
 
     def _is_asked(self, node: ast.AST) -> bool:
         """Is the name given to `isinstance` or caught, where it is only never met?"""

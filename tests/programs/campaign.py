@@ -66,6 +66,10 @@ def outcome(program: Program, servers: ways.Servers, root: Path) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
         ways.lay_out(folder, tree)
         runs[way] = servers.run(way, folder, said, env)
+        if way == "plain" and runs[way].status is None:
+            # Forked processes with gloo end slowly now and then; that is no concern of this comparison.
+            (folder / "store").unlink(missing_ok=True)
+            runs[way] = servers.run(way, folder, said, env)
     wrong = list(migrated.failed)
     for way, run in runs.items():
         if run.status != 0:
@@ -88,8 +92,8 @@ def _compared(program: Program, runs: dict[str, ways.Ran], expected: list[str]) 
     for way in ("shim", "native"):
         run = runs[way]
         for word in ("loss", "params", "number"):
-            if redraws and word != "number":
-                continue
+            if redraws:
+                break
             far = _distance(runs["plain"].lines(word), run.lines(word))
             if far > (BFLOAT16 if low else FLOAT32):
                 yield f"{way}: {word} differs from the CPU's by {far:.1e}"
@@ -186,9 +190,9 @@ _ADVICE = ("HPU217", "HPU203", "HPU208", "HPU308", "HPU5")
 
 
 def _kept(wrong: list[str], files: dict[str, str], migrated: ways.Migrated) -> tuple[str, ...]:
-    """The errors and unknowns that were told and not rewritten anywhere in the program: a check or a word that stays CUDA's
+    """The errors and unknowns that were told and not rewritten, anywhere in the program.
 
-    is felt at other lines than its own.
+    A check, a word or the module ``torch.cuda`` (HPU016) that stays CUDA's is felt at other lines than its own.
     """
     if not wrong or any(text.startswith(("shim", "plain")) for text in wrong):
         return ()
@@ -196,7 +200,8 @@ def _kept(wrong: list[str], files: dict[str, str], migrated: ways.Migrated) -> t
         f"{finding.code} {path}:{finding.line}: {_line(files, path, finding.line)}"
         for path, findings in migrated.findings.items()
         for finding in findings
-        if finding.severity in ("error", "unknown") and not finding.applied
+        if not finding.applied
+        and (finding.severity in ("error", "unknown") or finding.code == "HPU016")
     )
 
 

@@ -25,7 +25,11 @@ import checks
 
 IDIOMS = Path(__file__).resolve().parent / "idioms"
 SLOTS = ("device", "place", "batch", "precision", "optimizer", "step", "loader", "network")
-STRUCTURES = ("flat", "main", "function", "class", "config", "two_files", "class_in_file", "ranks")
+#: How the code is laid out, and how often.
+STRUCTURES = {
+    **{"flat": 4, "main": 3, "function": 3, "class": 3, "config": 2, "two_files": 3},
+    **{"class_in_file": 3, "settings_file": 2, "settings_module": 2, "base_class": 2, "ranks": 1},
+}
 _SECTION = re.compile(
     r"^@(imports|options|helpers|choose|device_name|flag_name|words|config_yaml|config_json|setup|network|place_model|"
     r"optimize|ready|loop|begin_epoch|move|before|forward|backward|unscale|update|after|after_epoch|end|expect|without|only|note)\n",
@@ -131,7 +135,7 @@ def drawn(seed: int) -> Program:
                 chosen[slot] = next(iter(pieces()[slot]))
         extras = draw.sample(list(pieces()["extra"]), draw.choice((0, 1, 1, 2, 3, 4)))
         some = tuple(checks.drawn(draw) for _ in range(draw.choice((0, 0, 1, 1, 2))))
-        structure = draw.choices(STRUCTURES, (4, 3, 3, 3, 2, 3, 3, 1))[0]
+        structure = draw.choices(list(STRUCTURES), list(STRUCTURES.values()))[0]
         program = Program(chosen, structure, tuple(sorted(extras)), some)
         if fits(program):
             return program
@@ -156,6 +160,9 @@ _NAMES = {
     "class": ("self.device", "self.use_cuda"),
     "class_in_file": ("self.device", "self.use_cuda"),
     "config": ("cfg.device", "cfg.use_cuda"),
+    "settings_file": ("DEVICE", "USE_CUDA"),
+    "settings_module": ("settings.DEVICE", "settings.USE_CUDA"),
+    "base_class": ("self.device", "self.use_cuda"),
     "ranks": ("device", "use_cuda"),
 }
 _HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F"
@@ -237,9 +244,7 @@ def _helpers(text: _Text) -> str:
 
 
 def _file(*parts: str) -> str:
-    body = "\n\n".join(part for part in parts if part.strip()) + "\n"
-    # ``from __future__`` and what a piece wants at the very top stand first.
-    return body
+    return "\n\n".join(part for part in parts if part.strip()) + "\n"
 
 
 def _indent(body: str, depth: int = 1) -> str:
@@ -307,6 +312,52 @@ def _class_in_file(text: _Text) -> dict[str, str]:
     }
 
 
+def _settings_file(text: _Text, how: str = "settings_file") -> dict[str, str]:
+    constants = _named(_begin(text), text.device, text.flag)
+    constants += f"\nDEVICE = {text.device}\nUSE_CUDA = {text.flag}"
+    line = (
+        "import settings" if how == "settings_module" else "from settings import DEVICE, USE_CUDA"
+    )
+    body = _named(_training(text), *_NAMES[how])
+    helpers = text.sections.get("helpers", "")
+    return {
+        "settings.py": _file(_tops(text), _choosing_helpers(text), constants),
+        "train.py": _file(_tops(text), line, helpers, body),
+    }
+
+
+def _choosing_helpers(text: _Text) -> str:
+    """The helpers again where the choice of a device needs them."""
+    names = re.findall(r"^(?:def|class) (\w+)|^(\w+) = ", _helpers(text), re.MULTILINE)
+    wanted = "\n".join([_begin(text), text.device, text.flag])
+    return _helpers(text) if any(re.search(rf"\b{a or b}\b", wanted) for a, b in names) else ""
+
+
+def _settings_module(text: _Text) -> dict[str, str]:
+    return _settings_file(text, "settings_module")
+
+
+_BASE = """\
+class Base:
+    def __init__(self, device, use_cuda=torch.cuda.is_available()):
+        self.device = torch.device(device)
+        self.use_cuda = use_cuda
+
+    def run(self):
+        raise NotImplementedError"""
+
+
+def _base_class(text: _Text) -> dict[str, str]:
+    training = _indent(_named(_training(text), *_NAMES["base_class"]), 2)
+    body = "class Trainer(Base):\n    def run(self):\n" + training
+    begin = _named(_begin(text), text.device, text.flag)
+    begin += f"\nTrainer({text.device}, use_cuda={text.flag}).run()"
+    return {
+        "train.py": _file(_tops(text), "from base import Base", _helpers(text), body, begin),
+        "base.py": _file("import torch", _BASE),
+    }
+
+
 _RANKS = """\
 def worker(rank, world, device, use_cuda):
     os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", "0"
@@ -326,7 +377,6 @@ _RANKS_END = """\
 """
 _RANKS_MAIN = """
 if __name__ == "__main__":
-    <<os.environ["HPUSHIM_DEVICES"] = "2"||pass>>
     mp.start_processes(worker, args=(2, {device}, {flag}), nprocs=2, start_method="fork")
 """
 
@@ -341,7 +391,6 @@ def _ranks(text: _Text) -> dict[str, str]:
     )
     begin = _named(_begin(text), text.device, text.flag)
     main = _RANKS_MAIN.replace("{device}", text.device).replace("{flag}", text.flag)
-    main = main.replace('    <<os.environ["HPUSHIM_DEVICES"] = "2"||pass>>\n', "")
     return {
         "train.py": _file(
             tops, _helpers(text), _RANKS + _indent(body) + "\n" + _RANKS_END, begin + "\n" + main
@@ -357,5 +406,8 @@ _LAYOUTS = {
     "config": _config,
     "two_files": _two_files,
     "class_in_file": _class_in_file,
+    "settings_file": _settings_file,
+    "settings_module": _settings_module,
+    "base_class": _base_class,
     "ranks": _ranks,
 }

@@ -94,7 +94,7 @@ class Servers:
         folder: Path,
         words: Sequence[str],
         env: Mapping[str, str],
-        seconds: float = 150,
+        seconds: float = 90,
     ) -> Ran:
         """Runs ``words`` (a script and its arguments) in a folder, one of ``plain``, ``shim``, ``native``."""
         assert self._process.stdin is not None and self._process.stdout is not None

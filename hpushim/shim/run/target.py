@@ -47,18 +47,17 @@ def target_of(word: str, arguments: Sequence[str] = ()) -> Target:
                 f"{word}: a folder without __main__.py; expected a script: name one in it"
             )
         return Target("python", path)
-    if path.is_file() and (os.sep in word or not shutil.which(word)):
+    if path.is_file():
         return _of_file(path, word, arguments)
-    if path.exists() and os.sep in word:
+    if path.exists():
         raise HpushimError(f"{word}: neither a file nor a folder; expected a script")
     found = _command(word)
     if found is None:
-        if path.is_file():
-            return _of_file(path, word, arguments)
         raise HpushimError(
             f"{word}: no such script; expected a Python file, a notebook or a shell script: check the path"
         )
-    if _first_line(found).startswith(b"#!") and b"python" in _first_line(found):
+    first = _first_line(found)
+    if first.startswith(b"#!") and b"python" in first:
         return Target("python", found)
     if _starts_others(found.name) or _starts_others(word):
         return Target("program", found, (str(found), *arguments))
