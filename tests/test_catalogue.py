@@ -11,6 +11,7 @@ import pytest
 from hpushim.engine.rules.catalogue import ROOMS, catalogue, codes, free, start
 from hpushim.engine.rules.page import SECTIONS
 from hpushim.engine.rules.registry import every_rule, home
+from hpushim.engine.rules.rule import AnyRule
 from hpushim.errors import HpushimError
 
 FILE = Path(__file__).resolve().parent.parent / "codemods" / "README.md"
@@ -44,3 +45,12 @@ def test_a_new_rule_gets_a_free_code_and_something_to_begin_with() -> None:
         assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == list(SECTIONS)
     with pytest.raises(HpushimError, match="one of tool, devices"):
         free("nowhere")
+
+
+@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.__name__)
+def test_costs_are_of_the_rules_own_codes(rule: AnyRule) -> None:
+    costs = rule.costs
+    named = [*costs.hours, *costs.none, *costs.numbers, *costs.speed, *costs.cpu, *costs.kernels]
+    assert set(named) <= set(rule.codes())
+    assert not set(costs.hours) & set(costs.none), "a code takes hours or has no counterpart"
+    assert set(costs.kernels) <= set(costs.none), "a kernel has no counterpart"

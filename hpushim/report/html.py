@@ -10,9 +10,9 @@ from pathlib import Path, PurePath
 from hpushim import showing
 from hpushim.model import AREAS, Report
 from hpushim.report import words
-from hpushim.report.assessment import HANDLINGS, TROUBLES, Assessment, Efforts, assess
+from hpushim.report.assessment import HANDLINGS, TROUBLES, Assessment, Efforts, Trouble, assess
 from hpushim.report.elements import Content, el, page, sentence
-from hpushim.report.html_findings import sections
+from hpushim.report.html_findings import messages, sections
 from hpushim.report.verdict import count
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -85,17 +85,25 @@ def _top(made: Assessment, name: str) -> ET.Element:
 
 
 def _blockers(made: Assessment) -> list[ET.Element]:
-    """What stands in the way, by file and line."""
-    items = [*made.groups.get("stops", ()), *made.groups.get("kernels", ())]
-    if not items:
+    """What stands in the way, each message once with its first place."""
+    troubles: tuple[Trouble, ...] = ("stops", "kernels")
+    if made.summary.verdict == "kernels":
+        troubles = ("kernels", "stops")
+    groups = [group for name in troubles for group in messages(made.groups.get(name, ()))]
+    if not groups:
         return []
-    shown = [
-        el("li", el("code", f"{showing.quoted(i.path)}:{i.finding.line}"), f" {i.finding.code} ", sentence(i.finding.message))
-        for i in items[:_BLOCKERS]
-    ]  # fmt: skip
-    if len(items) > _BLOCKERS:
-        shown.append(el("li", el("a", f"and {len(items) - _BLOCKERS:,} more", href="#findings")))
-    return [el("section", el("h2", f"What stands in the way: {len(items):,}"), el("ul", shown))]
+    shown = []
+    for items in groups[:_BLOCKERS]:
+        first = items[0]
+        more = f" and {count(len(items) - 1, 'more place')}" if len(items) > 1 else ""
+        place = el("code", f"{showing.quoted(first.path)}:{first.finding.line}")
+        what = sentence(first.finding.message)
+        shown.append(el("li", place, more, f": {first.finding.code} ", what))
+    if len(groups) > _BLOCKERS:
+        left = sum(map(len, groups[_BLOCKERS:]))
+        shown.append(el("li", el("a", f"and {count(left, 'place')} of other kinds", href="#findings")))  # fmt: skip
+    title = f"What stands in the way: {count(sum(map(len, groups)), 'place')}"
+    return [el("section", el("h2", title), el("ul", shown))]
 
 
 def _cards(made: Assessment) -> ET.Element:

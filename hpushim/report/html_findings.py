@@ -29,12 +29,13 @@ def sections(made: Assessment) -> Iterator[ET.Element]:
         yield el(
             "section",
             el("h3", sentence(TROUBLES[trouble]), f": {len(items):,}"),
-            (_group(found, trouble, code) for found in _messages(items)),
+            (_group(found, trouble, code) for found in messages(items)),
             data_trouble=trouble,
         )
 
 
-def _messages(items: tuple[Item, ...]) -> list[list[Item]]:
+def messages(items: tuple[Item, ...]) -> list[list[Item]]:
+    """The findings of each message."""
     same: dict[tuple[str, str, str, str], list[Item]] = {}
     for item in items:
         key = (item.finding.code, words.severity(item), item.finding.message, words.tags(item))

@@ -35,7 +35,7 @@ def count(number: int, noun: str) -> str:
 
 def _share(lines: LineCounts) -> str:
     free = lines.total - lines.by_hand
-    unsafe = f", {lines.unsafe:,} of them with --unsafe" if lines.unsafe else ""
+    unsafe = f", {lines.unsafe:,} of them with `--unsafe`" if lines.unsafe else ""
     need = _verb(lines.total, "needs")
     return f"{free:,} of {count(lines.total, 'CUDA line')} ({lines.share} %) {need} no manual work{unsafe}."
 

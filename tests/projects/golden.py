@@ -33,7 +33,7 @@ def migrate(at: Path) -> tuple[Path, dict[str, Any]]:
 
 def stable(report: dict[str, Any]) -> dict[str, Any]:
     """The report without what changes from release to release or from folder to folder."""
-    return {key: value for key, value in report.items() if key not in ("tool", "matrix")}
+    return {key: value for key, value in report.items() if key not in ("tool", "matrix", "rows")}
 
 
 def differences(copy: Path, report: dict[str, Any]) -> list[str]:
