@@ -91,6 +91,26 @@ def test_one_story_for_all_ranks(start, tmp_path):
     )
 
 
+CHILDREN = """
+import torch
+import torch.multiprocessing as mp
+
+def work(rank):
+    x = torch.ones(4, 4).cuda()
+    (x @ x).sum().item()
+
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2)
+"""
+
+
+def test_children_of_multiprocessing_are_counted(start, tmp_path):
+    (tmp_path / "train.py").write_text(CHILDREN)
+    found = start("train.py")
+    assert "4 operators ran on the emulated Gaudi 2 in 2 processes" in found.story[0], found.stderr
+    assert len(list(tmp_path.glob("ledger.json.pid*"))) == 2
+
+
 def test_quiet_is_quiet(start, tmp_path):
     (tmp_path / "train.py").write_text(CPU)
     assert start("train.py", HPUSHIM_LOG="quiet").stderr == ""
