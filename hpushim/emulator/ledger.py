@@ -285,7 +285,10 @@ def _graph_breaks() -> list[dict[str, Any]]:
     utils = sys.modules.get("torch._dynamo.utils")
     found = dict(utils.counters["graph_break"]) if utils is not None else {}
     ordered = sorted(found.items(), key=lambda item: -item[1])[:_MOST_BREAKS]
-    return [{"reason": str(reason)[:_LONGEST], "count": int(n)} for reason, n in ordered]
+    return [
+        {"reason": " ".join(str(reason).split())[:_LONGEST], "count": int(n)}
+        for reason, n in ordered
+    ]
 
 
 def note_present_groups() -> None:

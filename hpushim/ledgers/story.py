@@ -26,7 +26,10 @@ class Run:
 
 
 def lines(run: Run) -> list[str]:
-    """Three lines of text; the first begins with capitals where nothing ran on hpu."""
+    """Three lines of text; the first begins with capitals where nothing ran on hpu.
+
+    One line where the program did nothing at all, none where it failed before it did.
+    """
     active = [one for one in run.processes if _computed(one) != (0, 0) or one.get("operators")]
     hpu = sum(_computed(one)[0] for one in active)
     cpu = sum(_computed(one)[1] for one in active)
@@ -59,12 +62,10 @@ def lines(run: Run) -> list[str]:
 
 def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
     if not cpu:
-        ended = (
-            "the program ended with an error before" if run.failed else "the program ended without"
-        )
-        verb = "any" if run.failed else "asking for any"
+        if run.failed:  # the error is what there is to say, and stays the last line
+            return []
         return [
-            f"nothing ran on the emulated hpu: {ended} {verb} work on tensors, on hpu or on the CPU"
+            "nothing ran on the emulated hpu: the program ended without asking for any work on tensors, on hpu or on the CPU"
         ]
     place = next((str(one["first_elsewhere"]) for one in active if one.get("first_elsewhere")), "")
     on_cpu = sum(int(one.get("parameters", {}).get("cpu", 0)) for one in active)

@@ -79,9 +79,11 @@ def _facts(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
     unit = (
         "in lazy mode a graph is what runs from one mark or read to the next"
         if all_books[0].mode == "lazy"
-        else "in eager mode each operator is a graph"
+        else "in eager mode each operator is a graph, also where torch.compile would join some"
     )
     yield fact("graphs", f"{graphs:,} compiled, run {runs:,} times; {unit}")
+    if breaks := sum(one.count for one in _breaks(all_books)):
+        yield fact("graphs that torch.compile ended", f"{breaks:,}", matrix_says.BREAKS)
     by_number = _sum(all_books, "recompilations_by_number")
     by_shape = _sum(all_books, "recompilations") - by_number
     yield fact(

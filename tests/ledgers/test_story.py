@@ -66,11 +66,19 @@ def test_a_setting_that_hides_the_device_is_the_reason(start, tmp_path):
 
 
 def test_a_program_that_did_nothing_is_no_alarm(start, tmp_path):
+    (tmp_path / "train.py").write_text("import torch\nprint(torch.ones(2).tolist())\n")
+    found = start("train.py")
+    assert len(found.story) == 1 and found.story[0].startswith("nothing ran on the emulated hpu")
+
+
+def test_an_error_stays_the_last_line_where_nothing_was_done(start, tmp_path):
     (tmp_path / "train.py").write_text("import torch\nraise ValueError('boom')\n")
     found = start("train.py")
-    assert found.status == 1 and "ValueError: boom" in found.stderr
-    assert len(found.story) == 1 and found.story[0].startswith("nothing ran on the emulated hpu")
-    assert "ended with an error before any work" in found.story[0]
+    assert found.status == 1 and found.stderr.rstrip().endswith("ValueError: boom")
+    work = "import torch\ntorch.ones(2).cuda().add(1)\nraise ValueError('boom')\n"
+    (tmp_path / "train.py").write_text(work)
+    found = start("train.py")
+    assert found.status == 1 and "ValueError: boom" in found.stderr and len(found.story) == 3
 
 
 def test_one_story_for_all_ranks(start, tmp_path):
@@ -89,6 +97,26 @@ def test_one_story_for_all_ranks(start, tmp_path):
     assert syncs[0] - syncs[1] == 3, (
         "rank 0 alone reads its loss; the last time after the last step"
     )
+
+
+CHILDREN = """
+import torch
+import torch.multiprocessing as mp
+
+def work(rank):
+    x = torch.ones(4, 4).cuda()
+    (x @ x).sum().item()
+
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2)
+"""
+
+
+def test_children_of_multiprocessing_are_counted(start, tmp_path):
+    (tmp_path / "train.py").write_text(CHILDREN)
+    found = start("train.py")
+    assert "4 operators ran on the emulated Gaudi 2 in 2 processes" in found.story[0], found.stderr
+    assert len(list(tmp_path.glob("ledger.json.pid*"))) == 2
 
 
 def test_quiet_is_quiet(start, tmp_path):

@@ -82,6 +82,12 @@ void watch_compute() {
   at::addGlobalCallback(at::RecordFunctionCallback(&on_call, &on_return).scopes({at::RecordScope::FUNCTION}));
 }
 
+void forget_first_compute() {
+  Hold hold(first_lock);
+  first_place().clear();
+  located.store(false);
+}
+
 std::string first_compute_elsewhere() {
   Hold hold(first_lock);
   return first_place();

@@ -201,6 +201,28 @@ bool Cause::is_like(const Cause& other) const {
   return true;
 }
 
+void Causes::keep(Cause cause) {
+  constexpr size_t kMost = 2000;
+  constexpr int kMostAlike = 4;
+  Cause* alike = nullptr;
+  int many = 0;
+  for (auto& c : kept) {
+    if (!c.is_like(cause)) continue;
+    if (c.position == cause.position && c.before == cause.before && c.after == cause.after) {
+      ++c.count;
+      return;
+    }
+    if (alike == nullptr) alike = &c;
+    ++many;
+  }
+  if (many >= kMostAlike)
+    ++alike->others;
+  else if (kept.size() < kMost)
+    kept.push_back(std::move(cause));
+  else
+    ++left_out;
+}
+
 std::optional<Cause> difference(const Outline& before, const Outline& now) {
   const size_t n = std::min(now.steps.size(), before.steps.size());
   std::optional<Cause> of_number;

@@ -54,6 +54,14 @@ struct Cause {
   bool is_like(const Cause& other) const;  // the same arguments and dimensions at the same line
 };
 
+// Why graphs were compiled again, in bounded memory: of one line, operator, argument and dimension a few, further ones
+// are counted.
+struct Causes {
+  std::vector<Cause> kept;
+  int64_t left_out = 0;
+  void keep(Cause cause);
+};
+
 // The first operator in which two graphs of one structure differ, and how; nothing if none is found. One that differs in
 // a shape comes before those that differ in a number alone.
 std::optional<Cause> difference(const Outline& before, const Outline& now);

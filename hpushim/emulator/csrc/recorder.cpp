@@ -26,8 +26,6 @@ namespace {
 constexpr size_t kMostOperators = 1 << 16;  // a graph longer than this is cut, so that memory stays flat
 // For each of two generations: words of recipes (4 MiB), and places.
 constexpr size_t kMostWords = 1 << 19, kMostPlaces = 1 << 15;
-constexpr size_t kMostCauses = 2000;
-constexpr int kMostAlike = 4;  // causes kept of one line, operator, argument and dimension; further ones are counted
 constexpr uint64_t kSeed = 1469598103934665603ull;
 
 // What a block's values came from. Small numbers are these; others are hashes.
@@ -45,8 +43,7 @@ struct Books {
   Trail pending;  // lazy mode
   Remembered<Outline> recipes{kMostWords};
   Remembered<uint64_t> places{kMostPlaces};  // the recipe that was last run there
-  std::vector<Cause> causes;
-  int64_t causes_left_out = 0;
+  Causes causes;
 };
 
 Books& books() {  // under its lock
@@ -175,28 +172,6 @@ struct Said {
   std::optional<Cause> cause;
 };
 
-void keep_cause(Books& b, Cause cause) {
-  Cause* alike = nullptr;
-  int many = 0;
-  for (auto& c : b.causes) {
-    if (!c.is_like(cause)) continue;
-    if (c.position == cause.position && c.before == cause.before && c.after == cause.after) {
-      ++c.count;
-      return;
-    }
-    if (alike == nullptr) alike = &c;
-    ++many;
-  }
-  if (many >= kMostAlike) {
-    ++alike->others;
-    return;
-  }
-  if (b.causes.size() < kMostCauses)
-    b.causes.push_back(std::move(cause));
-  else
-    ++b.causes_left_out;
-}
-
 // A graph is complete: is it new, and if its place was there before, what changed? Under the lock.
 Said close(Books& b, const Trail& trail) {
   Said said;
@@ -253,7 +228,7 @@ void say(Said& said) {
   if (!said.cause) return;
   std::tie(said.cause->file, said.cause->line) = user_place();
   Hold hold(books_lock);
-  keep_cause(books(), *std::move(said.cause));
+  books().causes.keep(*std::move(said.cause));
 }
 
 bool counts_as_operator(const OperatorFacts& facts) { return inside == 0 && !facts.name.empty(); }
@@ -386,19 +361,19 @@ void host_sync(const char* what) {
 
 Causes recompilation_causes() {
   Hold hold(books_lock);
-  return {books().causes, books().causes_left_out};
+  return books().causes;
 }
 
 void reset_books() {
   for (auto& c : counters) c.store(0);
   reset_operator_calls();
+  forget_first_compute();
   Hold hold(books_lock);
   Books& b = books();
   b.pending.clear();
   b.recipes.clear();
   b.places.clear();
-  b.causes.clear();
-  b.causes_left_out = 0;
+  b.causes = {};
   b.inputs = 0;
   ++b.number;
 }

@@ -7,16 +7,13 @@ namespace hpu {
 
 void mark_step();
 void end_graph(const char* why);  // what ended it: mark_step, a host sync, a collective …
-struct Causes {
-  std::vector<Cause> kept;
-  int64_t left_out;
-};
 Causes recompilation_causes();
 void reset_books();
 void record_graphs(bool on, bool lazy);
 void watch_compute();          // count compute operators wherever they run
 int64_t compute_elsewhere();   // those that did not run on hpu; -1 when not watched
 std::string first_compute_elsewhere();  // "aten::mm at train.py:12", or nothing
+void forget_first_compute();
 extern std::atomic<bool> trace_on;
 
 // sites.cpp
