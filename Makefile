@@ -35,7 +35,7 @@ pytest: $(VENV)/.ready
 FRAMEWORKS := .frameworks
 NEWEST := accelerate transformers lightning pytorch-ignite
 LAST := "lightning<2.5.6" lightning-habana
-OPTIMUM := optimum-habana
+OPTIMUM := optimum-habana==1.21.2 transformers==4.55.4 accelerate==1.10.1 optimum==2.0.0 diffusers==0.35.1
 FRAMEWORK_ENVIRONMENTS := $(FRAMEWORKS)/newest/.ready $(FRAMEWORKS)/last/.ready $(FRAMEWORKS)/optimum/.ready
 EMPTY :=
 FRAMEWORK_PYTHONS := $(subst $(EMPTY) $(EMPTY),:,$(FRAMEWORK_ENVIRONMENTS:%/.ready=$(CURDIR)/%/bin/python))
