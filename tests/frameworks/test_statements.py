@@ -48,7 +48,7 @@ def test_limitations_are_found(one: Statement, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(one.code)
     done = subprocess.run(
-        [sys.executable, "-m", "hpushim", "check", str(script)],
+        [sys.executable, "-m", "hpushim", "check", "--format", "concise", str(script)],
         capture_output=True,
         text=True,
         check=False,
