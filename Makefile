@@ -2,7 +2,8 @@
 # make test   sets up, runs linters, types and tests
 # make hostile   tries hostile input for longer: generated variants, and a thousand runs cut short
 # make site   builds the pages: README, guides, rules and matrix, in site/
-# All build their own virtual environment in .venv; nothing else is touched.
+# make test-frameworks   builds environments with the training frameworks, runs what is said of them, prints one table
+# All build their own virtual environment in .venv, the last also some in .frameworks; nothing else is touched.
 
 PYTHON ?= python3
 # The emulated HPU needs a torch without CUDA. Where this name gives a CUDA build, point TORCH at a CPU build.
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 # Two workers fit the smallest machine that the tests are meant for.
 WORKERS ?= 2
 
-.PHONY: demo test lint types pytest bench hostile site clean
+.PHONY: demo test test-frameworks lint types pytest bench hostile site clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python tests/projects/demo.py
@@ -29,6 +30,27 @@ types: $(VENV)/.ready
 
 pytest: $(VENV)/.ready
 	HPUSHIM=off $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+# Releases that exclude each other: the newest, the last Lightning that knew Gaudi, Optimum with the Transformers that it asks for.
+FRAMEWORKS := .frameworks
+NEWEST := accelerate transformers lightning pytorch-ignite
+LAST := "lightning<2.5.6" lightning-habana
+OPTIMUM := optimum-habana==1.21.2 transformers==4.55.4 accelerate==1.10.1 optimum==2.0.0 diffusers==0.35.1
+FRAMEWORK_ENVIRONMENTS := $(FRAMEWORKS)/newest/.ready $(FRAMEWORKS)/last/.ready $(FRAMEWORKS)/optimum/.ready
+EMPTY :=
+FRAMEWORK_PYTHONS := $(subst $(EMPTY) $(EMPTY),:,$(FRAMEWORK_ENVIRONMENTS:%/.ready=$(CURDIR)/%/bin/python))
+
+test-frameworks: $(VENV)/.ready $(FRAMEWORK_ENVIRONMENTS)
+	HPUSHIM=off HPUSHIM_FRAMEWORKS_PYTHON=$(FRAMEWORK_PYTHONS) $(BIN)/python tests/frameworks/table.py
+
+$(FRAMEWORKS)/newest/.ready: PACKAGES = $(NEWEST)
+$(FRAMEWORKS)/last/.ready: PACKAGES = $(LAST)
+$(FRAMEWORKS)/optimum/.ready: PACKAGES = $(OPTIMUM)
+$(FRAMEWORKS)/%/.ready: pyproject.toml Makefile
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -e ".[torch]" $(PACKAGES)
+	touch $@
 
 bench: $(VENV)/.ready
 	HPUSHIM=off $(BIN)/python -m pytest tests/bench -m bench -s
@@ -49,4 +71,4 @@ $(VENV)/.ready: pyproject.toml Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) .demo hostile.md site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) .demo hostile.md site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

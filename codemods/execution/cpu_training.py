@@ -9,6 +9,8 @@ from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.versions import judge
+from ..edits.lightning import PLUGIN, with_accelerator
+from ..edits.lightning import ROWS as ACCELERATORS
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -18,7 +20,7 @@ _TRAINERS = (
     "lightning.pytorch.Trainer",
     "pytorch_lightning.Trainer",
 )
-_ROW = "lightning.Trainer(accelerator=)"
+_FABRICS = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
 #: Libraries that choose a device, and words of those that are chosen.
 _CHOSEN = (
     *("cuda", "hpu", "habana", "xla", "tpu", "gpu", "GPU"),
@@ -38,17 +40,14 @@ class CpuTraining(Rule):
     severity = "warning"
     safety = "manual"
     wants = Wants(
-        names=_TRAINERS, words=("backward",), beside=("torch", "lightning", "pytorch_lightning"),
+        names=(*_TRAINERS, *_FABRICS), words=("backward",), beside=("torch", "lightning", "pytorch_lightning"),
         project=(*_CHOSEN, *_MOVES, *_OTHERS),
     )  # fmt: skip
 
-    def __init__(self) -> None:
-        self._told = False
-
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        """The first such trainer of a file."""
+        """A trainer, or Fabric, that is left to choose."""
         call = module.parent(node)
-        if self._told or name.partition(".")[0] in module.project.modules:
+        if name.partition(".")[0] in module.project.modules:
             return
         if (
             module.qualified(node) != name
@@ -61,16 +60,16 @@ class CpuTraining(Rule):
         ):
             return
         given = next((k.value for k in call.keywords if k.arg == "accelerator"), None)
-        row = module.matrix.row(_ROW, "argument")
+        row = module.matrix.row(ACCELERATORS[name in _FABRICS], "argument")
         if row is None or (given is not None and module.constant(given) != "auto"):
             return
         if judge(module, row).status == "unsupported":
-            self._told = True
             yield self.finding(
                 module,
                 module.span(node),  # told whatever covers the call: it is about an argument
-                f"`{module.source(node)}` chooses its accelerator itself, and Lightning from 2.5.6 on knows no hpu: "
-                "it trains on the CPU; ask for lightning<2.5.6, or start the script under the runtime shim",
+                f"`{module.source(node)}` chooses its accelerator itself, and knows no hpu (Lightning from 2.5.6 on, Fabric in every release): "
+                f"it trains on the CPU; give it accelerator={PLUGIN}.HPUAccelerator()",
+                fix=with_accelerator(module, call, given),
                 row=row.name,
             )
 

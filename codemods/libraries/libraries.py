@@ -16,7 +16,10 @@ from hpushim.matrix import load
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
-from ..bases.row_argument import ADVICE, SEVERITY, RowRule, may_speak, wants_of
+from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak, wants_of
+from ..bases.row_argument import fix as fix_of_row
+from ..edits.lightning import ROWS as ACCELERATORS
+from ..edits.lightning import has_plugin, with_accelerator
 from ..edits.spelling import retext
 
 if TYPE_CHECKING:
@@ -121,6 +124,8 @@ class Library(RowRule):
         verdict = judge(module, row)
         if row.rule not in self.codes() or verdict.status == "native":
             return
+        if row.name == "lightning" and has_plugin(module):
+            return
         self._told.add(row.name)
         severity = SEVERITY[verdict.status]
         if severity == "error" and _guarded(module, alias):
@@ -133,6 +138,14 @@ class Library(RowRule):
             code=row.rule,
             severity=severity,
         )
+
+    def fix_of(
+        self, module: Module, call: ast.Call, argument: Given, row: Row, status: str
+    ) -> Rewrite | None:
+        """Lightning's accelerator, in releases that know no hpu by name."""
+        if row.name in ACCELERATORS and status == "unsupported":
+            return with_accelerator(module, call, argument.value)
+        return fix_of_row(module, call, argument, row, status)
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         if node.arg == _MAP:

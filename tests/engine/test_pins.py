@@ -64,7 +64,7 @@ def test_two_files_that_disagree_leave_it_open() -> None:
     assert judge(text, row).status == "unsupported"
 
 
-@pytest.mark.parametrize(("version", "safety"), [("<2.5", "unsafe"), (">=2.5.6", "manual")])
+@pytest.mark.parametrize(("version", "safety"), [("<2.5", "unsafe"), (">=2.5.6", "safe")])
 def test_the_requirements_of_a_project_are_used(tmp_path: Path, version: str, safety: str) -> None:
     (tmp_path / "requirements.txt").write_text(f"lightning{version}\n", encoding="utf-8")
     (tmp_path / "train.py").write_text(

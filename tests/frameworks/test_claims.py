@@ -19,8 +19,8 @@ RUNS = {
     ("transformers_claims.py", "cuda"): ("torch", "transformers", "accelerate"),
     ("lightning_claims.py", "hpu"): ("torch", "lightning<2.5.6", "lightning-habana"),
     ("lightning_claims.py", "cuda"): ("torch", "lightning>=2.5.6"),
-    ("optimum_claims.py", "hpu"): ("torch", "optimum-habana"),
-    ("optimum_claims.py", "hpu lazy"): ("torch", "optimum-habana"),
+    ("optimum_claims.py", "hpu"): ("torch", "optimum-habana", "torchvision"),
+    ("optimum_claims.py", "hpu lazy"): ("torch", "optimum-habana", "torchvision"),
 }
 OTHERWISE: dict[tuple[str, str], Any] = {
     ("accelerate_claims.py", "device"): "hpu",

@@ -1,0 +1,38 @@
+"""Gaudi as the accelerator of Lightning's trainer and of Fabric, where their releases know none."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.changes import Import, Replace, Rewrite
+
+from .arguments import add
+from .imports import local_name
+from .spelling import dual, quoted
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+PLUGIN = "hpushim.lightning"
+#: The rows on the accelerator of a trainer and of Fabric.
+ROWS = ("lightning.Trainer(accelerator=)", "lightning.Fabric(accelerator=)")
+
+
+def with_accelerator(module: Module, call: ast.Call, given: ast.expr | None) -> Rewrite | None:
+    """``accelerator=hpushim.lightning.HPUAccelerator()`` in ``call``, in the place of ``given``; in the dual style where there is a Gaudi."""
+    name = local_name(module, PLUGIN)
+    value = f"{name}.HPUAccelerator()"
+    if dual(module):
+        elsewhere = quoted(module, "auto") if given is None else module.source(given)
+        value = f"{name}.accelerator({elsewhere})"
+    change = add(call, f"accelerator={value}") if given is None else Replace(given, value)
+    return Rewrite("give it Gaudi's accelerator", "safe", (change, Import(PLUGIN)))
+
+
+def has_plugin(module: Module) -> bool:
+    """Does the file import the accelerator already?"""
+    return any(
+        (b.qualified or "").startswith(PLUGIN) or b.qualified == "hpushim"
+        for b in module.import_bindings
+    )

@@ -1,0 +1,87 @@
+"""What Accelerate's page on accelerators warns of: SageMaker, Apple's cards, Intel CPUs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import word
+from ..analysis.verdict import inside
+from ..edits.arguments import argument
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_SAGEMAKER = ("sagemaker", "SM_MODEL_DIR", "/opt/ml/model")
+_FLAGS = ("store_true", "store_false")
+_OPTIONAL = "argparse.BooleanOptionalAction"
+_ARGUMENTS = "boolean argparse actions on SageMaker"
+_FOLDER = "SM_MODEL_DIR"
+_PAIRS = "several model and optimizer pairs in accelerator.prepare"
+_MPS = "distributed training on MPS"
+_SAVES = ("save_state", "save_pretrained", "save_model")
+_OPTIMIZER = re.compile(r"(^|_)opt(im|imi[sz]er)?(_|\d|$)", re.I)
+_GROUP = "torch.distributed.init_process_group"
+
+
+class AccelerateTrap(Rule):
+    """Options and folders on SageMaker, pairs for ``prepare``, a process group beside ``mps``."""
+
+    code = "HPU721"
+    name = "accelerate-trap"
+    severity = "info"
+    safety = "manual"
+    wants = Wants(
+        names=(_GROUP,), calls=("add_argument", "prepare", *_SAVES), texts=_SAGEMAKER,
+        beside=("accelerate", "sagemaker", "SM_MODEL_DIR", "/opt/ml/model", "mps"),
+        project=_SAGEMAKER, hints=frozenset(("add_argument", *_SAVES)),
+    )  # fmt: skip
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """A process group in a file that takes Apple's device."""
+        call = module.parent(node)
+        if (
+            isinstance(call, ast.Call)
+            and call.func is node
+            and re.search(r"['\"]mps\b|\.mps\b", module.text)
+        ):
+            yield self._told(module, call.func, module.source(node), _MPS)
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        name = word(node.func)
+        if name == "prepare":
+            optimizers = [a for a in node.args if _OPTIMIZER.search(module.source(a))]
+            if len(optimizers) > 1 and "accelerate" in module.text:
+                yield self._told(module, node.func, f"{len(optimizers)} optimizers", _PAIRS)
+        elif not self._on_sagemaker(module):
+            return
+        elif name == "add_argument":
+            yield from self._option(module, node)
+        elif node.args and isinstance(module.constant(node.args[0]), str):
+            folder = str(module.constant(node.args[0]))
+            if not folder.startswith("/opt/ml"):
+                yield self._told(module, node.args[0], module.source(node.args[0]), _FOLDER)
+
+    def _option(self, module: Module, node: ast.Call) -> Yield:
+        action, kind = argument(node, "action"), argument(node, "type")
+        if action is not None and (
+            module.constant(action) in _FLAGS or module.qualified(action) == _OPTIONAL
+        ):
+            yield self._told(module, action, f"action={module.source(action)}", _ARGUMENTS)
+        elif kind is not None and module.qualified(kind) == "builtins.bool":
+            yield self._told(module, kind, "type=bool", _ARGUMENTS)
+
+    def _on_sagemaker(self, module: Module) -> bool:
+        mentions = module.project.mentions or frozenset()
+        return bool(mentions & {*_SAGEMAKER}) or any(word in module.text for word in _SAGEMAKER)
+
+    def _told(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
+        found = module.matrix.row(row)
+        assert found is not None, row
+        return self.finding(
+            module, module.span(node), f"`{what}`: {inside(found.note)}", row=row, severity="info"
+        )

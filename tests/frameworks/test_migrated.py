@@ -1,0 +1,120 @@
+"""What ``migrate`` writes for frameworks, run natively on the emulated HPU: losses as on the CPU."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import framework_runs as running
+import pytest
+
+pytestmark = pytest.mark.slow
+
+LIGHTNING = ("torch", "lightning>=2.5.6")
+PROGRAM = running.PROGRAMS / "lightning_native.py"
+
+
+def python_with(*packages: str) -> str:
+    python, reason = running.python_with(*packages)
+    if reason:
+        pytest.skip(reason)
+    return python
+
+
+def migrated(place: Path, source: Path = PROGRAM) -> Path:
+    """A copy that ``migrate`` has rewritten; everything in it must be done."""
+    copy = place / source.name
+    if source.is_dir():
+        shutil.copytree(source, copy)
+    else:
+        shutil.copy(source, copy)
+    done = subprocess.run(
+        [sys.executable, "-m", "hpushim", "migrate", str(copy), "--allow-dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return copy
+
+
+def result(words: list[str], where: str, processes: int = 1) -> dict[str, Any]:
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=running.environment(where, "eager", processes),
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (line,) = (one for one in done.stdout.splitlines() if one.startswith("RESULT "))
+    found: dict[str, Any] = json.loads(line.removeprefix("RESULT "))
+    return found
+
+
+@pytest.mark.parametrize("precision", ["32-true", "16-mixed"])
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("way", ["trainer", "fabric"])
+def test_lightning_that_knows_no_gaudi(
+    way: str, processes: int, precision: str, tmp_path: Path
+) -> None:
+    python = python_with(*LIGHTNING)
+    plain = tmp_path / "plain.py"
+    text = PROGRAM.read_text(encoding="utf-8")
+    # The CPU's run says so; the program as it is would choose CUDA, or refuse.
+    plain.write_text(
+        text.replace('accelerator="gpu"', 'accelerator="cpu"').replace(
+            "Fabric(d", 'Fabric(accelerator="cpu", d'
+        )
+    )
+    half = "bf16-mixed" if "16" in precision else precision
+    expected = result([python, str(plain), way, str(processes), half], "cpu")
+    copy = migrated(tmp_path)
+    assert "hpushim.lightning.HPUAccelerator()" in copy.read_text(encoding="utf-8")
+    found = result([python, str(copy), way, str(processes), precision], "hpu", processes)
+    assert found.pop("device") == "hpu" and expected.pop("device") == "cpu"
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=0.02 if "16" in precision else 1e-5), name
+
+
+def test_strategies_that_are_not_adapted_are_refused() -> None:
+    python = python_with(*LIGHTNING)
+    code = (
+        "from lightning import Trainer; import hpushim.lightning as h; "
+        "Trainer(accelerator=h.HPUAccelerator(), devices=1, strategy='fsdp')"
+    )
+    done = subprocess.run(
+        [python, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=running.environment("hpu", "eager"),
+        timeout=300,
+    )
+    assert done.returncode and "FSDPStrategy is not adapted to Gaudi" in done.stderr, done.stderr
+
+
+def test_ignite_imports(tmp_path: Path) -> None:
+    python = python_with("torch", "pytorch-ignite")
+    where = subprocess.run(
+        [python, "-c", "import importlib.util as u; print(u.find_spec('ignite').origin)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    migrated(tmp_path, Path(where).parent)
+    code = (
+        "import importlib, pkgutil, sys; sys.path.insert(0, sys.argv[1]); import ignite, ignite.distributed as idist\n"
+        "assert ignite.__file__.startswith(sys.argv[1])\n"
+        "for one in pkgutil.walk_packages(ignite.__path__, 'ignite.'): importlib.import_module(one.name)\n"
+        "assert idist.device().type == 'hpu' and 'hccl' in idist.available_backends(), idist.available_backends()\n"
+        "print('RESULT {}')"
+    )
+    assert result([python, "-c", code, str(tmp_path)], "hpu") == {}
