@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Change, Remove, Rewrite
+from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.advice import advice
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _CUDA_VERSION = ("torch.version.cuda", "torch.backends.cuda.is_built")
 #: Their answers are taken apart, and are something else on Gaudi.
 _TAKEN_APART = ("get_device_properties", "get_device_capability")
+#: Numbers that Gaudi lacks; where a file only keeps and shows them, they are 0.
+_CAPABILITY = frozenset(["major", "minor"])
 #: What people read from the properties, and the call that answers it on Gaudi.
 _PROPERTIES = {"total_memory": ("torch.hpu.mem_get_info", "()[1]"), "name": ("torch.hpu.get_device_name", "()")}  # fmt: skip
 
@@ -131,7 +133,10 @@ class DeviceInfo(NameRule):
         """``p = get_device_properties(i)``, and what is read from ``p``."""
         changes: list[Change] = [Remove(statement)]
         for read in reads:
-            changes += respell(module, read, *_PROPERTIES[read.attr])
+            if read.attr in _CAPABILITY:
+                changes.append(Replace(read, "0"))
+            else:
+                changes += respell(module, read, *_PROPERTIES[read.attr])
         return self.finding(
             module,
             use.node,
@@ -172,7 +177,18 @@ def _reads_of(module: Module, statement: ast.Assign) -> list[ast.Attribute]:
         if name is target or module.bindings(name) is not bound:
             continue
         read = module.parent(name)
-        if not isinstance(read, ast.Attribute) or read.attr not in _PROPERTIES:
+        if not isinstance(read, ast.Attribute):
+            return []
+        if read.attr not in _PROPERTIES and (dual(module) or not _only_shown(module, read.attr)):
             return []
         reads.append(read)
     return reads if len(bound) == 1 else []
+
+
+def _only_shown(module: Module, attribute: str) -> bool:
+    """Is a number that Gaudi lacks stored, written out or handed on, wherever the file reads it, and never asked?"""
+    return attribute in _CAPABILITY and not any(
+        isinstance(above, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Subscript))
+        for read in module.index.attributes(attribute)
+        for above in (module.parent(read), module.parent(module.parent(read) or read))
+    )

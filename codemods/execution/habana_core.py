@@ -34,6 +34,8 @@ class HabanaCore(Rule):
         torch = [s for s in module.imports if module.scope(s) is top and _imports_torch(s)]
         if not torch or not is_entry(module) or b"habana_frameworks" in module.data:
             return
+        if _builds(module):
+            return
         if _on_cuda(module) and not loads_itself(module):
             yield self.finding(
                 module,
@@ -49,6 +51,14 @@ def _imports_torch(statement: ast.Import | ast.ImportFrom) -> bool:
     if isinstance(statement, ast.ImportFrom):
         return (statement.module or "").partition(".")[0] == "torch"
     return any(alias.name.partition(".")[0] == "torch" for alias in statement.names)
+
+
+def _builds(module: Module) -> bool:
+    """Is the program a ``setup.py``, which runs where a package is built?"""
+    named = (
+        s.names[0].name if isinstance(s, ast.Import) else s.module or "" for s in module.imports
+    )
+    return any(name.partition(".")[0] in ("setuptools", "distutils") for name in named)
 
 
 def _on_cuda(module: Module) -> bool:

@@ -34,6 +34,7 @@ _RANDOM = re.compile(
     r"(random|numpy\.random|torch)\.(randint|randrange|choice|uniform|random|rand)"
 )
 _TRAIN = re.compile(r"train|trn|(^|_)tr(_|$)", re.I)
+_MULTISCALE = re.compile(rb"random_?(re)?siz|multi_?scale_?(range|train)")
 _TEST = re.compile(r"test|val|eval|infer|predict", re.I)
 
 
@@ -104,7 +105,7 @@ class InputSize(Rule):
 
     def _resized(self, module: Module, call: ast.Call) -> Yield:
         sizes = [argument(call, "size", 1), argument(call, "scale_factor", 2)]
-        random = next((s for s in sizes if s is not None and _is_random(module, s)), None)
+        random = next((s for s in sizes if s is not None and _changes(module, s)), None)
         if random is not None:
             answer = ask(module, _SIZE)
             yield self.finding(
@@ -165,6 +166,16 @@ def _trains(module: Module, call: ast.Call) -> bool:
         return True
     shuffle = argument(call, "shuffle", 2)
     return shuffle is not None and module.constant(shuffle) is True
+
+
+def _changes(module: Module, size: ast.expr) -> bool:
+    """Is a size random, or handed to a function of a file that speaks of sizes chosen at random?"""
+    if _is_random(module, size):
+        return True
+    given = isinstance(size, ast.Name) and any(
+        isinstance(binding.node, ast.arg) for binding in module.bindings(size)
+    )
+    return given and _MULTISCALE.search(module.data) is not None
 
 
 def _is_random(module: Module, node: ast.expr, depth: int = 5) -> bool:

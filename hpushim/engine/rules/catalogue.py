@@ -46,6 +46,8 @@ _HOW = """
    and `python after`, `python same`, `text findings`. The last stands behind the block that it is about, lists the page's own codes alone, and may
    be left out, but only it holds the places and words. Options follow the role: `python before unsafe`, `mode=eager`, `style=dual`, `path=…`.
    Every `before` is also run in a file that handles Gaudi, in the dual style, and with each finding suppressed in turn.
+   Examples run, too: `before` under the shim and `after` natively have to print and leave behind the same. `python run` behind the pair gives
+   the lines around the example (`...`) that make it a program; `needs=PACKAGE` on `before` says that it cannot run here.
 6. **A fact** about Gaudi is a row in `compat_matrix.toml` with its source; the finding names it with `row=` (nothing checks that a row has this
    name). The row names the rule (`rule = "HPU…"`), is of `kind = "argument"` for `torch.f(x=)`, and has a reading for each source, under the same
    name and kind, in `compat_matrix.readings.toml`; the heads of both files list the keys. `hpushim matrix check` says what is wrong with a row;
