@@ -51,7 +51,9 @@ def test_every_command_exists(page: Path) -> None:
         command, rest = command_of(words)
         options = {name: option for option in command.params for name in option.opts}
         before_script = (
-            [word for word in rest if not word.endswith(".py")] if words[0] != "run" else _own(rest)
+            _own(rest)
+            if words[0] in ("run", "prove", "plan")
+            else [word for word in rest if not word.endswith(".py")]
         )
         for place, word in enumerate(before_script):
             if not word.startswith("--"):
@@ -70,7 +72,7 @@ def test_every_command_exists(page: Path) -> None:
 
 
 def _own(words: list[str]) -> list[str]:
-    """The words of `hpushim run` that are its own: those before the script."""
+    """The words of a command that are its own: those before the script."""
     for place, word in enumerate(words):
         if word.endswith(".py") or word in ("torchrun", "accelerate"):
             return words[:place]

@@ -50,7 +50,7 @@ def test_copies_of_a_checkpoint_after_training_are_no_surprise(ran):
     assert [one.event.kind for one in found.unpredicted if one.event.bytes] == []
 
 
-def test_what_was_predicted_and_did_not_happen(ran, tmp_path):
+def test_what_was_predicted_and_did_not_happen(start, tmp_path):
     """A read in a branch that this run did not take."""
     copy = tmp_path / "resnet.py"
     shutil.copy(PROGRAMS / "resnet.py", copy)
@@ -60,16 +60,9 @@ def test_what_was_predicted_and_did_not_happen(ran, tmp_path):
         "        optimizer.step()\n        if args.steps > 99:\n            print(loss.item())\n",
     )
     copy.write_text(text.replace("if step % 3 == 0", "if step > 99"))
-    done = subprocess.run(
-        [sys.executable, "-m", "hpushim", "run", "--quiet", "--ledger", "ledger.json", "resnet.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = joined(copy, tmp_path / "ledger.json")
+    done = start("resnet.py")
+    assert done.status == 0, done.stderr[-2000:]
+    found = joined(copy, done.file)
     assert [one for one in found.happened if one.event.kind == "host_sync"] == []
     assert "HPU513" in {one.finding.code for one in found.unseen}
 
