@@ -10,6 +10,7 @@ from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.devices import Devices, Role, Site
 from ..analysis.names import called
+from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask, inside
 from ..bases.torch_name import NameRule
 from ..edits.arguments import add, argument
@@ -95,11 +96,14 @@ class RandomName(NameRule):
         call = called(module, node)
         given = {k.arg: k for k in call.keywords} if call is not None else {}
         devices = given.get("devices")
-        if devices is None or "device_type" in given:
+        if call is None or "device_type" in given:
+            return
+        if devices is None:
+            if not call.args and is_on_device(module):
+                yield self._forked_everywhere(module, call)
             return
         if isinstance(devices.value, (ast.List, ast.Tuple)) and not devices.value.elts:
             return  # the host's alone
-        assert call is not None
         changes = _states(module, call, devices)
         yield self.finding(
             module,
@@ -108,6 +112,18 @@ class RandomName(NameRule):
             fix=Rewrite("fork the card's state", "safe", changes),
             row=ask(module, _FORK).row,
             code="HPU408",
+        )
+
+    def _forked_everywhere(self, module: Module, call: ast.Call) -> Found:
+        """Without ``devices`` torch saves the state of each card that it counts."""
+        return self.finding(
+            module,
+            call,
+            f"`{module.source(call.func)}` without `devices` asks for the state of every card that is counted, of which Gaudi "
+            'refuses all but the first; give `devices=range(min(torch.hpu.device_count(), 1)), device_type="hpu"`',
+            row=ask(module, _FORK).row,
+            code="HPU408",
+            severity="warning",
         )
 
 
