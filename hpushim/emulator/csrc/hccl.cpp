@@ -140,7 +140,7 @@ class HcclBackend final : public c10d::Backend {
   intrusive_ptr<Work> reduce_scatter(Tensors& out, TensorLists& in,
                                      const c10d::ReduceScatterOptions& o) override {
     check("reduce_scatter", out, o.reduceOp);
-    Summands so("reduce_scatter", host(out));
+    Summands so("reduce_scatter", host(out), averages(o.reduceOp));
     TensorLists lists;
     for (const auto& list : host(in)) lists.push_back(Summands("reduce_scatter", list).carried());
     return settled(so, shares(o), issue([&](c10d::Backend& gloo) { return gloo.reduce_scatter(so.carried(), lists, as_sum(o)); }), out);
@@ -148,7 +148,7 @@ class HcclBackend final : public c10d::Backend {
   intrusive_ptr<Work> _reduce_scatter_base(at::Tensor& out, at::Tensor& in,
                                            const c10d::ReduceScatterOptions& o) override {
     check("reduce_scatter_tensor", Tensors{out}, o.reduceOp);
-    Summands so("reduce_scatter_tensor", Tensors{host(out)});
+    Summands so("reduce_scatter_tensor", Tensors{host(out)}, averages(o.reduceOp));
     Summands si("reduce_scatter_tensor", Tensors{host(in)});
     auto ho = as_row(so.carried()[0]);
     auto hi = as_row(si.carried()[0]);
@@ -157,7 +157,7 @@ class HcclBackend final : public c10d::Backend {
   intrusive_ptr<Work> reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in,
                                                       const c10d::ReduceScatterOptions& o) override {
     check("reduce_scatter_tensor", out, o.reduceOp);
-    Summands so("reduce_scatter_tensor", host(out));
+    Summands so("reduce_scatter_tensor", host(out), averages(o.reduceOp));
     Summands si("reduce_scatter_tensor", host(in));
     return settled(so, shares(o), issue([&](c10d::Backend& gloo) { return gloo.reduce_scatter_tensor_coalesced(so.carried(), si.carried(), as_sum(o)); }), out);
   }

@@ -46,7 +46,8 @@ std::vector<Tensors> carriers(const std::vector<Tensors>& lists);
 // What a reduction is done on: the tensors, or float32 copies of them where HCCL makes some.
 class Summands {
  public:
-  Summands(const char* name, const Tensors& tensors);
+  // `apart` from the tensors themselves: gloo brings a scattered sum at every wait, which would undo a division.
+  Summands(const char* name, const Tensors& tensors, bool apart = false);
   Tensors& carried() { return carried_; }
   // Brings the results back, divided into so many shares. HCCL's process group waits here too.
   void settle(const c10::intrusive_ptr<c10d::Work>& work, int shares) const;

@@ -128,13 +128,14 @@ std::vector<Tensors> carriers(const std::vector<Tensors>& lists) {
   return out;
 }
 
-Summands::Summands(const char* name, const Tensors& tensors) : originals_(tensors) {
+Summands::Summands(const char* name, const Tensors& tensors, bool apart) : originals_(tensors) {
   const auto rule = rule_for(name);
   Inside guard;
   for (const auto& t : tensors) {
     const bool converted = rule && rule->exact != 0 && !has(rule->exact, t.scalar_type());
     if (converted && at::isIntegralType(t.scalar_type(), false)) warn_of_digits(name, t);
-    carried_.push_back(!is_summed_by_gloo(t.scalar_type()) || (converted && !observing()) ? t.to(at::kFloat) : t);
+    carried_.push_back(!is_summed_by_gloo(t.scalar_type()) || (converted && !observing()) ? t.to(at::kFloat)
+                       : apart ? t.clone() : t);
   }
 }
 
