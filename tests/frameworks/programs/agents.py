@@ -1,6 +1,6 @@
-"""A CUDA job of two hosts, unedited: trains, and is killed once on one rank; goes on from its checkpoint.
+"""A CUDA job of two hosts, unedited: trains, and with `kill` is killed once on one rank; goes on from its checkpoint.
 
-Usage: agents.py FOLDER
+Usage: agents.py FOLDER [kill]
 """
 
 from __future__ import annotations
@@ -39,7 +39,12 @@ for step in range(first, 6):
     if rank == 0:
         torch.save({"model": model.state_dict(), "step": step + 1}, saved)
     dist.barrier()
-    if step == 2 and rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    if (
+        "kill" in sys.argv
+        and step == 2
+        and rank == 1
+        and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    ):
         os.kill(os.getpid(), signal.SIGKILL)
 if rank == 0:
     found = {
