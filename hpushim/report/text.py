@@ -15,6 +15,7 @@ from hpushim.report.verdict import count
 _STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan", "unknown": "magenta"}
 #: Characters of a message that are shown.
 _LONGEST = 2000
+_END = 200
 #: Places that are shown of one message; of those that no person has to look at, fewer.
 _MOST = 25
 _FEW = 3
@@ -182,4 +183,5 @@ def _legend(assessment: Assessment) -> Iterator[Line]:
 
 
 def _clipped(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    """What fits, with the end: of a message that begins with a long path it says why."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - _END]}…{text[-_END:]}"

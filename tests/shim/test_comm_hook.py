@@ -19,6 +19,7 @@ print("gradient on", model.module.weight.grad.device)
 
 def test_a_hook_with_a_group_as_its_state_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the emulated device needs torch")
+    import os
     import subprocess
     import sys
 
@@ -26,6 +27,7 @@ def test_a_hook_with_a_group_as_its_state_runs(tmp_path: Path) -> None:
     script.write_text(SCRIPT.replace("STORE", str(tmp_path / "store")))
     done = subprocess.run(
         [sys.executable, "-m", "hpushim", "run", str(script)],
+        env={**os.environ, "HPUSHIM": "emulate"},
         capture_output=True,
         text=True,
         check=False,

@@ -7,6 +7,7 @@ Python hears of the signal only afterwards, so large files are always left to a 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -180,6 +181,11 @@ def _alone(task: _Task, index: int) -> tuple[int, Any]:
 
 def _pooled(chunks: list[list[int]], workers: int) -> Iterator[tuple[int, Any]]:
     """The results of as many chunks as were done before a process died."""
+    with _stopped_once():
+        yield from _results(chunks, workers)
+
+
+def _results(chunks: list[list[int]], workers: int) -> Iterator[tuple[int, Any]]:
     # Here, because most runs need no process.
     import multiprocessing
     from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -203,6 +209,25 @@ def _pooled(chunks: list[list[int]], workers: int) -> Iterator[tuple[int, Any]]:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _stopped_once() -> Iterator[None]:
+    """Only the first Ctrl-C counts until the children have ended: a second one would leave them alive."""
+    own = threading.current_thread() is threading.main_thread()
+    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _deaf() -> None:
