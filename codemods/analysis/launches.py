@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _LAUNCHERS = re.compile(
     r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$"
 )
+_COMMENT = re.compile(rb"[ \t]*#")
+#: So many bytes before a word show what it stands in.
+_NEAR = 4096
 #: What stands before a variable's name where it is read or taken away.
 _READS = re.compile(rb"\$\{?[#!]?$|^\s*unset\s")
 
@@ -58,9 +61,12 @@ def mentions(document: Document, name: str) -> list[Span]:
     for match in word.finditer(document.data):
         before = bisect.bisect_right(starts, match.start()) - 1
         inside = before >= 0 and match.end() <= reach[before].end
-        line = document.data[document.data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
-        inside = inside or _READS.search(line) is not None  # a test, a loop, `unset`
-        if inside and not line.lstrip().startswith(b"#"):
+        line, _ = document.position(match.start())
+        start = document.line_starts[line - 1]
+        near = max(start, match.start() - _NEAR)  # a line may be as long as its file
+        before_it = document.data[near : match.start()]
+        inside = inside or _READS.search(before_it) is not None  # a test, a loop, `unset`
+        if inside and not _COMMENT.match(document.data, start):
             found.append(Span(match.start(), match.end()))
     return found
 
