@@ -1,4 +1,4 @@
-"""torchrun on two hosts, which are two agents on this machine: every rank is armed; on one, a killed rank comes back."""
+"""torchrun on one and two hosts, which are agents on this machine: every rank is armed, and a killed one comes back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-# Two agents that restart may count their restarts apart, as torch does, and their ranks then wait for each other without end.
-@pytest.mark.parametrize(("hosts", "killed"), [(2, False), (1, True)])
+@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize("killed", [False, True])
 def test_agents_and_a_killed_rank(tmp_path: Path, hosts: int, killed: bool) -> None:
     pytest.importorskip("torch", reason="the job is torch's")
     words = [sys.executable, "-m", "hpushim", "run", "-m", "torch.distributed.run"]
@@ -24,13 +24,18 @@ def test_agents_and_a_killed_rank(tmp_path: Path, hosts: int, killed: bool) -> N
         f"--rdzv-endpoint=127.0.0.1:{running.free_port()}",
         str(running.PROGRAMS / "agents.py"),
     ]
+    # Without it an agent of torch 2.13 keeps one store for all attempts: ranks that come back read addresses of dead ones,
+    # and plain gloo on the CPU fails or waits for ever in every other run.
+    environment = running.environment("cuda", "eager", 1) | {
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"
+    }
     agents = [
         subprocess.Popen(
             [*words, str(tmp_path), *["kill"] * killed],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=running.environment("cuda", "eager", 1),
+            env=environment,
         )
         for _ in range(hosts)
     ]

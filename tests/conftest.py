@@ -1,0 +1,10 @@
+"""What every test needs, in whatever way the suite was started."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+# A job that a script starts in the background ignores Ctrl-C, and so do all its children: the tests of stopping would wait.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
