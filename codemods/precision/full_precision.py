@@ -34,12 +34,12 @@ class FullPrecision(Rule):
     wants = Wants(words=("backward",), beside=("cuda", "hpu", "device"), advice=True)
 
     def on_module(self, module: Module) -> Yield:
-        if _DECIDED.search(module.data) or not module.view(is_on_device):
+        if not module.view(is_on_device):
             return
         loops = [
             each for each in module.view(step_regions) if isinstance(each, (ast.For, ast.While))
         ]
-        if not loops or not is_entry(module):
+        if not loops or _DECIDED.search(module.data) or not is_entry(module):
             return
         for call in module.index.calls("backward"):
             if isinstance(call.func, ast.Attribute) and any(

@@ -63,7 +63,7 @@ class _Cells:
         self._document = document
         self._context = context
         try:
-            self.notebook = Notebook(document.text)
+            self.notebook = Notebook(document.text, document.data)
         except (ValueError, RecursionError) as error:
             message = f"not a notebook: {error}; left as it is"
             raise Unparsable(diagnostic("HPU001", message)) from None

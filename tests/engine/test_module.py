@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpushim.engine.base.text import Offsets
+from hpushim.engine.base import text as base_text
+from hpushim.engine.base.text import Offsets, Text
 from hpushim.engine.python.module import Module
 from hpushim.model import Target
 
@@ -236,14 +239,18 @@ def test_places_do_not_depend_on_newlines(newline: str) -> None:
     assert "".join(m.source(m.line_span(n + 1)) for n in range(text.count(newline))) == text
 
 
-@given(st.text(max_size=30))
-def test_offsets(text: str) -> None:
-    offset = Offsets(text)
-    try:
-        sizes = [len(text[:n].encode()) for n in range(len(text) + 1)]
-    except UnicodeEncodeError:
-        return
-    assert [offset(n) for n in range(len(text) + 1)] == sizes
+@given(st.text(st.characters(codec="utf-8"), max_size=60), st.integers(1, 9), st.booleans())
+def test_offsets_and_columns(text: str, step: int, backwards: bool) -> None:
+    """Whatever is counted at a time, and in whatever order is asked."""
+    places = range(len(text) + 1)[:: -1 if backwards else 1]
+    sizes = {n: len(text[:n].encode()) for n in places}
+    lines = Text(text, "a.yaml", Target(), None)  # type: ignore[arg-type]
+    with patch.object(base_text, "_STEP", step):
+        offset = Offsets(text)
+        assert {n: offset(n) for n in places} == sizes
+        found = {n: lines.position(sizes[n])[1] for n in places}
+    ends = {m.end() for m in re.finditer("\r\n|\r|\n", text)} | {0}
+    assert found == {n: n - max(end for end in ends if end <= n) + 1 for n in places}
 
 
 def test_scopes_of_defaults_decorators_and_bases() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import re
-from array import array
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
 #: What ends a line for Python; ``str.splitlines`` knows more and is wrong here.
 LINE_END = re.compile(rb"\r\n|\r|\n")
-_CONTINUATION = re.compile(rb"[\x80-\xbf]")
-_WIDE = re.compile(r"[^\x00-\x7f]")
+#: The bytes that begin no character.
+_CONTINUATION = bytes(range(0x80, 0xC0))
 
 
 _BLANK = bytes(c if c in b"\r\n" else 32 for c in range(256))
@@ -39,25 +38,51 @@ def starts_of_lines(data: bytes) -> list[int]:
     return list(accumulate(map(len, lines), initial=0))
 
 
+#: So much of a text is counted at a time, and no more than it is counted again for one place.
+_STEP = 4096
+
+
 class Offsets:
     """Byte offsets in the UTF-8 of a text for its character indices."""
 
     def __init__(self, text: str) -> None:
-        wide = [] if text.isascii() else list(_WIDE.finditer(text))
-        #: The characters that take more than a byte, and the bytes more that they have taken together.
-        self._wide = [match.start() for match in wide]
-        self._more = list(accumulate((_utf8_length(m[0]) - 1 for m in wide), initial=0))
+        self._text = text
+        self._ascii = text.isascii()
+        #: The bytes before every whole step, as far as somebody has asked.
+        self._before = [0]
 
     def __call__(self, index: int) -> int:
-        return index + self._more[bisect.bisect_left(self._wide, index)]
+        if self._ascii:
+            return index
+        text, before, step = self._text, self._before, index // _STEP
+        while len(before) <= step:
+            start = (len(before) - 1) * _STEP
+            before.append(before[-1] + len(text[start : start + _STEP].encode()))
+        return before[step] + len(text[step * _STEP : index].encode())
 
     def span(self, start: int, end: int) -> Span:
         return Span(self(start), self(end))
 
 
-def _utf8_length(character: str) -> int:
-    point = ord(character)
-    return 1 if point < 0x80 else 2 if point < 0x800 else 3 if point < 0x10000 else 4
+class _Characters:
+    """How many characters begin before each byte offset of a text in UTF-8."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._ascii = data.isascii()
+        self._before = [0]
+
+    def __call__(self, offset: int) -> int:
+        if self._ascii:
+            return offset
+        before, step = self._before, offset // _STEP
+        while len(before) <= step:
+            start = (len(before) - 1) * _STEP
+            before.append(before[-1] + self._begun(start, start + _STEP))
+        return before[step] + self._begun(step * _STEP, offset)
+
+    def _begun(self, start: int, end: int) -> int:
+        return len(self._data[start:end].translate(None, _CONTINUATION))
 
 
 class Project(msgspec.Struct, frozen=True):
@@ -120,15 +145,12 @@ class Text:
     def position(self, offset: int) -> tuple[int, int]:
         """The 1-based line and character column of a byte offset."""
         line = bisect.bisect_right(self.line_starts, offset)
-        start, inner = self.line_starts[line - 1], self._continuations
-        within = bisect.bisect_left(inner, offset) - bisect.bisect_left(inner, start)
-        return line, offset - start - within + 1
+        return line, self._characters(offset) - self._characters(self.line_starts[line - 1]) + 1
 
     @cached_property
-    def _continuations(self) -> array[int]:
-        """Where the bytes stand that begin no character, so that a column is found without a look at its line."""
-        inner = () if self.text.isascii() else _CONTINUATION.finditer(self.data)
-        return array("Q", [match.start() for match in inner])
+    def _characters(self) -> _Characters:
+        """So that a column is found without a look at its whole line."""
+        return _Characters(self.data)
 
     def line_span(self, line: int) -> Span:
         """A 1-based line with its newline."""

@@ -89,7 +89,7 @@ class Document(Text):
             from hpushim.engine.data.notebook import Notebook
 
             try:
-                self.notebook = Notebook(self.text)
+                self.notebook = Notebook(self.text, self.data)
             except (ValueError, RecursionError):
                 return ()
         return tuple(self.notebook.commands())

@@ -15,6 +15,8 @@ from hpushim.engine.data.entries import DEPTH, Entry
 from hpushim.model import Span
 
 _GAP = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+#: What begins no gap.
+_PLAIN = frozenset('":,{}[]')
 _DECODER = json.JSONDecoder(strict=False)
 _SIMPLE = (str, bool, int, float)
 
@@ -76,6 +78,8 @@ class Walk:
 
     def gap(self, at: int) -> int:
         """Where the white space and the comments at ``at`` end."""
+        if self.text[at : at + 1] in _PLAIN:
+            return at
         found = _GAP.match(self.text, at)
         return found.end() if found else at
 

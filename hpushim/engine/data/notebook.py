@@ -21,8 +21,9 @@ from hpushim.model import Edit, Span
 class Notebook:
     """The code cells of one notebook, joined. Raises ValueError where the text is no notebook."""
 
-    def __init__(self, text: str) -> None:
-        self.data = text.encode()
+    def __init__(self, text: str, data: bytes | None = None) -> None:
+        #: The text in UTF-8, which who has it already may give.
+        self.data = text.encode() if data is None else data
         self._offsets = Offsets(text)
         self.cells = list(_Reader(text, self.data, self._offsets).cells())
         self.ascii = text.isascii()
