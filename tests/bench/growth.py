@@ -176,6 +176,8 @@ ENGINE: dict[str, Callable[[int, Path], Work]] = {
     "engine: calls in one function": whole("a.py", "import torch\ndef f(x):\n", "    x{n} = x.cuda()\n"),
     "engine: functions": whole("a.py", "import torch\n", "def f{n}(x):\n    return x.cuda()\n\n"),
     "engine: calls in one statement": whole("a.py", "import torch\ny = [", "x.cuda(),\n", "]\n"),
+    "engine: arguments of one call": whole("a.py", "import torch\ny = f(", "a{n}=x.cuda(),\n", "z=1)\n"),
+    "engine: items of one dictionary": whole("a.py", "import torch\ny = {{\n".format(), "{n}: x.cuda(),\n", "}\n"),
     "engine: checks": whole("a.py", "import torch\n", "d{n} = 'cuda' if torch.cuda.is_available() else 'cpu'\n"),
     "engine: suppressions": whole("a.py", "import torch\n", "x.cuda()  # hpushim: ignore[HPU102]\n"),
     "engine: cells": whole("a.ipynb", '{"cells": [', _CELL, '], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', ","),

@@ -28,7 +28,7 @@ class Builder:
         self._functions: dict[ast.AST, list[str | Function]] = {}
         self._removed: set[ast.AST] = set()
         #: The children of each node on the way to a change.
-        self._below: dict[ast.AST, list[ast.AST]] = {}
+        self._below: dict[ast.AST, dict[ast.AST, None]] = {}
 
     def replace(self, node: ast.AST, new: str | Function) -> None:
         self._functions.setdefault(node, []).append(new)
@@ -43,10 +43,10 @@ class Builder:
             above = self._module.parent(node)
             if above is None:
                 raise Unplaced("it stands outside of its statement")
-            below = self._below.setdefault(above, [])
-            if any(other is node for other in below):
+            below = self._below.setdefault(above, {})
+            if node in below:
                 return
-            below.append(node)
+            below[node] = None
             node = above
 
     def build(self, there: Any) -> Any:
@@ -55,6 +55,8 @@ class Builder:
 
     def _build(self, node: ast.AST, there: Any, *, within: bool) -> Any:
         made = there
+        # Lists of many items are copied once, not for each item.
+        lists: dict[str, list[Any]] = {}
         gone: list[ast.AST] = []
         within = within or bool(getattr(there, "lpar", ()))
         for child in self._below.get(node, ()):
@@ -64,8 +66,17 @@ class Builder:
             way = slot(node, child, there)
             old = get(there, way)
             new = self._build(child, old, within=within or bracketed(node, child))
-            if new is not old:
+            if new is old:
+                continue
+            if len(way) > 1 and isinstance(way[0], str) and isinstance(way[1], int):
+                if way[0] not in lists:
+                    lists[way[0]] = list(getattr(made, way[0]))
+                items = lists[way[0]]
+                items[way[1]] = put(items[way[1]], way[2:], new)
+            else:
                 made = put(made, way, new)
+        if lists:
+            made = made.with_changes(**lists)
         if gone:
             made = self._without(node, there, made, gone)
         for function in self._functions.get(node, ()):

@@ -8,6 +8,8 @@ follows it and :func:`put` builds the parent anew with another child. An empty w
 from __future__ import annotations
 
 import ast
+import functools
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +55,13 @@ def slot(parent: ast.AST, child: ast.AST, there: cst.CSTNode) -> Way:
     raise Unplaced(f"{child.__class__.__name__} in {parent.__class__.__name__}")
 
 
-def order(call: ast.Call | ast.ClassDef) -> list[ast.expr | ast.keyword]:
+@functools.lru_cache(maxsize=4)
+def order(call: ast.Call | ast.ClassDef) -> tuple[ast.expr | ast.keyword, ...]:
     """The arguments of a call in source order, as libcst has them."""
     positional = call.args if isinstance(call, ast.Call) else call.bases
     if not call.keywords or not positional:
-        return [*positional, *call.keywords]
-    return sorted([*positional, *call.keywords], key=_start)
+        return (*positional, *call.keywords)
+    return tuple(sorted([*positional, *call.keywords], key=_start))
 
 
 def _start(node: ast.expr | ast.keyword) -> tuple[int, int]:
@@ -68,7 +71,26 @@ def _start(node: ast.expr | ast.keyword) -> tuple[int, int]:
 
 
 def _index(nodes: Sequence[Any], child: ast.AST) -> int | None:
+    if len(nodes) > _LONG:
+        return _places(nodes).get(child)
     return next((place for place, node in enumerate(nodes) if node is child), None)
+
+
+#: A longer list is not gone through for each of its items.
+_LONG = 32
+
+
+#: The places of the items of the long lists that were last asked of: keys and values, positional arguments and others.
+_PLACES: deque[tuple[Sequence[Any], dict[Any, int]]] = deque(maxlen=4)
+
+
+def _places(nodes: Sequence[Any]) -> dict[Any, int]:
+    for known, places in _PLACES:
+        if known is nodes:
+            return places
+    made = {node: place for place, node in enumerate(nodes)}
+    _PLACES.append((nodes, made))
+    return made
 
 
 # -- fields of one node ---------------------------------------------------------------------
