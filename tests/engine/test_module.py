@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from hpushim.engine.base import text as base_text
 from hpushim.engine.base.text import Offsets, Text
+from hpushim.engine.python.index import Index
 from hpushim.engine.python.module import Module
 from hpushim.model import Target
 
@@ -265,3 +266,18 @@ def test_a_text_is_found_inside_words_after_it_was_asked_for_as_a_word() -> None
     assert len(found.index.names("A")) == 1
     assert [node.value for node in found.index.strings("A")] == ["A_LONG"]
     assert len(found.index.names("A")) == 1
+
+
+def test_many_words_are_found_by_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search goes through the whole text: as many of them as there are names take time by the square."""
+    searched: list[bytes] = []
+    opened = Index._open
+
+    def counted(index: Index, word: bytes, *, whole: bool) -> None:
+        searched.append(word)
+        opened(index, word, whole=whole)
+
+    monkeypatch.setattr(Index, "_open", counted)
+    m = module("".join(f"n{n} = {n}\n" for n in range(2000)))
+    assert all(len(names(m, f"n{n}")) == 1 for n in range(2000))
+    assert len(searched) < 300

@@ -34,6 +34,8 @@ from hpushim.engine.python.scope import (
 from hpushim.engine.python.walk import walk
 
 N = TypeVar("N", bound=ast.AST)
+#: From so many words on the whole module is walked: a search goes through all of the text.
+_MANY = 256
 
 
 class Index:
@@ -193,11 +195,11 @@ class Index:
         if (written, False) in self._words or (written, whole) in self._words:
             return
         self._words.add((written, whole))
-        if word.isascii():
+        if word.isascii() and len(self._words) < _MANY:
             if not (whole and word.isidentifier()) or word in self._text.words:
                 self._open(written, whole=whole)
         else:
-            self._open_all()  # Python normalises such names
+            self._open_all()  # Python normalises such names; many words cost more to find than all nodes to walk
 
     def _open(self, word: bytes, *, whole: bool) -> None:
         """Walks the units that hold these bytes, as a whole word or anywhere."""
