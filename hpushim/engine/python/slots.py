@@ -155,18 +155,20 @@ def _class(parent: ast.ClassDef, child: ast.AST, there: Any) -> Way | None:
     place = _index(parent.decorator_list, child)
     if place is not None:
         return ("decorators", place, "decorator")
-    place = _index(order(parent), child)
-    if place is None:
-        return None
     # libcst takes positional bases and those by keyword apart.
-    part = order(parent)[place]
-    plain = [item for item in order(parent) if not _by_keyword(item)]
-    named = [item for item in order(parent) if _by_keyword(item)]
-    field, among = ("keywords", named) if _by_keyword(part) else ("bases", plain)
-    inside = _index(among, child)
-    assert inside is not None
-    whole = isinstance(child, (ast.keyword, ast.Starred))
-    return (field, inside) if whole else (field, inside, "value")
+    for field, among in zip(("bases", "keywords"), _bases(parent), strict=True):
+        inside = _index(among, child)
+        if inside is not None:
+            whole = isinstance(child, (ast.keyword, ast.Starred))
+            return (field, inside) if whole else (field, inside, "value")
+    return None
+
+
+@functools.lru_cache(maxsize=4)
+def _bases(parent: ast.ClassDef) -> tuple[list[Any], list[Any]]:
+    items = order(parent)
+    plain = [item for item in items if not _by_keyword(item)]
+    return plain, [item for item in items if _by_keyword(item)]
 
 
 def _by_keyword(item: ast.expr | ast.keyword) -> bool:
