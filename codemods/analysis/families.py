@@ -1,7 +1,8 @@
-"""Files that are one of several backends: ``cuda_accelerator.py`` beside ``xpu_accelerator.py``."""
+"""Files that are made for one kind of hardware: ``cuda_accelerator.py`` beside ``xpu_accelerator.py``, kernels for NVIDIA cards."""
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +27,8 @@ _OTHERS = (
     "gaudi",
     "neuron",
 )
+#: What rows on compilers of kernels and on the runtimes of NVIDIA carry; ``effort`` says that nothing takes their place.
+_KERNELS = ("HPU708", "HPU712")
 _WORD = re.compile(rf"(?<![a-z])(?:{'|'.join((CUDA, *_OTHERS))})(?![a-z])")
 
 
@@ -51,6 +54,34 @@ def backend(module: Module) -> Backend | None:
             return Backend(word, sibling)
         if word not in (CUDA, "hpu", "gaudi") and _speaks_of(module, word):
             return Backend(word, sibling)
+    return None
+
+
+def kernel_language(module: Module) -> str | None:
+    """The package without a counterpart on Gaudi, as Triton and TensorRT, without which the file cannot even be imported.
+
+    A program that trains is none: what it takes from such a package is one part of it.
+    """
+    if module.index.calls("step"):
+        return None
+    for statement in module.tree.body:
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and not statement.level:
+            names = [statement.module or ""]
+        else:
+            continue
+        for name in names:
+            package = name.partition(".")[0]
+            row = module.matrix.row(package)
+            if (
+                row is not None
+                and row.kind == "package"
+                and row.rule in _KERNELS
+                and row.effort == "none"
+                and package not in module.project.shadowing
+            ):
+                return package
     return None
 
 

@@ -51,6 +51,9 @@ FOREIGN = frozenset(
     ]
 )
 
+#: Those of them, and others, whose tensors have a ``.cuda()`` of their own.
+_TENSORS = frozenset(["jittor", "megengine", "mindspore", "oneflow", "paddle"])
+
 
 def root(node: ast.AST) -> ast.AST:
     """What a chain of attributes, calls and subscripts starts with."""
@@ -65,11 +68,24 @@ def root(node: ast.AST) -> ast.AST:
 
 def foreign(module: Module, node: ast.AST) -> bool:
     """Does the expression belong to a library whose devices are not torch's?"""
+    if module.view(_tensors_of_another):
+        return True
     base = root(node)
     if not isinstance(base, ast.Name):
         return False
     found = module.bindings(base)
     return bool(found) and all(_foreign_binding(module, binding, base.id) for binding in found)
+
+
+def _tensors_of_another(module: Module) -> bool:
+    """Does the file compute with another library that has ``.cuda()``, and never with torch?"""
+    names = {
+        (statement.module or "" if isinstance(statement, ast.ImportFrom) else alias.name).partition(".")[0]
+        for statement in module.imports
+        if not isinstance(statement, ast.ImportFrom) or not statement.level
+        for alias in statement.names
+    }  # fmt: skip
+    return bool(names & _TENSORS) and "torch" not in names
 
 
 def _foreign_binding(module: Module, binding: Binding, name: str) -> bool:

@@ -26,6 +26,8 @@ _CLASSES = re.compile(
     r"LAMB|Lamb|LARS|Lars|Lion|Adafactor|AdaBelief|Ranger|Muon|NovoGrad|Shampoo|Sophia|SAM|"
     r"Fused\w*(Adam|AdamW|SGD|LAMB|Lamb|NovoGrad|Adagrad)|ZeroRedundancyOptimizer|\w*Optimizer|\w*Optim)$"
 )
+#: What holds several of them by name: ``optims.generator``.
+_SEVERAL = re.compile(r"(^|_)optim(izer)?s$", re.I)
 _FACTORIES = re.compile(r"optim", re.I)
 _ENDS = re.compile(r"Optim(izer)?s?$|Opt$")
 _SCALED = re.compile(r"scaler$|^_?(grad_?)?scaler|^amp_scaler|scaler_?\w$", re.I)
@@ -43,6 +45,8 @@ def is_optimizer(module: Module, node: ast.expr, depth: int = 6) -> bool:
     if known is not None:
         return known
     if label and _NAMED.search(label):
+        return True
+    if isinstance(node, ast.Attribute) and _SEVERAL.search(word(node.value)):
         return True
     if label and _SHORT.search(label) and _is_beside_backward(module, node):
         return True

@@ -1,4 +1,4 @@
-"""Files that hold the code of one backend among several: what they do is right for that one."""
+"""Files that hold the code of one backend among several, or kernels for NVIDIA cards: what they do is right for that one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.families import CUDA, backend
+from ..analysis.families import CUDA, backend, kernel_language
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -26,7 +26,18 @@ class BackendFile(Rule):
 
     def on_module(self, module: Module) -> Yield:
         found = backend(module)
-        if found is None or not module.tree.body:
+        if not module.tree.body:
+            return
+        if found is None:
+            package = kernel_language(module)
+            if package is not None:
+                yield self.finding(
+                    module,
+                    module.tree.body[0],
+                    f"the file needs `{package}`, which has no counterpart on Gaudi, and stays as it is; "
+                    "migrate again when that is replaced",
+                    covers=(module.tree,),
+                )
             return
         if found.accelerator == CUDA:
             beside = PurePosixPath(found.sibling).name

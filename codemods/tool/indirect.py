@@ -9,12 +9,15 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.mocks import TARGET, together
 from ..analysis.names import called
 from ..analysis.verdict import known
 from ..bases.torch_name import CUDA, respell
 from ..edits.spelling import retext
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from hpushim.engine.python.module import Module
 
 _MODULE = CUDA.rstrip(".")
@@ -35,7 +38,7 @@ class Indirect(Rule):
     also: ClassVar[dict[str, str]] = {
         "HPU008": "star-import-of-cuda",
         "HPU017": "cuda-by-module-name",
-        "HPU018": "cuda-in-mock-target",
+        TARGET: "cuda-in-mock-target",
         "HPU019": "cuda-in-code-text",
     }
 
@@ -79,12 +82,27 @@ class Indirect(Rule):
             return
         if isinstance(parent, ast.Call) and module.qualified(parent.func) in _ATTRIBUTES:
             return
+        if isinstance(parent, ast.Call) and _patches(parent, node):
+            yield self._patched(module, node, parent.args[1])
+            return
         yield self.finding(
             module,
             node,
             f"`{module.source(node)}` is used as a value; "
             "what is read from it has to exist in `torch.hpu`",
         )
+
+    def _patched(self, module: Module, node: ast.expr, name: ast.expr) -> Found:
+        """``monkeypatch.setattr(torch.cuda, "is_available", …)``."""
+        part, verdict = known(module, f"{_MODULE}.{module.constant(name)}")
+        fix = None
+        if verdict is not None and verdict.target == part.replace(_MODULE, "torch.hpu", 1):
+            fix = Rewrite("patch torch.hpu", "unsafe", respell(module, node, "torch.hpu"))
+        return self.finding(module, node, _told(f"{part}"), fix=fix, code=TARGET)
+
+    def review(self, module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
+        """A test that replaces a part of ``torch.cuda`` turns as a whole."""
+        return together(module, found)
 
     # -- a part of it, by name --------------------------------------------------------------
 
@@ -165,7 +183,25 @@ class Indirect(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is patched by its name; the code under test no longer asks for it",
+            _told(text[at:]),
             fix=fix,
-            code="HPU018",
+            code=TARGET,
         )
+
+
+def _patches(call: ast.Call, node: ast.expr) -> bool:
+    """Does the call replace an attribute of ``node``, which it names in its second argument?"""
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in _PATCHERS
+        and len(call.args) > 1
+        and call.args[0] is node
+        and isinstance(call.args[1], ast.Constant)
+    )
+
+
+def _told(part: str) -> str:
+    return (
+        f"`{part}` is replaced for a test, which may ask for its `torch.hpu` form once the code under test has moved; "
+        "the test turns as a whole or stays"
+    )

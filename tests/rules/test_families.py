@@ -114,3 +114,33 @@ def test_what_only_sounds_like_a_registration_is_rewritten(tmp_path: Path, call:
     (tmp_path / "ops.py").write_text(f"import torch\n\nx = torch.zeros(2)\n{call}\ny = x.cuda()\n")
     result = migrate([tmp_path], Target(), matrix=load(), write=False, jobs=1).files[0]
     assert "HPU725" not in {finding.code for finding in result.findings}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "import tilelang\n",
+        "import tensorrt as trt\n",
+        "from tensorrt_llm.runtime import Session\n",
+        "import triton\nimport triton.language as tl\n",
+        "import pycuda.driver as cuda\n",
+    ],
+)
+def test_a_file_of_kernels_for_nvidia_stays_whole(tmp_path: Path, head: str) -> None:
+    changed, codes = run(tmp_path, {"ops.py": head + CUDA})["ops.py"]
+    assert not changed
+    assert "HPU026" in codes
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "try:\n    import triton\nexcept ImportError:\n    triton = None\n",
+        "def fast():\n    import tensorrt\n",
+        "import flash_attn\n",  # has another form on Gaudi
+        "from .triton import kernel\n",
+        "import triton\n\ndef train(optimizer):\n    optimizer.step()\n",  # kernels are one part of it
+    ],
+)
+def test_a_file_that_can_do_without_them_is_rewritten(tmp_path: Path, head: str) -> None:
+    assert run(tmp_path, {"ops.py": head + CUDA})["ops.py"][0]

@@ -15,10 +15,14 @@ from hpushim.model import Mode, Target
 
 
 def migrated(
-    text: str, path: str = "train.py", mode: Mode = "eager", project: Project = ALONE
+    text: str,
+    path: str = "train.py",
+    mode: Mode = "eager",
+    project: Project = ALONE,
+    unsafe: bool = False,
 ) -> str:
     """What migrate makes of one file; the result parses and a second run leaves it."""
-    context = Context(Target(mode=mode), load(), project, unsafe=False)
+    context = Context(Target(mode=mode), load(), project, unsafe=unsafe)
     after = settle(text, "python", path, context).text
     ast.parse(after)
     assert settle(after, "python", path, context).text == after

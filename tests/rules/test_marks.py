@@ -57,7 +57,7 @@ def test_other_things_that_step_get_no_mark(made: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["optimizer", "optim", "optimizerG", "self.optimizer", "optimizers[0]", "self.optimizers['d']",
-     "state.optimizer_gen", "d_optim"],
+     "state.optimizer_gen", "d_optim", "optims.generator", "self.optimizers.actor"],
 )  # fmt: skip
 def test_a_name_says_optimizer_when_nothing_else_does(name: str) -> None:
     assert marks(f"{name}.step()") == [f"{name}.step()"]
@@ -74,7 +74,7 @@ def test_a_short_name_needs_a_backward_pass_or_zero_grad_beside_it(name: str) ->
 @pytest.mark.parametrize(
     "name",
     ["scheduler", "lr_scheduler", "self.sched", "prof", "env", "simulator", "accelerator", "engine", "model_engine",
-     "pbar", "options", "optimizer_scheduler", "trainer", "adopt", "self"],
+     "pbar", "options", "optimizer_scheduler", "trainer", "adopt", "self", "optims.scheduler"],
 )  # fmt: skip
 def test_a_name_that_says_something_else(name: str) -> None:
     assert marks(f"{name}.step()") == []

@@ -1,0 +1,72 @@
+"""Tests that replace a part of ``torch.cuda``: what they expect belongs to what they replace."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hpushim.engine.rules.rule import Found
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hpushim.engine.python.module import Module
+
+#: The code of what is replaced: ``mock.patch("torch.cuda.is_available")``.
+TARGET = "HPU018"
+
+
+def together(module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
+    """The findings with fixes in such tests, old and new: one group, as sure as what is replaced, or without a fix where that has none.
+
+    A test that says that CUDA is there and expects ``hpu`` holds on no machine, and neither does the reverse.
+    """
+    owners: dict[ast.AST, list[Found]] = {}
+    for item in found:
+        if item.finding.code == TARGET and (owner := _owner(module, item.node)) is not None:
+            owners.setdefault(owner, []).append(item)
+    changed: dict[Found, Found] = {}
+    for owner, targets in owners.items():
+        inside = [
+            item
+            for item in found
+            if item.finding.fix is not None and item.node is not None and _is_in(module, item.node, owner)
+        ]  # fmt: skip
+        ties = {item.finding.fix.group for item in inside if item.finding.fix is not None} - {""}
+        inside += [
+            item
+            for item in found
+            if item.finding.fix is not None and item.finding.fix.group in ties and item not in inside
+        ]  # fmt: skip
+        turns = all(target.finding.fix is not None for target in targets)
+        group = f"mocked:{targets[0].finding.span.start}"
+        changed.update({item: _joined(item, group if turns else None) for item in inside})
+    return changed
+
+
+def _owner(module: Module, node: ast.AST | None) -> ast.AST | None:
+    """The outermost function, or the class, that the replacement is for."""
+    found: ast.AST | None = None
+    for above in module.ancestors(node) if node is not None else ():
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) or (
+            found is None and isinstance(above, ast.ClassDef)
+        ):
+            found = above
+    return found
+
+
+def _is_in(module: Module, node: ast.AST, owner: ast.AST) -> bool:
+    return node is owner or any(above is owner for above in module.ancestors(node))
+
+
+def _joined(item: Found, group: str | None) -> Found:
+    fix = item.finding.fix
+    if fix is None or group is None:
+        kept = msgspec.structs.replace(item.finding, fix=None, safety="manual")
+        return Found(kept, item.node)
+    safety = "unsafe" if fix.safety == "safe" else fix.safety
+    fix = msgspec.structs.replace(fix, group=group, safety=safety)
+    finding = msgspec.structs.replace(item.finding, fix=fix, safety=safety)
+    return Found(finding, item.node, item.changes, item.covers)
