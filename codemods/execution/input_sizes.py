@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _LOADER = "torch.utils.data.DataLoader"
 _LAST = "torch.utils.data.DataLoader(drop_last=)"
+_EVALUATED = "the short last batch of an evaluation"
 _LONGEST = "padding to the longest of a batch"
 _SIZE = "images or sequences of changing size"
 _RESIZE = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
@@ -119,10 +120,24 @@ class InputSize(Rule):
         if not module.view(is_on_device) and b"accelerat" not in module.data:
             return
         said = argument(call, "drop_last", 8)
-        if not _trains(module, call) or (said is not None and module.constant(said) is not False):
+        if said is not None and module.constant(said) is not False:
             return
-        if said is None and _hidden(call) and b"drop_last" in module.data:
-            return  # the options may say it
+        if said is None and _hidden(call) and _said_elsewhere(module, call):
+            return
+        use = _use(module, call)
+        if use == _EVALUATED:
+            answer = ask(module, _EVALUATED)
+            shown = module.source(call.func)
+            yield self.finding(
+                module,
+                call.func,
+                f"`{shown}` may end with a short batch: {inside(answer.note)}",
+                row=answer.row,
+                code="HPU526",
+                severity="info",
+            )
+        if use != _LAST:
+            return
         answer = ask(module, _LAST)
         change = add(call, "drop_last=True") if said is None else Replace(said, "True")
         fix = Rewrite("drop the last batch", "unsafe", (change,))
@@ -144,16 +159,23 @@ def _hidden(call: ast.Call) -> bool:
     )
 
 
-def _trains(module: Module, call: ast.Call) -> bool:
-    """Does a loader give the batches that a model trains on, several at a time?"""
+def _said_elsewhere(module: Module, call: ast.Call) -> bool:
+    """May the options that are not seen say how batches end? What is not made in the same function may hold anything."""
+    function = module.function(call)
+    text = module.source(function) if function is not None else module.text
+    return "drop_last" in text or "batch_sampler" in text
+
+
+def _use(module: Module, call: ast.Call) -> str:
+    """The row on what a loader gives several samples at a time for: training or evaluation; "" where it is not seen."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     if "batch_sampler" in given or len(call.args) > 8:
-        return False
+        return ""
     size = argument(call, "batch_size", 1)
     if size is None and None not in given:
-        return False  # one at a time
+        return ""  # one at a time
     if size is not None and module.constant(size) in (1, None) and isinstance(size, ast.Constant):
-        return False
+        return ""
     statement = module.statement(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     named = [word(target) for target in targets]
@@ -161,11 +183,11 @@ def _trains(module: Module, call: ast.Call) -> bool:
     if function is not None and not any(_TRAIN.search(n) or _TEST.search(n) for n in named):
         named.append(function.name)
     if any(_TEST.search(name) for name in named):
-        return False
+        return _EVALUATED
     if any(_TRAIN.search(name) for name in named):
-        return True
+        return _LAST
     shuffle = argument(call, "shuffle", 2)
-    return shuffle is not None and module.constant(shuffle) is True
+    return _LAST if shuffle is not None and module.constant(shuffle) is True else ""
 
 
 def _changes(module: Module, size: ast.expr) -> bool:

@@ -46,6 +46,8 @@ class ChosenDevice(Rule):
         call = called(module, node)
         if call is None or module.qualified(node) != name:
             return
+        if name.partition(".")[0] in module.project.shadowing:
+            return  # the library's own code
         if name in _FINDS:
             if name not in self._told:
                 self._told.add(name)

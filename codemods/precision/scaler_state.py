@@ -11,7 +11,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.optimizers import is_scaler
 from ..analysis.verdict import ask
-from ..edits.arguments import call_of, unwrapped
+from ..edits.arguments import argument, call_of, unwrapped
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -48,6 +48,8 @@ class ScalerState(Rule):
 
     def _scale(self, module: Module, read: ast.Subscript, holder: ast.expr) -> Yield:
         """A scaler that is off has no entry for its scale, and scales by one."""
+        if _is_on_the_host(module, holder):
+            return
         if is_scaler(module, holder) or "scaler" in module.source(holder).lower():
             yield self.finding(
                 module,
@@ -56,6 +58,16 @@ class ScalerState(Rule):
                 fix=Rewrite("take one where none is kept", "safe", (_or_one(module, read),)),
                 row=ask(module, _ROW).row,
             )
+
+
+def _is_on_the_host(module: Module, holder: ast.expr) -> bool:
+    """``GradScaler("cpu")``, which scales as before."""
+    for value in module.values(holder):
+        if isinstance(value, ast.Call):
+            device = argument(value, "device", 0)
+            if device is not None and module.constant(device) == "cpu":
+                return True
+    return False
 
 
 def _reads_scale(read: ast.Subscript) -> bool:

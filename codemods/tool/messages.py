@@ -28,6 +28,8 @@ _OTHER_THINGS = re.compile(r"(cuda|nccl)\W+(version|toolkit|driver|kernel|extens
 #: What only NVIDIA's cards run, whatever the check beside it has become.
 _NVIDIA = re.compile(r"triton|bitsandbytes|flash|apex|tilelang|cutlass|quanti[sz]|support|nvidia|a100|h100|fused", re.I)  # fmt: skip
 _ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl)\b)")
+#: A card that is named for what it is no more: "a CUDA GPU".
+_GPU = re.compile(r"\b(HPU|hpu) GPU(?=s?\b)")
 _GAUDI = re.compile(r"hpu|gaudi|hccl|habana", re.I)
 
 
@@ -70,6 +72,7 @@ class _Renamed:
     def __call__(self, node: Any) -> Any:
         if hasattr(node, "value"):
             text = self._named.sub(lambda found: on_gaudi(found.group()), node.value)
+            text = _GPU.sub(r"\1", text)
             return node.with_changes(value=_ARTICLE.sub(r"\1n ", text))
         return node.with_changes(left=self(node.left), right=self(node.right))
 

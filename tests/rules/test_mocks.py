@@ -56,3 +56,10 @@ def test_the_check_of_transformers_is_told(module: str) -> None:
     text = f"from {module} import is_torch_cuda_available\n\nif is_torch_cuda_available():\n    print(1)\n"
     done = settle(text, "python", "a.py", Context(Target(), load()))
     assert [f.code for f in done.findings if "is_torch_hpu_available" in f.message] == ["HPU717"]
+
+
+def test_a_scaler_of_the_host_keeps_its_scale() -> None:
+    text = 'import torch\n\na = torch.amp.GradScaler(device="cpu")\nassert a.state_dict()["scale"] == 1\n'
+    assert migrated(text) == text
+    other = migrated(text.replace("cpu", "cuda"))
+    assert '.get("scale", 1.0)' in other

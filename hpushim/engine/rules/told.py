@@ -20,6 +20,8 @@ class Told:
         """``kept`` stay as they are, apart from what lies in one of ``opened`` inside them; each lies in another or beside it."""
         #: Lines that people read, and those where something is rewritten.
         self._read: set[int] = set()
+        #: Lines that are rewritten without a person's word.
+        self._changed: set[int] = set()
         rewritten: dict[int, set[Span]] = {}
         for finding in findings:
             for line in {finding.line, finding.end_line}:
@@ -27,6 +29,8 @@ class Told:
                     self._read.add(line)
                 else:
                     rewritten.setdefault(line, set()).add(finding.span)
+            if finding.fix is not None and finding.fix.safety == "safe":
+                self._changed.update(range(finding.line, finding.end_line + 1))
         self._rewritten = {line: _Union(spans) for line, spans in rewritten.items()}
         self._kept = _Nested({**dict.fromkeys(kept, True), **dict.fromkeys(opened, False)})
 
@@ -39,6 +43,11 @@ class Told:
             return True
         rewritten = self._rewritten.get(line)
         return rewritten is not None and rewritten.touches(span)
+
+
+    def rewrites(self, line: int) -> bool:
+        """Is something in ``line`` rewritten, without ``--unsafe``?"""
+        return line in self._changed
 
 
 class _Union:

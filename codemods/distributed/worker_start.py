@@ -1,0 +1,56 @@
+"""How the workers of a data loader start: by a fork, unless the program says otherwise."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.entry import is_entry
+from ..analysis.names import called
+from ..analysis.placement import is_on_device
+from ..analysis.verdict import ask, inside
+from ..edits.arguments import argument
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_LOADER = "torch.utils.data.DataLoader"
+_ROW = "how workers of a data loader start"
+#: What says how they start.
+_SAID = (b"set_start_method", b"multiprocessing_context", b"get_context")
+
+
+class WorkerStart(Rule):
+    """``DataLoader(data, num_workers=4)`` in a program."""
+
+    code = "HPU325"
+    name = "worker-start-method"
+    severity = "info"
+    safety = "manual"
+    wants = Wants(
+        names=(_LOADER,), beside=("cuda", "hpu", "device"), hints=frozenset((_LOADER,))
+    )
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = called(module, node)
+        if self._told or call is None or module.qualified(node) != name:
+            return
+        workers = argument(call, "num_workers", 5)
+        if workers is None or module.constant(workers) == 0 or any(s in module.data for s in _SAID):
+            return
+        if not is_entry(module) or not module.view(is_on_device):
+            return
+        self._told = True
+        answer = ask(module, _ROW)
+        yield self.finding(
+            module,
+            call.func,
+            f"`{module.source(call.func)}` forks its workers: {inside(answer.note)}",
+            row=answer.row,
+        )
