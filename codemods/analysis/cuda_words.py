@@ -86,5 +86,15 @@ def told_of(text: Text, kind: str, name: str, shown: str, where: str = "here") -
         row = text.matrix.covering(name)
         if row is not None and row.kind == "env" and row.status == "noop":
             return Told(f"`{name}` is not read on Gaudi: {phrased(row.note)}", row.name, "info")
+        if row is not None and row.kind == "env" and row.target and " " not in row.target:
+            message = f"`{shown}` stays as it is: what it does {where} is not known; what Gaudi reads instead is `{row.target}`"
+            return Told(message, row.name, "unknown")
+    if kind == "name":
+        row = text.matrix.row(name)
+        if row is not None:
+            known = row.target.startswith("torch.")
+            said = f"on Gaudi it is `{row.target}`" if known else phrased(row.note)
+            message = f"`{shown}` stays as it is: what it does {where} is not known; {said}"
+            return Told(message, row.name, "unknown")
     message = f"`{shown}` stays as it is: what it does {where} is not known; {_ADVICE[kind]}"
     return Told(message, None, "unknown")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from .flow import Flow
 
+#: Comparisons of unittest.
+_EQUAL = frozenset(["assertEqual", "assertNotEqual", "assertIn", "assertNotIn"])
 _TESTS = frozenset(
     [
         "startswith",
@@ -150,7 +152,7 @@ class Finder:
     def _compared(self, node: ast.AST) -> tuple[ast.AST, list[ast.expr]] | None:
         """The comparison that a text takes part in, also as a member of a tuple, and the other sides.
 
-        ``device.startswith(("cuda", "xpu"))`` is one as well.
+        ``device.startswith(("cuda", "xpu"))`` and ``self.assertEqual(x.device.type, "cuda")`` are some as well.
         """
         parent = self.module.parent(node)
         side: ast.AST = node
@@ -158,8 +160,11 @@ class Finder:
             side, parent = parent, self.module.parent(parent)
         if isinstance(parent, ast.Compare):
             return parent, [part for part in (parent.left, *parent.comparators) if part is not side]
+        func = parent.func if isinstance(parent, ast.Call) else None
+        if isinstance(parent, ast.Call) and isinstance(func, ast.Attribute) and func.attr in _EQUAL:
+            others = [arg for arg in parent.args if arg is not side]
+            return (parent, others) if any(map(self.flow.device_like, others)) else None
         if isinstance(parent, ast.Call) and side is not node:
-            func = parent.func
             if isinstance(func, ast.Attribute) and func.attr == "startswith":
                 return parent, [func.value]
         return None

@@ -30,9 +30,7 @@ class WorkerStart(Rule):
     name = "worker-start-method"
     severity = "info"
     safety = "manual"
-    wants = Wants(
-        names=(_LOADER,), beside=("cuda", "hpu", "device"), hints=frozenset((_LOADER,))
-    )
+    wants = Wants(names=(_LOADER,), beside=("cuda", "hpu", "device"), hints=frozenset((_LOADER,)))
 
     def __init__(self) -> None:
         self._told = False

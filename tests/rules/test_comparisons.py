@@ -43,3 +43,32 @@ def test_what_is_none_or_knows_gaudi_stays(case: FormCase) -> None:
 
 def test_nearly_every_form_spells_cuda() -> None:
     assert len(SPELLED) >= 85
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('self.assertEqual(x.device.type, "cuda")', 'self.assertEqual(x.device.type, "hpu")'),
+        ('self.assertEqual("cuda", x.device.type, "m")', 'self.assertEqual("hpu", x.device.type, "m")'),
+        ('self.assertNotEqual(str(x.device), "cuda:0")', 'self.assertNotEqual(str(x.device), "hpu:0")'),
+        ('self.assertIn(x.device.type, ("cuda", "cpu"))', 'self.assertIn(x.device.type, ("hpu", "cpu"))'),
+        ('self.assertEqual(self.name, "cuda")', 'self.assertEqual(self.name, "cuda")'),
+    ],
+)  # fmt: skip
+def test_comparisons_of_unittest(before: str, after: str) -> None:
+    head = "import torch\nimport unittest\n\n\nclass T(unittest.TestCase):\n    def test(self):\n        x = torch.zeros(3, device=device)\n        "
+    done = settle(f"{head}{before}\n", "python", "test_x.py", Context(Target(), load(), ALONE))
+    assert done.text == f"{head}{after}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('KEEP = {"CUDA_VISIBLE_DEVICES"}\n', "`HABANA_VISIBLE_MODULES`"),
+        ('env = [{"name": "NCCL_SOCKET_IFNAME", "value": "ib"}]\n', "`HCCL_SOCKET_IFNAME`"),
+        ("try:\n    from torch.cuda.amp import GradScaler\nexcept ImportError:\n    class GradScaler:\n        pass\n\ns = GradScaler()\n", "bfloat16"),
+    ],
+)  # fmt: skip
+def test_what_stays_is_told_with_its_counterpart(text: str, said: str) -> None:
+    done = settle(f"import torch\n{text}", "python", "a.py", Context(Target(), load(), ALONE))
+    assert [f for f in done.findings if said in f.message]

@@ -44,7 +44,6 @@ class Told:
         rewritten = self._rewritten.get(line)
         return rewritten is not None and rewritten.touches(span)
 
-
     def rewrites(self, line: int) -> bool:
         """Is something in ``line`` rewritten, without ``--unsafe``?"""
         return line in self._changed
