@@ -161,12 +161,13 @@ class Finder:
         if isinstance(parent, ast.Compare):
             return parent, [part for part in (parent.left, *parent.comparators) if part is not side]
         func = parent.func if isinstance(parent, ast.Call) else None
-        if isinstance(parent, ast.Call) and isinstance(func, ast.Attribute) and func.attr in _EQUAL:
+        if not isinstance(parent, ast.Call) or not isinstance(func, ast.Attribute):
+            return None
+        if func.attr in _EQUAL:
             others = [arg for arg in parent.args if arg is not side]
             return (parent, others) if any(map(self.flow.device_like, others)) else None
-        if isinstance(parent, ast.Call) and side is not node:
-            if isinstance(func, ast.Attribute) and func.attr == "startswith":
-                return parent, [func.value]
+        if side is not node and func.attr == "startswith":
+            return parent, [func.value]
         return None
 
     def _asked_of_a_name(self, compare: ast.Compare, node: ast.expr) -> bool:

@@ -12,6 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.backends import BackendUse, backend_use
 from ..analysis.devices import Devices
 from ..analysis.names import called
+from ..analysis.roles import Role
 from ..analysis.spelled_names import availability
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
@@ -75,6 +76,10 @@ class Nccl(Rule):
             return
         answer = ask(module, "torch.distributed.init_process_group(backend='nccl')")
         new = on_gaudi(str(node.value))
+        if _beside_a_kept_device(module, node):
+            message = f"`{module.source(node)}` belongs to the entry for CUDA, which stays; one for Gaudi holds `hpu` and `{new}`"
+            yield self.finding(module, node, message, row=answer.row, code="HPU302")
+            return
         fix = Rewrite("use hccl", answer.safety, (retext(module, node, new),), _GROUP)
         yield self.finding(
             module,
@@ -173,3 +178,11 @@ class Nccl(Rule):
             row=ask(module, _AVAILABLE[0]).row,
             code="HPU304",
         )
+
+
+def _beside_a_kept_device(module: Module, node: ast.expr) -> bool:
+    """Is the backend in one tuple with a ``"cuda"`` that is not known to be a device? Half an entry is of no use to anybody."""
+    entry = module.parent(node)
+    return isinstance(entry, (ast.Tuple, ast.List)) and any(
+        site.node in entry.elts for site in module.view(Devices).of_role(Role.UNPROVEN)
+    )

@@ -40,7 +40,12 @@ class WorkerStart(Rule):
         if self._told or call is None or module.qualified(node) != name:
             return
         workers = argument(call, "num_workers", 5)
-        if workers is None or module.constant(workers) == 0 or any(s in module.data for s in _SAID):
+        hidden = any(keyword.arg is None for keyword in call.keywords)
+        if workers is None and not (hidden and b"num_workers" in module.data):
+            return
+        if workers is not None and module.constant(workers) == 0:
+            return
+        if any(said in module.data for said in _SAID):
             return
         if not is_entry(module) or not module.view(is_on_device):
             return

@@ -63,3 +63,8 @@ def test_a_scaler_of_the_host_keeps_its_scale() -> None:
     assert migrated(text) == text
     other = migrated(text.replace("cpu", "cuda"))
     assert '.get("scale", 1.0)' in other
+
+
+def test_half_an_entry_of_a_table_of_devices_does_not_turn() -> None:
+    text = 'import enum\n\nimport torch\n\n\nclass Kind(enum.Enum):\n    CPU = ("cpu", "CPU", "gloo")\n    CUDA = ("cuda", "GPU", "nccl")\n    XPU = ("xpu", "XPU", "ccl")\n'
+    assert migrated(text) == text
