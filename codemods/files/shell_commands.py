@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Safety, Span
 
+from ..analysis.handed_variables import handed
 from ..analysis.launches import commands, launches, lists_cards, mentions, trains
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import wanted
@@ -76,6 +77,7 @@ class ShellCommands(TextRule):
             *self._slurm(document),
             *self._cards(document),
             *self._variables(document),
+            *(self._option(document, *given) for given in handed(document)),
             *(f for command in commands(document) for f in self._command(document, command)),
         ]
         yield from sorted(found, key=lambda finding: finding.span.start)
