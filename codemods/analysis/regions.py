@@ -121,6 +121,10 @@ class Regions:
             parent = module.parent(attribute)
             if not (isinstance(parent, ast.Call) and parent.func is attribute):
                 yield self._check(attribute, [attribute], compares=False)
+        for call in module.index.calls("isinstance"):
+            kind = module.qualified(call.args[1]) if len(call.args) == 2 else None
+            if kind is not None and kind.startswith("torch.cuda.") and kind.endswith("Tensor"):
+                yield self._check(call, [call.args[1]], compares=False)
         compared: dict[ast.AST, list[ast.AST]] = {}
         for site in module.view(Devices).of_role(Role.COMPARE, Role.KERNELS, Role.DEVICE):
             owner = site.owner

@@ -111,7 +111,7 @@ class TypedTensor(Rule):
         elif (
             isinstance(parent, ast.Call) and module.qualified(parent.func) == "builtins.isinstance"
         ):
-            yield self._told(module, node, kind, _asked(module, parent, kind), "unsafe")
+            yield self._told(module, node, kind, _asked(module, parent, kind))
         elif not is_default_type(module, node):
             yield self._told(module, node, kind, (Rename(node, f"torch.hpu.{kind}"),), "unsafe")
 
@@ -196,17 +196,24 @@ def _moved(call: ast.Call, argument: str, *, first: bool = False) -> Replace:
 
 
 def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
-    """``isinstance(x, torch.cuda.FloatTensor)``: the device and the dtype are asked for."""
+    """``isinstance(x, torch.cuda.FloatTensor)``: the device and the dtype are asked for, of what is a tensor."""
     dtype, needed = torch(module, call, DTYPES[kind])
+    tensor, also_needed = torch(module, call, "Tensor")
     word = quoted(module, "hpu")
 
     def asked(there: Any) -> Any:
         import libcst as cst
 
         subject = there.args[0].value
-        both: Any = cst.parse_expression(f"x == {word} and x == {dtype}")
-        device = both.left.with_changes(left=arguments.call_of(subject, ".device.type"))
-        type_ = both.right.with_changes(left=arguments.call_of(subject, ".dtype"))
-        return arguments.unwrapped(there, both.with_changes(left=device, right=type_))
+        is_tensor = there.with_deep_changes(
+            there.args[1], value=cst.parse_expression(tensor)
+        ).with_changes(lpar=(), rpar=())
+        three: Any = cst.parse_expression(f"t and x == {word} and x == {dtype}")
+        both = three.left.with_changes(
+            left=is_tensor,
+            right=three.left.right.with_changes(left=arguments.call_of(subject, ".device.type")),
+        )
+        type_ = three.right.with_changes(left=arguments.call_of(subject, ".dtype"))
+        return arguments.unwrapped(there, three.with_changes(left=both, right=type_))
 
-    return Replace(call, asked), *needed
+    return Replace(call, asked), *dict.fromkeys((*needed, *also_needed))
