@@ -26,6 +26,8 @@ VALUE = re.compile(
     r"(?:(?<=[=\s:,'\"])|(?<=[(\[{])|(?<=:-))(cuda(:\d+)?|nccl)(?=$|[\s,'\"})\];|&])"
 )
 OPTION = re.compile(r"(--?[\w.-]+[= ]|\b[\w.]+=)['\"]?(cuda(:\d+)?|nccl)(?=$|[\s,'\"])")
+#: In a file of which one finding says that it stays as a whole.
+WHOLE = "in a file that stays whole"
 LOGGING = {
     *(
         "print",
@@ -377,11 +379,14 @@ def judged(root: Path, totals: Counter[str], *, verbose: bool) -> Counter[str]:
         totals.update(site.kind for site in sites(file.path, text))
         told = [(f.line, f.end_line, f.message) for f in file.findings if f.code != "HPU009"]
         own = any(f.code == "HPU009" for f in file.findings)
+        whole = any(f.code == "HPU026" for f in file.findings)
         for site in silent(file.path, text, told):
             if (
                 own and site.kind != LOOKS
             ):  # a branch for Gaudi governs it, or it should be told: read these
                 site = site._replace(kind="in a file that handles Gaudi")
+            elif whole and site.kind != LOOKS:  # one finding says that the file stays as it is
+                site = site._replace(kind=WHOLE)
             here[site.kind] += 1
             if verbose:
                 print(f"{root.name}/{file.path}:{site.line}: {site.kind}: {site.text}")

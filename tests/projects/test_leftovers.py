@@ -10,7 +10,7 @@ import leftovers
 import pytest
 
 #: Kinds of sites that are no silence: no device, or a choice that the author has made for Gaudi.
-EXPLAINED = {leftovers.LOOKS, leftovers.BESIDE, "in a file that handles Gaudi"}
+EXPLAINED = {leftovers.LOOKS, leftovers.BESIDE, leftovers.WHOLE, "in a file that handles Gaudi"}
 FOLDER = os.environ.get("HPUSHIM_CORPORA")
 
 
