@@ -34,6 +34,10 @@ _MAP = "device_map"
 #: Arguments that ask bitsandbytes to quantise.
 _QUANTISED = ("load_in_8bit", "load_in_4bit")
 
+#: Arguments that ask Ray for cards, and its calls that are not named ``ray.…`` where they stand.
+_ASKED = ("use_gpu", "num_gpus")
+_OPTIONS = ("options", "remote")
+
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
 _ALSO = {
@@ -71,7 +75,7 @@ def _wants(codes: Collection[str]) -> Wants:
     return msgspec.structs.replace(
         called,
         imports=tuple(packages),
-        keywords=(_MAP, *_ATTENTION, *_QUANTISED),
+        keywords=(_MAP, *_ATTENTION, *_QUANTISED, *_ASKED),
         words=(_FLASH,),
         hints=frozenset((*called.hints, *hints, *_ATTENTION, *_QUANTISED)),
     )
@@ -152,6 +156,8 @@ class Library(RowRule):
             yield from self._device_map(module, node)
         elif node.arg in _QUANTISED:
             yield from self._quantised(module, node)
+        elif node.arg in _ASKED:
+            yield from self._asked_of_ray(module, node)
         elif module.constant(node.value) == _FLASH:
             yield self.finding(
                 module,
@@ -172,6 +178,22 @@ class Library(RowRule):
             module.span(node),  # told beside what covers the call: it is about the argument
             f"`{module.source(node).splitlines()[0]}` asks for bitsandbytes: {inside(answer.note)}",
             row=answer.row,
+        )
+
+    def _asked_of_ray(self, module: Module, node: ast.keyword) -> Yield:
+        """``ScalingConfig(use_gpu=True)``, ``@ray.remote(num_gpus=1)``, ``Actor.options(num_gpus=1)``."""
+        call = module.parent(node)
+        none = isinstance(node.value, ast.Constant) and not node.value.value
+        if none or not isinstance(call, ast.Call) or not _is_rays(module, call):
+            return
+        answer = ask(module, "cards asked of Ray")
+        yield self.finding(
+            module,
+            module.span(node),  # told beside what covers the call: it is about the argument
+            f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+            row=answer.row,
+            code="HPU716",
+            severity=SEVERITY[answer.status],
         )
 
     def _device_map(self, module: Module, node: ast.keyword) -> Yield:
@@ -195,6 +217,21 @@ class Library(RowRule):
                 row=answer.row,
                 code="HPU702",
             )
+
+
+def _is_rays(module: Module, call: ast.Call) -> bool:
+    """Is it a call of Ray's, or ``options`` of what is Ray's where the file imports Ray?"""
+    if (module.qualified(call.func) or "").startswith("ray."):
+        return True
+    return word(call.func) in _OPTIONS and any(
+        name.partition(".")[0] == "ray"
+        for statement in module.imports
+        for name in (
+            [statement.module or ""]
+            if isinstance(statement, ast.ImportFrom)
+            else [alias.name for alias in statement.names]
+        )
+    )
 
 
 def _numbers(module: Module, value: ast.expr) -> bool:
