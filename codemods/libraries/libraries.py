@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
 
-_FLASH = "flash_attention_2"
+_FLASH = ("flash_attention_2", "flash_attention_3")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 _MAP = "device_map"
 #: Arguments that ask bitsandbytes to quantise.
@@ -37,6 +37,11 @@ _QUANTISED = ("load_in_8bit", "load_in_4bit")
 #: Arguments that ask Ray for cards, and its calls that are not named ``ray.…`` where they stand.
 _ASKED = ("use_gpu", "num_gpus")
 _OPTIONS = ("options", "remote")
+
+_CAUGHT = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
+
+_NOTES = (ast.Assign, ast.AnnAssign)
+_REPLACES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
@@ -76,7 +81,7 @@ def _wants(codes: Collection[str]) -> Wants:
         called,
         imports=tuple(packages),
         keywords=(_MAP, *_ATTENTION, *_QUANTISED, *_ASKED),
-        words=(_FLASH,),
+        words=_FLASH,
         hints=frozenset((*called.hints, *hints, *_ATTENTION, *_QUANTISED)),
     )
 
@@ -132,12 +137,15 @@ class Library(RowRule):
             return
         self._told.add(row.name)
         severity = SEVERITY[verdict.status]
-        if severity == "error" and _guarded(module, alias):
+        said = f"`{row.name}`: {inside(verdict.note)}"
+        if _optional(module, alias):
+            severity, said = "info", f"{said}; the code goes on without it"
+        elif severity == "error" and _guarded(module, alias):
             severity = "warning"
         yield self.finding(
             module,
             alias,
-            f"`{row.name}`: {inside(verdict.note)}",
+            said,
             row=row.name,
             code=row.rule,
             severity=severity,
@@ -158,11 +166,11 @@ class Library(RowRule):
             yield from self._quantised(module, node)
         elif node.arg in _ASKED:
             yield from self._asked_of_ray(module, node)
-        elif module.constant(node.value) == _FLASH:
+        elif module.constant(node.value) in _FLASH:
             yield self.finding(
                 module,
                 node.value,
-                f"`{_FLASH}` needs a CUDA extension; torch's own attention is `sdpa`",
+                f"`{module.constant(node.value)}` needs a CUDA extension; torch's own attention is `sdpa`",
                 fix=Rewrite("use sdpa", "unsafe", (retext(module, node.value, "sdpa"),)),
                 row="flash_attn",
                 code="HPU703",
@@ -262,6 +270,30 @@ def _row(module: Module, name: str) -> Row | None:
             return row
         name = name.rpartition(".")[0]
     return None
+
+
+def _optional(module: Module, node: ast.AST) -> bool:
+    """Does the code catch that the package is not there, and note it, or take another: ``except ImportError: flash = None``?"""
+    below = node
+    for above in module.ancestors(node):
+        if isinstance(above, ast.Try) and below in above.body:
+            noted = any(isinstance(each, _NOTES) for each in (*above.body, *above.orelse))
+            return any(_goes_on(handler, noted=noted) for handler in above.handlers)
+        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return False
+        below = above
+    return False
+
+
+def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
+    """Does a handler catch a failed import, raise nothing, and leave a word of it (``noted``: the other branch does)?"""
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    inner = [*ast.walk(handler)]
+    return (
+        any(each is None or word(each) in _CAUGHT for each in caught)
+        and not any(isinstance(each, ast.Raise) for each in inner)
+        and (noted or any(isinstance(each, (*_NOTES, *_REPLACES)) for each in inner))
+    )
 
 
 def _guarded(module: Module, node: ast.AST) -> bool:

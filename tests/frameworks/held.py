@@ -167,7 +167,7 @@ def compared(pair: dict[str, Any] | None) -> str:
     if pair is None:
         return "not compared"
     if pair["difference"]:
-        return f"different: {pair['difference']['what']}"[:160]
+        return f"different: {pair['difference']}"[:160]
     if pair["bit_for_bit"]:
         return "bit for bit"
     return f"within {max(pair['loss'], pair['gradients'], pair['parameters']):.1e}"

@@ -69,7 +69,7 @@ def texts(root: Path) -> None:
         lines(root / f"judged/{split}.jsonl", [{"prompt": p, "completion": a, "label": i % 2 == 0} for i, (p, a, _) in enumerate(said)])  # fmt: skip
         lines(root / f"prompts/{split}.jsonl", [{"prompt": p, "answer": a} for p, a, _ in said])
         lines(root / f"text/{split}.jsonl", [{"text": sentence(8)} for _ in several])
-    running = "".join(f"{sentence()} .\n" for _ in range(2000))
+    running = "".join(f"{sentence()} .\n" for _ in range(30000))
     (root / "wikitext-2.txt").write_text(running, encoding="utf-8")
     lines(root / "wikitext/wikitext-2-v1/train.jsonl", [{"text": sentence(8)} for _ in range(32)])
     (root / "wikitext/README.md").write_text(
