@@ -24,6 +24,8 @@ _LIBRARIES = (
     "lightning-habana",
     "optimum-habana",
     "pytorch-ignite",
+    "deepspeed",
+    "ray",
 )
 HEAD = "| page | statement | held by | library | modes | processes | result |"
 _WORDS = {"eager": ("eager",), "lazy": ("lazy",), "compile": ("compile",)}
