@@ -14,6 +14,7 @@ import torch.distributed as dist
 where, stage, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 SETTINGS = {
     "train_micro_batch_size_per_gpu": 4,
+    "gradient_clipping": 0.0,  # its default is 1.0
     "optimizer": {"type": "Adam", "params": {"lr": 0.01, "torch_adam": True, "weight_decay": 0.0}},
     "zero_optimization": {"stage": stage},
 }
