@@ -33,9 +33,9 @@ pytest: $(VENV)/.ready
 
 # Releases that exclude each other: the newest, the last Lightning that knew Gaudi, Optimum with the Transformers that it asks for.
 FRAMEWORKS := .frameworks
-NEWEST := accelerate transformers lightning pytorch-ignite
+NEWEST := accelerate transformers lightning pytorch-ignite deepspeed "ray[train]"
 LAST := "lightning<2.5.6" lightning-habana
-OPTIMUM := optimum-habana==1.21.2 transformers==4.55.4 accelerate==1.10.1 optimum==2.0.0 diffusers==0.35.1
+OPTIMUM := optimum-habana==1.21.2 transformers==4.55.4 accelerate==1.10.1 optimum==2.0.0 diffusers==0.35.1 torchvision
 FRAMEWORK_ENVIRONMENTS := $(FRAMEWORKS)/newest/.ready $(FRAMEWORKS)/last/.ready $(FRAMEWORKS)/optimum/.ready
 EMPTY :=
 FRAMEWORK_PYTHONS := $(subst $(EMPTY) $(EMPTY),:,$(FRAMEWORK_ENVIRONMENTS:%/.ready=$(CURDIR)/%/bin/python))
@@ -50,6 +50,7 @@ $(FRAMEWORKS)/%/.ready: pyproject.toml Makefile
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -e ".[torch]" $(PACKAGES)
+	$(@D)/bin/python -m pip show --quiet torchvision 2>/dev/null && HPUSHIM=off $(@D)/bin/python tests/frameworks/torchvision_ops.py || true
 	touch $@
 
 bench: $(VENV)/.ready

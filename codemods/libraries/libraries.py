@@ -28,11 +28,20 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
 
-_FLASH = "flash_attention_2"
+_FLASH = ("flash_attention_2", "flash_attention_3")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 _MAP = "device_map"
 #: Arguments that ask bitsandbytes to quantise.
 _QUANTISED = ("load_in_8bit", "load_in_4bit")
+
+#: Arguments that ask Ray for cards, and its calls that are not named ``ray.…`` where they stand.
+_ASKED = ("use_gpu", "num_gpus")
+_OPTIONS = ("options", "remote")
+
+_CAUGHT = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
+
+_NOTES = (ast.Assign, ast.AnnAssign)
+_REPLACES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
@@ -71,8 +80,8 @@ def _wants(codes: Collection[str]) -> Wants:
     return msgspec.structs.replace(
         called,
         imports=tuple(packages),
-        keywords=(_MAP, *_ATTENTION, *_QUANTISED),
-        words=(_FLASH,),
+        keywords=(_MAP, *_ATTENTION, *_QUANTISED, *_ASKED),
+        words=_FLASH,
         hints=frozenset((*called.hints, *hints, *_ATTENTION, *_QUANTISED)),
     )
 
@@ -128,12 +137,15 @@ class Library(RowRule):
             return
         self._told.add(row.name)
         severity = SEVERITY[verdict.status]
-        if severity == "error" and _guarded(module, alias):
+        said = f"`{row.name}`: {inside(verdict.note)}"
+        if _optional(module, alias):
+            severity, said = "info", f"{said}; the code goes on without it"
+        elif severity == "error" and _guarded(module, alias):
             severity = "warning"
         yield self.finding(
             module,
             alias,
-            f"`{row.name}`: {inside(verdict.note)}",
+            said,
             row=row.name,
             code=row.rule,
             severity=severity,
@@ -152,11 +164,13 @@ class Library(RowRule):
             yield from self._device_map(module, node)
         elif node.arg in _QUANTISED:
             yield from self._quantised(module, node)
-        elif module.constant(node.value) == _FLASH:
+        elif node.arg in _ASKED:
+            yield from self._asked_of_ray(module, node)
+        elif module.constant(node.value) in _FLASH:
             yield self.finding(
                 module,
                 node.value,
-                f"`{_FLASH}` needs a CUDA extension; torch's own attention is `sdpa`",
+                f"`{module.constant(node.value)}` needs a CUDA extension; torch's own attention is `sdpa`",
                 fix=Rewrite("use sdpa", "unsafe", (retext(module, node.value, "sdpa"),)),
                 row="flash_attn",
                 code="HPU703",
@@ -172,6 +186,22 @@ class Library(RowRule):
             module.span(node),  # told beside what covers the call: it is about the argument
             f"`{module.source(node).splitlines()[0]}` asks for bitsandbytes: {inside(answer.note)}",
             row=answer.row,
+        )
+
+    def _asked_of_ray(self, module: Module, node: ast.keyword) -> Yield:
+        """``ScalingConfig(use_gpu=True)``, ``@ray.remote(num_gpus=1)``, ``Actor.options(num_gpus=1)``."""
+        call = module.parent(node)
+        none = isinstance(node.value, ast.Constant) and not node.value.value
+        if none or not isinstance(call, ast.Call) or not _is_rays(module, call):
+            return
+        answer = ask(module, "cards asked of Ray")
+        yield self.finding(
+            module,
+            module.span(node),  # told beside what covers the call: it is about the argument
+            f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+            row=answer.row,
+            code="HPU716",
+            severity=SEVERITY[answer.status],
         )
 
     def _device_map(self, module: Module, node: ast.keyword) -> Yield:
@@ -195,6 +225,21 @@ class Library(RowRule):
                 row=answer.row,
                 code="HPU702",
             )
+
+
+def _is_rays(module: Module, call: ast.Call) -> bool:
+    """Is it a call of Ray's, or ``options`` of what is Ray's where the file imports Ray?"""
+    if (module.qualified(call.func) or "").startswith("ray."):
+        return True
+    return word(call.func) in _OPTIONS and any(
+        name.partition(".")[0] == "ray"
+        for statement in module.imports
+        for name in (
+            [statement.module or ""]
+            if isinstance(statement, ast.ImportFrom)
+            else [alias.name for alias in statement.names]
+        )
+    )
 
 
 def _numbers(module: Module, value: ast.expr) -> bool:
@@ -225,6 +270,30 @@ def _row(module: Module, name: str) -> Row | None:
             return row
         name = name.rpartition(".")[0]
     return None
+
+
+def _optional(module: Module, node: ast.AST) -> bool:
+    """Does the code catch that the package is not there, and note it, or take another: ``except ImportError: flash = None``?"""
+    below = node
+    for above in module.ancestors(node):
+        if isinstance(above, ast.Try) and below in above.body:
+            noted = any(isinstance(each, _NOTES) for each in (*above.body, *above.orelse))
+            return any(_goes_on(handler, noted=noted) for handler in above.handlers)
+        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return False
+        below = above
+    return False
+
+
+def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
+    """Does a handler catch a failed import, raise nothing, and leave a word of it (``noted``: the other branch does)?"""
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    inner = [*ast.walk(handler)]
+    return (
+        any(each is None or word(each) in _CAUGHT for each in caught)
+        and not any(isinstance(each, ast.Raise) for each in inner)
+        and (noted or any(isinstance(each, (*_NOTES, *_REPLACES)) for each in inner))
+    )
 
 
 def _guarded(module: Module, node: ast.AST) -> bool:

@@ -67,9 +67,12 @@ class AutocastHalf(Rule):
         call = module.parent(node)
         if not isinstance(call, ast.Call):
             return
-        called = (module.qualified(call.func) or "").rpartition(".")[2]
+        name = module.qualified(call.func) or ""
+        called = name.rpartition(".")[2]
         if node.arg == "fp16":
-            if called.endswith("Arguments") and _may_be_true(node.value):
+            # The settings of trl's trainers are TrainingArguments with a name of their own.
+            settings = called.endswith("Arguments") or (name.startswith("trl.") and called.endswith("Config"))  # fmt: skip
+            if settings and _may_be_true(node.value):
                 yield self._arguments(module, node, call)
         elif module.constant(node.value) == "fp16" and called != "Accelerator":  # it has a row
             yield self.finding(

@@ -16,6 +16,7 @@ class Statement(NamedTuple):
     """A sentence of a page, in our words, and what holds it: tests, a finding in some code, or a row of the matrix."""
 
     page: str
+    library: str
     says: str
     tests: tuple[str, ...]
     code: str
@@ -39,6 +40,7 @@ def statements() -> Iterator[Statement]:
         for one in page["statement"]:
             yield Statement(
                 page["name"],
+                page["library"],
                 one["says"],
                 tuple(one.get("tests", ())),
                 one.get("code", ""),

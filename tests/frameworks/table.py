@@ -24,7 +24,10 @@ _LIBRARIES = (
     "lightning-habana",
     "optimum-habana",
     "pytorch-ignite",
+    "deepspeed",
+    "ray",
 )
+HEAD = "| page | statement | held by | library | modes | processes | result |"
 _WORDS = {"eager": ("eager",), "lazy": ("lazy",), "compile": ("compile",)}
 _VERSIONS = """
 from importlib.metadata import PackageNotFoundError, version
@@ -62,10 +65,11 @@ def main() -> int:
         "",
         *(f"- {line}" for line in environments()),
         "",
-        "| page | statement | held by | modes | processes | result |",
-        "|---|---|---|---|---|---|",
+        HEAD,
+        "|---|---|---|---|---|---|---|",
     ]
-    lines += [row(one, outcomes.found) for one in statements()]
+    known = versions()
+    lines += [row(one, outcomes.found, known) for one in statements()]
     tests = Counter(outcomes.found.values())
     lines += [
         "",
@@ -90,18 +94,40 @@ def environments() -> list[str]:
     return found
 
 
-def row(one: Statement, found: dict[str, str]) -> str:
+def versions() -> dict[str, list[str]]:
+    """The releases of each library, of all Pythons."""
+    found: dict[str, list[str]] = {}
+    for line in environments():
+        for part in filter(None, line.split(", ")):
+            name, _, version = part.partition(" ")
+            if version not in found.setdefault(name, []):
+                found[name].append(version)
+    return found
+
+
+def held_by(one: Statement) -> str:
+    """What holds a statement, in words."""
+    if one.finding:
+        return f"finding {one.finding}"
+    if one.row:
+        return f"row `{one.row}`"
+    return ", ".join(f"`{pattern}`" for pattern in one.tests)
+
+
+def row(one: Statement, found: dict[str, str], known: dict[str, list[str]]) -> str:
     """A line of the table."""
     modes = processes = "-"
+    held = held_by(one)
+    library = "-" if one.finding or one.row else one.library
+    if library != "-":
+        library += " " + ", ".join(known.get(one.library, ["not there"]))
     if one.finding:
-        held = f"finding {one.finding}"
         case = next((n for n in found if n.startswith("test_statements.py") and one.says in n), "")
         result = {"passed": "told", "": "not run"}.get(found.get(case, ""), "FAILED")
     elif one.row:
-        held, result = f"row `{one.row}`", "stated"
+        result = "stated"
     else:
         mine = {name: outcome for name, outcome in found.items() if one.holds(name)}
-        held = f"{len(mine)} tests: " + ", ".join(f"`{pattern}`" for pattern in one.tests)
         result = (
             ", ".join(f"{n} {kind}" for kind, n in sorted(Counter(mine.values()).items()))
             or "not run"
@@ -118,7 +144,7 @@ def row(one: Statement, found: dict[str, str]) -> str:
         processes = (
             ", ".join(w for w, there in (("1", one_process), ("2", several)) if there) or "1"
         )
-    cells = (one.page, one.says, held, modes, processes, result)
+    cells = (one.page, one.says, held, library, modes, processes, result)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

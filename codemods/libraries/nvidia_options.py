@@ -1,0 +1,98 @@
+"""Options, calls and words by which a library is asked for a part that only NVIDIA cards have."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.verdict import ask, inside
+from ..bases.row_argument import SEVERITY
+from ..edits.spelling import dual, retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+    from hpushim.model import Severity
+
+#: What is said of an option that is on: the row of the package that it asks for.
+_SWITCHES = {
+    "use_flash_attention_2": "flash_attention_2",
+    "use_liger_kernel": "liger_kernel",
+    "use_vllm": "vllm",
+}
+_XFORMERS = "enable_xformers_memory_efficient_attention"
+_PROVIDERS = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
+_FAISS = ("StandardGpuResources", "index_cpu_to_gpu", "index_cpu_to_all_gpus", "GpuIndexFlatL2", "GpuIndexFlatIP")  # fmt: skip
+#: Names of optimizers, as trainers are told them: the rows that speak of them.
+_OPTIMIZERS = {
+    **dict.fromkeys(("adamw_bnb_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "adamw_8bit"), "adamw_bnb_8bit"),
+    "adamw_torch_fused": "adamw_torch_fused",
+}  # fmt: skip
+
+
+class NvidiaOption(Rule):
+    """``optim="paged_adamw_8bit"``, ``use_liger_kernel=True``, ``pipe.enable_xformers_…()``, ``faiss.index_cpu_to_gpu``."""
+
+    code = "HPU722"
+    name = "nvidia-only-option"
+    severity = "warning"
+    safety = "manual"
+    costs = Costs(hours=("HPU722",), speed=("HPU722",))
+    wants = Wants(
+        names=tuple(f"faiss.{name}" for name in _FAISS),
+        calls=(_XFORMERS,),
+        keywords=("optim", *_SWITCHES),
+        strings=_PROVIDERS,
+    )
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if module.qualified(node) == name:
+            yield self._told(module, node, "faiss-gpu")
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        yield self._told(module, node.func, "xformers")
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        if node.value in _PROVIDERS:
+            # With another provider beside it, the library goes on with that and says so.
+            yield self._told(module, node, "onnxruntime-gpu", "warning")
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        assert node.arg is not None
+        value = module.constant(node.value)
+        if node.arg in _SWITCHES:
+            if value is True:
+                yield self._told(module, node, _SWITCHES[node.arg])
+            return
+        row = _OPTIMIZERS.get(value) if isinstance(value, str) else None
+        if row is not None:
+            fix = None
+            new = ask(module, row).target
+            if new and isinstance(node.value, ast.Constant) and not dual(module):
+                fix = Rewrite(f"use {new}", "unsafe", (retext(module, node.value, new),))
+            yield self._told(module, node, row, fix=fix)
+
+    def _told(
+        self,
+        module: Module,
+        node: ast.AST,
+        row: str,
+        severity: Severity | None = None,
+        fix: Rewrite | None = None,
+    ) -> Found:
+        answer = ask(module, row)
+        if severity is None:
+            severity = SEVERITY.get(answer.status, "info")
+            if severity == "error" and any(isinstance(a, ast.If) for a in module.ancestors(node)):
+                severity = "warning"  # asked for only where somebody wants it
+        return self.finding(
+            module,
+            module.span(node),  # told beside what covers the call: it is about the option
+            f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+            fix=fix,
+            row=answer.row,
+            severity=severity,
+        )

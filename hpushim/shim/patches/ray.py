@@ -1,0 +1,34 @@
+"""What a Ray cluster is told of the cards: a job that asks for GPUs gets Gaudi cards."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from hpushim.shim import log
+from hpushim.shim.mechanisms.in_place import Undo
+from hpushim.shim.patch import APPROXIMATE, patch
+
+#: Read by Ray where a node starts: the resources that it offers besides those that Ray finds.
+_RESOURCES = "RAY_OVERRIDE_RESOURCES"
+
+
+@patch("ray", how="hook", row="cards asked of Ray", level=APPROXIMATE)
+def gpus_are_cards() -> Undo | None:
+    """A Ray that this process starts offers its cards under the name "GPU" too.
+
+    Ray counts a Gaudi as the resource "HPU" alone, and what asks for "GPU" (``use_gpu=True``, ``num_gpus=1``) waits for ever. A cluster
+    that runs already offers what its nodes were started with.
+    """
+    import torch
+
+    if _RESOURCES in os.environ:
+        return None
+    given = json.dumps({"GPU": int(torch.hpu.device_count())})
+    os.environ[_RESOURCES] = given
+    log.note("HPU716", f'Ray offers the cards as "GPU" too ({_RESOURCES}={given})')
+
+    def undo() -> bool:
+        return os.environ.pop(_RESOURCES, None) == given
+
+    return undo
