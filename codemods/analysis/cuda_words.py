@@ -86,5 +86,8 @@ def told_of(text: Text, kind: str, name: str, shown: str, where: str = "here") -
         row = text.matrix.covering(name)
         if row is not None and row.kind == "env" and row.status == "noop":
             return Told(f"`{name}` is not read on Gaudi: {phrased(row.note)}", row.name, "info")
+    if kind == "import":
+        message = f"`{shown}` is imported and not used here; the import itself works on Gaudi"
+        return Told(message, None, "info")
     message = f"`{shown}` stays as it is: what it does {where} is not known; {_ADVICE[kind]}"
     return Told(message, None, "unknown")

@@ -36,6 +36,12 @@ _QUANTISED = ("load_in_8bit", "load_in_4bit")
 
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
+#: Packages of which only these classes pick a device: a file that names none of them needs nothing.
+_MAKERS = {
+    "lightning": ("Trainer", "Fabric", "LightningCLI", "LightningLite"),
+    "transformers": ("Trainer", "TrainingArguments", "Seq2SeqTrainer", "Seq2SeqTrainingArguments", "HfArgumentParser"),
+}  # fmt: skip
+
 _ALSO = {
     "HPU213": "fp8-library",
     "HPU320": "megatron-or-horovod",
@@ -102,7 +108,7 @@ class Library(RowRule):
         ),
         none=("HPU708",),
         numbers=("HPU213",),
-        speed=("HPU609", "HPU703"),
+        speed=("HPU703",),
         kernels=("HPU708",),
     )
     wants = _wants(("HPU709", *_ALSO))
@@ -125,6 +131,8 @@ class Library(RowRule):
         if row.rule not in self.codes() or verdict.status == "native":
             return
         if row.name == "lightning" and has_plugin(module):
+            return
+        if row.name in _MAKERS and not _makes(module, _MAKERS[row.name]):
             return
         self._told.add(row.name)
         severity = SEVERITY[verdict.status]
@@ -225,6 +233,15 @@ def _row(module: Module, name: str) -> Row | None:
             return row
         name = name.rpartition(".")[0]
     return None
+
+
+def _makes(module: Module, classes: tuple[str, ...]) -> bool:
+    """Does the file name one of these classes, other than in an import or as the type of a parameter?"""
+    return any(
+        not any(isinstance(above, ast.arg) for above in module.ancestors(use))
+        for name in classes
+        for use in (*module.index.names(name), *module.index.attributes(name))
+    )
 
 
 def _guarded(module: Module, node: ast.AST) -> bool:
