@@ -28,6 +28,7 @@ _LINKS = {
     "codemods/README.md": "rules/README.md",
     "MATRIX.md": "matrix.md",
     "docs/ci.md": "ci.md",
+    "docs/report.png": "report.png",
 }
 _FENCE = re.compile(r"^(?P<ticks>`{3,})(?P<language>\w+) (?P<label>\S.*)$", re.MULTILINE)
 
@@ -39,6 +40,7 @@ def stage(folder: Path) -> None:
         readme = readme.replace(f"]({here})", f"]({there})")
     (folder / "index.md").write_text(readme, encoding="utf-8")
     shutil.copy(ROOT / "compat_matrix.toml", folder)
+    shutil.copy(HERE / "report.png", folder)
     for name in GUIDES:
         shutil.copy(HERE / f"{name}.md", folder)
     shutil.copy(ROOT / "CHANGELOG.md", folder / "changelog.md")
