@@ -66,7 +66,7 @@ class RequirementsPins(TextRule):
                 yield self.finding(
                     document,
                     entry.span,
-                    f"`{entry.value}` brings CUDA, which would replace Gaudi's torch or is of no use beside it",
+                    f"`{entry.value}` brings CUDA, which would replace Gaudi's torch or is not needed; take it out",
                     row=ask(document, "torch").row,
                     code="HPU816",
                     severity="warning",
