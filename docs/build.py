@@ -21,7 +21,14 @@ from hpushim.report.elements import el, sentence
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "docs"
 #: The guides in their order; the last one is a part of the catalogue of rules.
-GUIDES = ("port_a_script", "port_a_project", "ci", "read_a_ledger")
+GUIDES = (
+    "port_a_script",
+    "port_a_project",
+    "ci",
+    "read_a_ledger",
+    "follow_upstream",
+    "plan",
+)
 _ADD = "## Add a rule\n"
 #: What links of README lead to, and where that lies in the site.
 _LINKS = {
