@@ -72,7 +72,7 @@ def report(draw: st.DrawFn) -> Report:
         rows={
             "dark": Basis("unknown", "documented"),
             "guessed": Basis("changed", "inferred"),
-            "hard": Basis("unsupported", "source", effort="none"),
+            "hard": Basis("unsupported", "source", effort="none", effect="numbers"),
         },
         kernels=draw(st.sampled_from([(), (Kernels("k.cu", 5000),)])),
         python_lines=len(files) * 9,
@@ -166,3 +166,19 @@ def test_the_core_of_a_project_can_be_kernels() -> None:
     assert assess(few).summary.verdict == "needs-you"
     assert assess(many).summary.verdict == assess(inline).summary.verdict == "kernels"
     assert "1 CUDA source file of 4,000 lines" in assess(many).summary.sentence
+
+
+def test_what_a_row_does_to_a_run_decides_before_its_rule() -> None:
+    """A code may stand for rows that cost speed and rows that change numbers."""
+    found = Finding("HPU521", "a-b", "warning", "manual", "m", Span(0, 1), 1, 1, 1, 2, "hard", effect="speed")  # fmt: skip
+    file = FileResult("a.py", "unchanged", None, (found,), SOURCE, None, None)
+    for effect, trouble in ((None, "speed"), ("numbers", "numbers"), ("cpu", "cpu")):
+        rows = {"hard": Basis("changed", "source", effect=effect)}  # type: ignore[arg-type]
+        made = assess(Report("hpushim 0.1.0", Target(), (file,), rows=rows))
+        assert [item.trouble for item in made.items] == [trouble]
+        assert json.loads(render(made.report, "json"))["files"][0]["findings"][0]["effect"] == (
+            effect or "speed"
+        )
+    assert made.summary.sentence.startswith(
+        "Training stays on the CPU: a library puts the model there."
+    )
