@@ -21,13 +21,21 @@ from hpushim.report.elements import el, sentence
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "docs"
 #: The guides in their order; the last one is a part of the catalogue of rules.
-GUIDES = ("port_a_script", "port_a_project", "ci", "read_a_ledger")
+GUIDES = (
+    "port_a_script",
+    "port_a_project",
+    "ci",
+    "read_a_ledger",
+    "follow_upstream",
+    "plan",
+)
 _ADD = "## Add a rule\n"
 #: What links of README lead to, and where that lies in the site.
 _LINKS = {
     "codemods/README.md": "rules/README.md",
     "MATRIX.md": "matrix.md",
     "docs/ci.md": "ci.md",
+    "docs/report.png": "report.png",
 }
 _FENCE = re.compile(r"^(?P<ticks>`{3,})(?P<language>\w+) (?P<label>\S.*)$", re.MULTILINE)
 
@@ -39,6 +47,7 @@ def stage(folder: Path) -> None:
         readme = readme.replace(f"]({here})", f"]({there})")
     (folder / "index.md").write_text(readme, encoding="utf-8")
     shutil.copy(ROOT / "compat_matrix.toml", folder)
+    shutil.copy(HERE / "report.png", folder)
     for name in GUIDES:
         shutil.copy(HERE / f"{name}.md", folder)
     shutil.copy(ROOT / "CHANGELOG.md", folder / "changelog.md")

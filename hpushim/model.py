@@ -120,6 +120,7 @@ class Basis(msgspec.Struct, frozen=True):
     confidence: str
     note: str = ""
     effort: Effort | None = None  #: where it is another one than the rule's
+    effect: Effect | None = None  #: likewise
 
 
 class Kernels(msgspec.Struct, frozen=True):

@@ -25,7 +25,9 @@ def judge(text: Text, row: Row) -> Verdict:
     verdict = text.matrix.judge(row, text.target)
     for limit in verdict.limits:
         if limit.package and limit.status and _all_within(_asked(text, row, limit), limit):
-            verdict = msgspec.structs.replace(verdict, status=limit.status)
+            verdict = msgspec.structs.replace(
+                verdict, status=limit.status, note=limit.text or verdict.note
+            )
     return verdict
 
 

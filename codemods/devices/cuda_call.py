@@ -64,7 +64,7 @@ class CudaCall(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` moves to CUDA, which does not exist on Gaudi; use `.to`",
+            f'`{module.source(node)}` moves to CUDA, which does not exist on Gaudi; write `.to("hpu")`',
             row=ask(module, "torch.Tensor.cuda").row,
         )
 
@@ -81,7 +81,7 @@ class CudaCall(Rule):
             )  # fmt: skip
         if not _is_plain(call):
             return self.finding(
-                module, token, f"`{shown}` takes arguments that are not seen here; write `.to`",
+                module, token, f"`{shown}` takes arguments that are not seen here; write `.to(\"hpu\", …)`",
                 row=answer.row, node=call, covers=covers,
             )  # fmt: skip
         sure = self._sure(module, receiver) or becomes_torch(module, call)
@@ -89,7 +89,7 @@ class CudaCall(Rule):
         return self.finding(
             module,
             token,
-            f"`{shown}` moves to CUDA, which does not exist on Gaudi; use `.to`"
+            f'`{shown}` moves to CUDA, which does not exist on Gaudi; write `.to("hpu"{_and_more(module, call)})`'
             + ("" if sure else ", unless the object is one of the project's own classes"),
             fix=Rewrite("move with .to", safety, self._changes(module, call, receiver)),
             row=answer.row,
@@ -183,6 +183,13 @@ class CudaCall(Rule):
             return with_arguments(node, lead + device, first=True)
 
         return Replace(call, moved)
+
+
+def _and_more(module: Module, call: ast.Call) -> str:
+    """What stands behind the device, as ``to`` takes it: ``, non_blocking=True``."""
+    by_place = zip(_POSITIONAL[1:], call.args[1:], strict=False)
+    named = [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg != "device"]
+    return "".join(f", {name}={module.source(value)}" for name, value in (*by_place, *named))
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -69,7 +69,7 @@ class DefaultDevice(Rule):
 
     def _judge(self, module: Module, call: ast.Call, kinds: list[_Kind], *, floats: bool) -> Found:
         message = (
-            f"`{module.source(call)}` makes CUDA or the CPU the home of new tensors; "
+            f"`{module.source(call)}` puts new tensors on CUDA or the CPU; "
             "on Gaudi the default device does that"
         )
         statement = module.parent(call)

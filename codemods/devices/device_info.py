@@ -84,7 +84,7 @@ class DeviceInfo(NameRule):
         return self.finding(
             module,
             use.node,
-            f"`{module.source(use.node)}` is asked for advice about NVIDIA cards, which says nothing of Gaudi",
+            f"`{module.source(use.node)}` decides about advice for NVIDIA cards, which does not hold for Gaudi",
             fix=Rewrite("remove the advice", "safe", tuple(map(Remove, told.body))),
             row=use.name,
             code=code,
@@ -140,7 +140,7 @@ class DeviceInfo(NameRule):
         return self.finding(
             module,
             use.node,
-            f"`{module.source(use.node)}` answers for NVIDIA hardware; on Gaudi each property is a question",
+            f"`{module.source(use.node)}` gives properties of an NVIDIA card; on Gaudi ask for each by itself",
             fix=Rewrite("ask for each property", "safe", tuple(changes)),
             row=use.name,
             code=code,

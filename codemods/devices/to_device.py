@@ -75,7 +75,7 @@ class ToDevice(Rule):
             yield self.finding(
                 module,
                 site.node,
-                f"`.to({module.source(site.node)})` has no device to go to on Gaudi; it is `hpu`",
+                f"`.to({module.source(site.node)})` names a device that does not exist on Gaudi; write `hpu`",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 covers=site.covers,

@@ -75,7 +75,7 @@ class Average(Rule):
         yield self.finding(
             module,
             module.span(node),
-            f"`{module.source(node)}` averages gradients with ReduceOp.AVG, which hccl has not; "
+            f"`{module.source(node)}` averages gradients with ReduceOp.AVG, which hccl does not have; "
             f"`{_SUMMING}(True)` of what it shards has it sum and divide (torch 2.8)",
             fix=fix,
             row=_ROW,

@@ -101,19 +101,20 @@ class DeviceIds(Rule):
     def _data_parallel(self, module: Module, call: ast.Call) -> Found:
         """On one card the wrapper passes everything through, also what is on the CPU."""
         seen = module.view(LeftBehind).seen
-        moved = (
+        unseen = (
             ""
             if seen
-            else ", and move each batch with `.to(device)`, for nothing spreads it any more"
+            else "; its calls are not seen here, and a batch that only this wrapper moves stays on the CPU: "
+            "move each with `.to(device)`"
         )
         return self.finding(
             module,
             call.func,
             f"`{module.source(call.func)}` spreads one process over many devices; a process has one "
-            f"Gaudi card, which it leaves alone: use DistributedDataParallel for more{moved}",
+            f"Gaudi card, which it leaves alone: use DistributedDataParallel for more{unseen}",
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",
-            severity="warning" if seen else "error",
+            severity="warning" if seen else "unknown",
         )
 
     def _fsdp(self, module: Module, call: ast.Call) -> Yield:

@@ -118,7 +118,7 @@ class Nccl(Rule):
             yield self.finding(
                 module,
                 call,
-                f"`{module.source(call)}` is no function of torch where the backend is hccl; "
+                f"`{module.source(call)}` does not exist for hccl; "
                 "`is_backend_available` takes any name",
                 fix=Rewrite("ask by the backend's name", "safe", changes, _GROUP),
                 row=ask(module, _AVAILABLE[0]).row,

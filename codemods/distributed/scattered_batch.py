@@ -41,7 +41,7 @@ class ScatteredBatch(Rule):
             yield self.finding(
                 module,
                 call,
-                f"nothing but a wrapper for CUDA moves {names} to where the model is; on Gaudi it "
+                f"only a wrapper for CUDA moves {names} to the device of the model; on Gaudi it "
                 f"moves nothing: call `{module.source(call.func)}` with `.to({where})`",
                 fix=fix,
                 row=answer.row,

@@ -81,7 +81,9 @@ class CompileModels(Rule):
         manual = inside and (model.of_torch or defines_method(module, "compile"))
         why = ", which keeps the names of its weights in checkpoints" if inside else ""
         if inside and model.of_torch:
-            why = " to a class of your own around it, for `compile` passes by the code of torch's classes"
+            why = (
+                " to a class of your own around it, for `compile` skips the code of torch's classes"
+            )
         what = text.rpartition(": ")[2]
         return self.finding(
             module,

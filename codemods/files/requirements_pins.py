@@ -10,7 +10,8 @@ from hpushim.engine.rules.rule import TextRule
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
 
-from ..analysis.verdict import ask
+from ..analysis.verdict import ask, inside
+from ..analysis.versions import judge
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
@@ -65,7 +66,7 @@ class RequirementsPins(TextRule):
                 yield self.finding(
                     document,
                     entry.span,
-                    f"`{entry.value}` brings CUDA, which would replace Gaudi's torch or is of no use beside it",
+                    f"`{entry.value}` brings CUDA, which would replace Gaudi's torch or is not needed; take it out",
                     row=ask(document, "torch").row,
                     code="HPU816",
                     severity="warning",
@@ -103,13 +104,14 @@ class RequirementsPins(TextRule):
         if useless:
             note, row = "it is for NVIDIA cards", ask(document, item.name).row
         else:
-            answer = ask(document, item.name.replace("-", "_"))
             known = document.matrix.row(item.name.replace("-", "_"), "package")
-            if known is None or answer.status not in ("unsupported", "changed", "partial"):
+            if known is None or not known.rule.startswith("HPU7"):
                 return
-            if not known.rule.startswith("HPU7"):
+            verdict = judge(document, known)
+            if verdict.status not in ("unsupported", "changed", "partial"):
                 return
-            note, row, useless = answer.note, answer.row, answer.status == "unsupported"
+            note, row = inside(verdict.note), known.name
+            useless = verdict.status == "unsupported"
         start = Span(item.line.start, item.line.start)
         fix = Fix("comment it out", "unsafe", (document.insert(start.start, "# "),))
         yield self.finding(

@@ -90,7 +90,7 @@ class ShellCommands(TextRule):
             yield self.finding(
                 document,
                 Span(*found.span(1)),
-                f"`{found[1].decode()}` asks for NVIDIA cards; ask the cluster how its Gaudi cards are called",
+                f"`{found[1].decode()}` asks for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
                 row=ask(document, "--gres=gpu").row,
                 code="HPU813",
                 severity="warning",
@@ -105,7 +105,7 @@ class ShellCommands(TextRule):
                 yield self.finding(
                     document,
                     command.span,
-                    "the command is for NVIDIA cards; say beside it what it is on Gaudi",
+                    "this command is for NVIDIA cards; write the one for Gaudi beside it",
                     code="HPU822",
                     severity="info",
                 )

@@ -45,6 +45,12 @@ _REPLACES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
+#: Packages of which only these classes pick a device: a file that names none of them needs nothing.
+_MAKERS = {
+    "lightning": ("Trainer", "Fabric", "LightningCLI", "LightningLite"),
+    "transformers": ("Trainer", "TrainingArguments", "Seq2SeqTrainer", "Seq2SeqTrainingArguments", "HfArgumentParser"),
+}  # fmt: skip
+
 _ALSO = {
     "HPU213": "fp8-library",
     "HPU320": "megatron-or-horovod",
@@ -111,7 +117,7 @@ class Library(RowRule):
         ),
         none=("HPU708",),
         numbers=("HPU213",),
-        speed=("HPU609", "HPU703"),
+        speed=("HPU703",),
         kernels=("HPU708",),
     )
     wants = _wants(("HPU709", *_ALSO))
@@ -134,6 +140,8 @@ class Library(RowRule):
         if row.rule not in self.codes() or verdict.status == "native":
             return
         if row.name == "lightning" and has_plugin(module):
+            return
+        if row.name in _MAKERS and not _makes(module, _MAKERS[row.name]):
             return
         self._told.add(row.name)
         severity = SEVERITY[verdict.status]
@@ -293,6 +301,15 @@ def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
         any(each is None or word(each) in _CAUGHT for each in caught)
         and not any(isinstance(each, ast.Raise) for each in inner)
         and (noted or any(isinstance(each, (*_NOTES, *_REPLACES)) for each in inner))
+    )
+
+
+def _makes(module: Module, classes: tuple[str, ...]) -> bool:
+    """Does the file name one of these classes, other than in an import or as the type of a parameter?"""
+    return any(
+        not any(isinstance(above, ast.arg) for above in module.ancestors(use))
+        for name in classes
+        for use in (*module.index.names(name), *module.index.attributes(name))
     )
 
 

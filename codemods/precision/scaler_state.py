@@ -54,7 +54,7 @@ class ScalerState(Rule):
             yield self.finding(
                 module,
                 read,
-                f"`{module.source(read)}` is not there while loss scaling is off; the scale is one",
+                f"`{module.source(read)}` does not exist while loss scaling is off; the scale is 1",
                 fix=Rewrite("take one where none is kept", "safe", (_or_one(module, read),)),
                 row=ask(module, _ROW).row,
             )

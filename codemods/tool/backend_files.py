@@ -43,7 +43,7 @@ class BackendFile(Rule):
             beside = PurePosixPath(found.sibling).name
             if beside == PurePosixPath(module.path).name:
                 beside = found.sibling
-            message = f"the file is the CUDA one of several backends, as `{beside}` is another, and stays; Gaudi needs one of its own"
+            message = f"this file is the CUDA backend beside others, such as `{beside}`, and stays; write one for Gaudi"
         else:
             message = f"the file is made for `{found.accelerator}`, so what it does for CUDA stays as it is"
         yield self.finding(

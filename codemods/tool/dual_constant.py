@@ -51,7 +51,7 @@ class DualConstant(Rule):
         yield self.finding(
             module,
             uses[0],
-            f"`{ACCELERATOR}` is the device that this machine has, `hpu` or `cuda`; it is defined behind the imports",
+            f"`{ACCELERATOR}` is the device that this machine has, `hpu` or `cuda`; it is defined after the imports",
             fix=Rewrite(f"define {ACCELERATOR}", "safe", changes),
         )
 

@@ -90,10 +90,11 @@ class LeftOver(Rule):
         """An import without a use that is known to be CUDA's; others are told of where they are used."""
         bound = node.asname or node.name.partition(".")[0]
         uses = module.index.names(bound)
+        idle = not uses and module.matrix.covering(name) is not None
         if isinstance(module.parent(node), ast.ImportFrom) or node.asname:
             uses = [use for use in uses if (module.qualified(use) or "").startswith(_MODULE)]
         if bound != "*" and not uses:
-            self._seen.setdefault(node, _Seen("name", name, name))
+            self._seen.setdefault(node, _Seen("import" if idle else "name", name, name))
         return ()
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:

@@ -86,7 +86,7 @@ class MapLocation(Rule):
                 yield self.finding(
                     module,
                     site.node,
-                    f"`{module.source(site.node)}` is no place to load to on Gaudi; load to `hpu`",
+                    f"`{module.source(site.node)}` does not exist on Gaudi; load to `hpu`",
                     fix=Rewrite("load to hpu", "safe", site.changes, devices.group(site.node)),
                     row=ask(module, _ROW).row,
                 )
@@ -131,8 +131,8 @@ class MapLocation(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` puts storages back where they were saved, and a checkpoint from CUDA "
-            "has no such place on Gaudi; load to the CPU, as is done here without CUDA",
+            f"`{module.source(node)}` loads tensors to the device that they were saved from, and the CUDA of a checkpoint "
+            "does not exist on Gaudi; load to the CPU, as is done here without CUDA",
             fix=Rewrite("load to the CPU", "safe", (change,)),
             row=ask(module, _ROW).row,
             code="HPU613",
@@ -144,8 +144,8 @@ class MapLocation(Rule):
         return self.finding(
             module,
             call,
-            f"`{module.source(call.func)}` puts storages back where they were saved, "
-            "and a checkpoint from CUDA has no such place on Gaudi",
+            f"`{module.source(call.func)}` loads tensors to the device that they were saved from, "
+            "and the CUDA of a checkpoint does not exist on Gaudi",
             fix=Rewrite("load to the CPU", "unsafe", (add(call, text),)),
             row=ask(module, "torch.load").row,
             code="HPU613",

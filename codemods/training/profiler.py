@@ -72,7 +72,7 @@ class ProfilerDevice(Rule):
         return self.finding(
             module,
             node,
-            f"`.{node.attr}` is CUDA's figure; `.{new}` is that of whatever device there is",
+            f"`.{node.attr}` is CUDA's figure; write `.{new}`, which fits every device",
             fix=Rewrite(f"read {new}", "unsafe", (attribute(node, new),)),
             code="HPU618",
             severity="warning",
@@ -92,7 +92,7 @@ class ProfilerDevice(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node)}` is CUDA's column; `{new}` is that of whatever device there is",
+                f"`{module.source(node)}` is CUDA's column; write `{new}`, which fits every device",
                 fix=Rewrite(f"sort by {new}", "safe", (retext(module, node, new),)),
                 row=ask(module, _ROW).row,
                 code="HPU618",
@@ -114,7 +114,7 @@ class ProfilerDevice(Rule):
         yield self.finding(
             module,
             whole,
-            f"`{module.source(whole)}` is no column where the device is `hpu`; `{new}` is that of whatever device there is",
+            f"`{module.source(whole)}` does not exist where the device is `hpu`; write `{new}`, which fits every device",
             fix=Rewrite(f"sort by {new}", "safe", (Replace(whole, quoted(module, new)),)),
             row=ask(module, _ROW).row,
             code="HPU618",

@@ -246,7 +246,7 @@ class _Run:
             stage=stage,
             matrix=matrix.edition,
             rows={
-                name: Basis(row.status, row.confidence, row.note, row.effort)
+                name: Basis(row.status, row.confidence, row.note, row.effort, row.effect)
                 for name, row in known.items()
             },
             kernels=self.kernels,

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from hpushim.model import Effort
+from hpushim.model import Effect, Effort
 
 #: Raised when a reader of an older file could misunderstand a newer one.
 FORMAT = 1
@@ -143,6 +143,9 @@ class Row(Strict, frozen=True, kw_only=True):
     rule: str = ""  #: the code of the rule that finds it in source, HPUnnn
     effort: Effort | None = (
         None  #: what a person spends on one place, where it is not what the rule says of its code
+    )
+    effect: Effect | None = (
+        None  #: what it does to a run, where it is not what the rule says of its code
     )
     args: tuple[Argument, ...] = ()
     limits: tuple[Limit, ...] = ()

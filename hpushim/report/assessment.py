@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from hpushim.model import AREAS, Basis, Effort, FileResult, Finding, Report, Severity, Stage
+from hpushim.model import AREAS, Basis, Effect, Effort, FileResult, Finding, Report, Severity, Stage
 from hpushim.report import lines
 from hpushim.report.verdict import Verdict, decide
 
@@ -61,6 +61,7 @@ class Item(msgspec.Struct, frozen=True):
     trouble: Trouble
     handling: Handling
     effort: Effort | None
+    effect: Effect | None
     area: str
     basis: Basis
 
@@ -209,8 +210,10 @@ def _item(path: str, finding: Finding, report: Report) -> Item:
     basis = report.rows.get(finding.row or "", _KNOWN)
     handling = handling_of(finding)
     effort = (basis.effort or finding.effort) if handling == "by-hand" else None
-    trouble = _trouble(finding, handling, basis, report.stage)
-    return Item(path, finding, trouble, handling, effort, AREAS[int(finding.code[3])], basis)
+    effect = basis.effect or finding.effect
+    trouble = _trouble(finding, handling, basis, effect, report.stage)
+    area = AREAS[int(finding.code[3])]
+    return Item(path, finding, trouble, handling, effort, effect, area, basis)
 
 
 def handling_of(finding: Finding) -> Handling:
@@ -222,25 +225,27 @@ def handling_of(finding: Finding) -> Handling:
     return "note" if finding.severity == "info" else "by-hand"
 
 
-def _trouble(finding: Finding, handling: Handling, basis: Basis, stage: Stage) -> Trouble:
+def _trouble(
+    finding: Finding, handling: Handling, basis: Basis, effect: Effect | None, stage: Stage
+) -> Trouble:
     if finding.code in _UNREAD:
         return "unread"
     if handling != "by-hand":
         # Other numbers stay other numbers after the rewrite.
-        if finding.effect == "numbers":
+        if effect == "numbers":
             return "numbers"
         if handling == "safe" and stage != "before":
             return "other"  # it could not be made
         return {"note": "note", "unsafe": "unsafe"}.get(handling, "rewrite")  # type: ignore[return-value]
-    if finding.effect in ("kernel", "cpu"):
-        return "kernels" if finding.effect == "kernel" else "cpu"
+    if effect in ("kernel", "cpu"):
+        return "kernels" if effect == "kernel" else "cpu"
     if finding.severity == "error":
         return "stops"
     if finding.severity == "unknown" or basis.status == "unknown":
         return "unknown"
-    if finding.effect == "numbers":
+    if effect == "numbers":
         return "numbers"
-    return "speed" if finding.effect == "speed" else "other"
+    return "speed" if effect == "speed" else "other"
 
 
 _WORST: dict[str, int] = {"error": 0, "warning": 1, "unknown": 2, "info": 3}

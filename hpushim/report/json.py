@@ -100,7 +100,7 @@ def _entry(item: Item, fingerprint: str) -> Entry:
         trouble=item.trouble,
         handling=item.handling,
         effort=item.effort,
-        effect=finding.effect,
+        effect=item.effect,
         area=item.area,
         fingerprint=fingerprint,
     )

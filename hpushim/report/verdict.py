@@ -52,11 +52,15 @@ def _worst(report: Report, items: Sequence[Item]) -> tuple[Verdict, str]:
             "needs-you",
             f"{count(blocking, 'place')} {_verb(blocking, 'stops')} on Gaudi and {_verb(blocking, 'needs')} you.",
         )
-    if any(item.trouble == "cpu" for item in open_ones):
-        return (
-            "needs-you",
-            "Training stays on the CPU: nothing in the code puts the model on Gaudi.",
+    on_cpu = [item for item in open_ones if item.trouble == "cpu"]
+    if on_cpu:
+        by_library = all(item.basis.effect == "cpu" for item in on_cpu)
+        why = (
+            "a library puts the model there"
+            if by_library
+            else "nothing in the code puts the model on Gaudi"
         )
+        return "needs-you", f"Training stays on the CPU: {why}."
     dark = sum(item.finding.severity == "unknown" for item in open_ones)
     if dark:
         return (

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
-import xml.etree.ElementTree as ET
-from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +12,11 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from readers import READERS
 
 import hpushim.report
 from hpushim.model import Basis, Edit, FileResult, Finding, Fix, Kernels, Report, Span, Target
-from hpushim.report import FORMATS, Assessment, assess, render
+from hpushim.report import FORMATS, assess, render
 from hpushim.report.fingerprints import fingerprints
 from hpushim.report.json import schema
 
@@ -76,144 +72,11 @@ def report(draw: st.DrawFn) -> Report:
         rows={
             "dark": Basis("unknown", "documented"),
             "guessed": Basis("changed", "inferred"),
-            "hard": Basis("unsupported", "source", effort="none"),
+            "hard": Basis("unsupported", "source", effort="none", effect="numbers"),
         },
         kernels=draw(st.sampled_from([(), (Kernels("k.cu", 5000),)])),
         python_lines=len(files) * 9,
     )  # fmt: skip
-
-
-def _text(made: Assessment, text: str) -> dict[str, int]:
-    told = [
-        int(n.replace(",", ""))
-        for n in re.findall(r"^(?!Findings|Legend)\S[^\n]*: ([\d,]+)$", text, re.M)
-    ]
-    return {"findings": sum(told)}
-
-
-def _json(made: Assessment, text: str) -> dict[str, int]:
-    data = json.loads(text)
-    jsonschema.validate(data, schema())
-    found = [f for file in data["files"] for f in file["findings"]]
-    assert len(
-        {(file["path"], f["fingerprint"]) for file in data["files"] for f in file["findings"]}
-    ) == len(found)
-    handled = Counter(f["handling"] for f in found)
-    return {"findings": len(found), "manual": handled["by-hand"], "notes": handled["note"]}
-
-
-def _sarif(made: Assessment, text: str) -> dict[str, int]:
-    (run,) = json.loads(text)["runs"]
-    rules = run["tool"]["driver"]["rules"]
-    for result in run["results"]:
-        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
-        region = result["locations"][0]["physicalLocation"]["region"]
-        start, end = (
-            (region["startLine"], region["startColumn"]),
-            (region["endLine"], region["endColumn"]),
-        )
-        assert (1, 1) <= start <= end
-        for fix in result.get("fixes", ()):
-            (change,) = fix["artifactChanges"]
-            assert (
-                change["artifactLocation"]
-                == result["locations"][0]["physicalLocation"]["artifactLocation"]
-            )
-            assert change["replacements"]
-    waiting = sum("fixes" in result for result in run["results"])
-    assert waiting == made.summary.pending_safe + made.summary.pending_unsafe
-    return {"findings": len(run["results"])}
-
-
-def _github(made: Assessment, text: str) -> dict[str, int]:
-    lines = text.splitlines()
-    assert all(re.match(r"::(error|warning|notice) [^\n]*?::", line) for line in lines)
-    return {"findings": len(lines) - 1}
-
-
-def _gitlab(made: Assessment, text: str) -> dict[str, int]:
-    data = json.loads(text)
-    needed = {"description", "check_name", "fingerprint", "severity", "location"}
-    assert all(
-        needed <= issue.keys() and issue["location"]["lines"]["begin"] >= 1 for issue in data
-    )
-    assert {issue["severity"] for issue in data} <= {
-        "info",
-        "minor",
-        "major",
-        "critical",
-        "blocker",
-    }
-    assert len({issue["fingerprint"] for issue in data}) == len(data)
-    return {"findings": len(data)}
-
-
-def _junit(made: Assessment, text: str) -> dict[str, int]:
-    root = ET.fromstring(text)
-    for node in (root, *root):
-        assert int(node.get("tests", "-1")) == len(list(node.iter("testcase")))
-        for what, child in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-            assert int(node.get(what, "-1")) == len(list(node.iter(child)))
-    empty = [case for case in root.iter("testcase") if case.get("name") == "nothing found"]
-    return {"findings": len(list(root.iter("testcase"))) - len(empty)}
-
-
-def _csv(made: Assessment, text: str) -> dict[str, int]:
-    head, *rows = csv.reader(io.StringIO(text))
-    assert all(len(row) == len(head) for row in rows)
-    assert not any(cell.startswith(("=", "@", "+")) for row in rows for cell in row)
-    return {
-        "findings": len(rows),
-        "manual": sum(row[head.index("who")] == "by-hand" for row in rows),
-    }
-
-
-class _Page(HTMLParser):
-    """Counts list items in groups; holds that each element that was opened is closed."""
-
-    VOID = frozenset({"meta", "input", "br"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.places = 0
-        self.loaded: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in self.VOID:
-            self.open.append(tag)
-        self.places += tag == "li" and "details" in self.open
-        self.loaded += [
-            str(value)
-            for name, value in attrs
-            if name in ("src", "href") and not str(value).startswith("#")
-        ]
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-
-def _html(made: Assessment, text: str) -> dict[str, int]:
-    page = _Page()
-    page.feed(text)
-    assert not page.open and not page.loaded and "http" not in text.replace("http-equiv", "")
-    return {"findings": page.places}
-
-
-def _markdown(made: Assessment, text: str) -> dict[str, int]:
-    told = [int(n) for n in re.findall(r"^### [^\n]*: (\d+) by hand$", text, re.M)]
-    return {"manual": sum(told)}
-
-
-def _concise(made: Assessment, text: str) -> dict[str, int]:
-    return {"findings": len(text.splitlines()) - 1}
-
-
-READERS = {
-    "text": _text, "concise": _concise, "json": _json, "html": _html, "markdown": _markdown, "csv": _csv, "sarif": _sarif,
-    "github": _github, "gitlab": _gitlab, "junit": _junit,
-}  # fmt: skip
 
 
 @settings(deadline=None, max_examples=60)
@@ -237,6 +100,9 @@ def test_a_format_tells_what_was_counted(form: str, given_report: Report) -> Non
     made = assess(given_report)
     text = render(given_report, form)
     assert text.endswith("\n") and not re.search("[\x00-\x09\x0b-\x1f\u202e]", text), form
+    if form == "sarif":
+        waiting = made.summary.pending_safe + made.summary.pending_unsafe
+        assert text.count('"fixes":') == waiting
     for name, number in READERS[form](made, text).items():
         assert number == getattr(made.summary, name), (form, name)
 
@@ -300,3 +166,19 @@ def test_the_core_of_a_project_can_be_kernels() -> None:
     assert assess(few).summary.verdict == "needs-you"
     assert assess(many).summary.verdict == assess(inline).summary.verdict == "kernels"
     assert "1 CUDA source file of 4,000 lines" in assess(many).summary.sentence
+
+
+def test_what_a_row_does_to_a_run_decides_before_its_rule() -> None:
+    """A code may stand for rows that cost speed and rows that change numbers."""
+    found = Finding("HPU521", "a-b", "warning", "manual", "m", Span(0, 1), 1, 1, 1, 2, "hard", effect="speed")  # fmt: skip
+    file = FileResult("a.py", "unchanged", None, (found,), SOURCE, None, None)
+    for effect, trouble in ((None, "speed"), ("numbers", "numbers"), ("cpu", "cpu")):
+        rows = {"hard": Basis("changed", "source", effect=effect)}  # type: ignore[arg-type]
+        made = assess(Report("hpushim 0.1.0", Target(), (file,), rows=rows))
+        assert [item.trouble for item in made.items] == [trouble]
+        assert json.loads(render(made.report, "json"))["files"][0]["findings"][0]["effect"] == (
+            effect or "speed"
+        )
+    assert made.summary.sentence.startswith(
+        "Training stays on the CPU: a library puts the model there."
+    )

@@ -41,7 +41,7 @@ _HOW = """
    `ask(module, name).safety` says how safe a fix may be: a row `unknown` makes it `unsafe`, one `unsupported` without a target `manual`.
 4. **The message**, in plain words: what is written, what Gaudi does, what to write instead. `costs = Costs(…)` says for each code what one place
    asks of a person where no rewrite does it (minutes unless it says `hours` or `none`, for what Gaudi has nothing of), and what it does to a run
-   beyond stopping it (`numbers`, `speed`, `cpu`, `kernels`); a row that differs from its code has `effort`. Reports group and sum by these.
+   beyond stopping it (`numbers`, `speed`, `cpu`, `kernels`); a row that differs from its code has `effort` or `effect`. Reports group and sum by these.
 5. **The page**: `codemods/ROOM/STEM.md` with *What, Why, Example, Left alone, Fix safety, References*. Its blocks are the tests: `python before`
    and `python after`, `python same`, `text findings`. The last stands behind the block that it is about, lists the page's own codes alone, and may
    be left out, but only it holds the places and words. Options follow the role: `python before unsafe`, `mode=eager`, `style=dual`, `path=…`.
