@@ -66,7 +66,12 @@ def _lazy_call(original: Original, callable: Callable[[], Any], **kwargs: Any) -
     callable()
 
 
-@patch("torch.cuda:_exchange_device", "torch.cuda:_maybe_exchange_device", row="torch.cuda.device", level=EXACT)
+@patch(
+    "torch.cuda:_exchange_device",
+    "torch.cuda:_maybe_exchange_device",
+    row="torch.cuda.device",
+    level=EXACT,
+)
 def exchange_device(original: Original, device: int) -> int:
     """``torch.cuda._DeviceGuard`` and compiled code: the one device was current before, nothing was where nothing is asked."""
     return -1 if device < 0 else 0
