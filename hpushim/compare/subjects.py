@@ -45,6 +45,8 @@ class Evidence:
             return False
         if self._told is not None and (known := self._told(node)) is not None:
             return known
+        if (inside := texts.shown(node)) is not None:
+            return self.is_device(inside, depth - 1)
         if isinstance(node, ast.Attribute):
             return (
                 node.attr == "type"
@@ -62,10 +64,8 @@ class Evidence:
             return any(self.is_device(one, depth - 1) for one in node.values)
         if isinstance(node, ast.IfExp):
             return self.is_device(node.body, depth - 1) or self.is_device(node.orelse, depth - 1)
-        if isinstance(node, ast.NamedExpr | ast.Await | ast.Starred | ast.FormattedValue):
+        if isinstance(node, ast.NamedExpr | ast.Await | ast.Starred):
             return self.is_device(node.value, depth - 1)
-        if isinstance(node, ast.JoinedStr):
-            return len(node.values) == 1 and self.is_device(node.values[0], depth - 1)
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return any(self.is_device(one, depth - 1) for one in node.elts)
         if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
@@ -76,6 +76,8 @@ class Evidence:
         """Whether the value was surely read from a device: ``x.device.type``, ``str(device)``, or a name bound to one."""
         if node is None or depth == 0:
             return False
+        if (inside := texts.shown(node)) is not None:
+            return self.is_device(inside)
         if isinstance(node, ast.Attribute):
             if node.attr == "type":
                 return self.is_device(node.value)
@@ -93,8 +95,6 @@ class Evidence:
             if isinstance(called, ast.Attribute) and called.attr in OPERATIONS:
                 return self.is_reading(called.value, depth - 1)
             return self._reads_by_name(node)
-        if isinstance(node, ast.JoinedStr):
-            return len(node.values) == 1 and self.is_device(node)
         if isinstance(node, ast.Subscript):
             return self.is_reading(node.value, depth - 1)
         return isinstance(node, ast.NamedExpr) and self.is_reading(node.value, depth - 1)

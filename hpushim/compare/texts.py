@@ -42,6 +42,26 @@ def _whole_of_one(node: ast.JoinedStr, first: str) -> bool:
     return len(node.values) == 1 and _WHOLE.fullmatch(first) is not None
 
 
+def shown(node: ast.expr) -> ast.expr | None:
+    """What a text shows and nothing else: ``f"{device}"``, ``"%s" % device``, ``"{}".format(device)``."""
+    if isinstance(node, ast.JoinedStr):
+        only = node.values[0] if len(node.values) == 1 else None
+        return only.value if isinstance(only, ast.FormattedValue) else None
+    if isinstance(node, ast.BinOp):
+        shows = isinstance(node.op, ast.Mod) and constant(node.left) == "%s"
+        return _one_of(node.right) if shows else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+        shows = node.func.attr == "format" and constant(node.func.value) in ("{}", "{0}")
+        return node.args[0] if shows else None
+    return None
+
+
+def _one_of(node: ast.expr) -> ast.expr | None:
+    if not isinstance(node, ast.Tuple):
+        return node
+    return node.elts[0] if len(node.elts) == 1 else None
+
+
 def is_beginning(node: ast.AST | None) -> bool:
     """Whether a literal is a CUDA device or the beginning of one, as in ``startswith("cuda:")``."""
     return constant(node) == "cuda:" or is_cuda(node)

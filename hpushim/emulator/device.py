@@ -95,7 +95,8 @@ def reset_accumulated_memory() -> None:
 
 
 def set_memory_limit(limit: int) -> None:
-    """Refuse allocations beyond ``limit`` bytes in use with torch.OutOfMemoryError; 0 removes the limit."""
+    """Refuse allocations beyond ``limit`` bytes in use with torch.OutOfMemoryError
+    (as on Gaudi a plain RuntimeError under `faithful` and `strict`); 0 removes the limit."""
     load().set_memory_limit(int(limit))
 
 

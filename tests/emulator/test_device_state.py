@@ -17,6 +17,14 @@ def test_torch_takes_it_for_the_accelerator():
     torch.accelerator.synchronize()
 
 
+def test_a_generator_of_another_device_is_named():
+    generator = torch.Generator("hpu")
+    with pytest.raises(RuntimeError, match="draw with a generator of the tensor's device"):
+        torch.randn(3, generator=generator)
+    with pytest.raises(RuntimeError, match="generator"):
+        torch.utils.data.RandomSampler([1, 2], generator=generator).__iter__().__next__()
+
+
 def test_memory_follows_what_is_alive():
     gc.collect()
     before = device.memory_stats()
@@ -52,6 +60,30 @@ def test_memory_limit_raises_out_of_memory_and_says_emulated():
     finally:
         device.set_memory_limit(0)
     assert torch.cat([kept, kept]).numel() == 2000
+
+
+OUT_OF_MEMORY = """
+import torch
+from hpushim.emulator import device, enable, ledger
+enable()
+device.set_memory_limit(10_000)
+for _ in range(2):
+    try:
+        torch.zeros(10_000, device="hpu")
+    except RuntimeError as error:
+        print(type(error).__name__, "Allocation failed" in str(error), "out of memory" in str(error))
+print([one["code"] for one in ledger.snapshot()["objections"]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "raised"), [("observe", "OutOfMemoryError True True"), ("faithful", "RuntimeError True False"), ("strict", "RuntimeError True False")]
+)  # fmt: skip
+def test_out_of_memory_is_torchs_error_only_where_it_is_told(run, policy, raised):
+    done = run(OUT_OF_MEMORY, HPUSHIM_POLICY=policy)
+    *errors, objections = done.stdout.splitlines()
+    assert errors == [raised, raised]
+    assert objections == ("['HPU401']" if policy == "observe" else "[]")
 
 
 def test_training_leaves_memory_as_it_was():

@@ -2,6 +2,7 @@
 #include "operators.h"
 #include "widen.h"
 
+#include <algorithm>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
@@ -43,9 +44,11 @@ struct Aliases {
 };
 
 [[noreturn]] void refuse_mixed(const OperatorFacts& facts, const at::Tensor& tensor) {
+  const bool draws = std::any_of(facts.arguments.begin(), facts.arguments.end(),
+                                 [](const Argument& a) { return a.kind == ArgumentKind::kGenerator; });
   TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, "
               "hpu:0 and ", tensor.device(), "! (", facts.name, ", emulated HPU: move the tensor of shape ",
-              tensor.sizes(), " to hpu first)");
+              tensor.sizes(), " to hpu first", draws ? ", or draw with a generator of the tensor's device)" : ")");
 }
 
 at::Tensor to_host(const OperatorFacts& facts, Aliases& aliases, const at::Tensor& t, const Argument& at) {

@@ -62,7 +62,48 @@ def is_initialized(original: Original) -> bool:
 
 @patch("torch.cuda:_lazy_call", level=EXACT)
 def _lazy_call(original: Original, callable: Callable[[], Any], **kwargs: Any) -> None:
-    """Nothing is queued for a CUDA that never starts; what would be queued is CUDA's own business."""
+    """Called at once: the HPU counts as initialised, and CUDA keeps nothing back either from then on."""
+    callable()
+
+
+@patch(
+    "torch.cuda:_exchange_device",
+    "torch.cuda:_maybe_exchange_device",
+    row="torch.cuda.device",
+    level=EXACT,
+)
+def exchange_device(original: Original, device: int) -> int:
+    """``torch.cuda._DeviceGuard`` and compiled code: the one device was current before, nothing was where nothing is asked."""
+    return -1 if device < 0 else 0
+
+
+_SYNC_DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
+_sync_debug_mode = 0
+
+
+@patch("torch.cuda:set_sync_debug_mode", level=WARN)
+def set_sync_debug_mode(original: Original, debug_mode: int | str) -> None:
+    """Kept to be read back; nothing warns or stops where the host waits, which is said."""
+    global _sync_debug_mode
+    if isinstance(debug_mode, str):
+        if debug_mode not in _SYNC_DEBUG_MODES:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
+            )
+        debug_mode = _SYNC_DEBUG_MODES[debug_mode]
+    _sync_debug_mode = int(debug_mode)
+    if _sync_debug_mode:
+        log.warn(
+            "HPU414",
+            "set_sync_debug_mode: HPU neither warns nor stops where the host waits for the device; "
+            "the ledger counts these places (hpushim run --ledger PATH)",
+        )
+
+
+@patch("torch.cuda:get_sync_debug_mode", level=EXACT)
+def get_sync_debug_mode(original: Original) -> int:
+    """What was set: 0, 1 or 2."""
+    return _sync_debug_mode
 
 
 @patch("torch.cuda:device.__init__", "torch.cuda:device_of.__init__", level=APPROXIMATE)

@@ -77,22 +77,3 @@ def no_jiterator(original: Original, *args: Any, **kwargs: Any) -> Any:
         "CUDA source cannot be compiled for HPU",
         "write the function with torch operators; torch.compile(backend='hpu_backend') fuses them",
     )
-
-
-@patch(
-    "torch.nn.parallel.comm:broadcast",
-    "torch.nn.parallel.comm:broadcast_coalesced",
-    "torch.nn.parallel.comm:reduce_add",
-    "torch.nn.parallel.comm:reduce_add_coalesced",
-    "torch.nn.parallel.comm:scatter",
-    "torch.nn.parallel.comm:gather",
-    row="torch.cuda.comm",
-    level=ERROR,
-)
-def no_comm(original: Original, *args: Any, **kwargs: Any) -> Any:
-    """Refused: a process holds one card, so there is nobody to send to."""
-    log.refuse(
-        "HPU121",
-        "torch.cuda.comm sends among the cards of one process, and a process holds one Gaudi card",
-        "start one process per card with torchrun and use torch.distributed",
-    )

@@ -21,21 +21,33 @@ def library_impl(
     """``Library("lib", "IMPL").impl("op", kernel, "CUDA")``; ``custom_op(device_types="cuda")`` and ``torch.library.impl`` end here."""
     original(self, op_name, fn, dispatch_key, *args, **kwargs)
     key = dispatch_key or self.dispatch_key
-    if key == "CUDA" and self.ns not in _OF_TORCH and _by_user():
-        _say(f"{self.ns}::{op_name}")
-        original(_taking_hpu(self), op_name, fn, "HPU", *args, **kwargs)
+    if key not in _KEYS or not _by_user():
+        return
+    name = str(op_name)
+    if isinstance(op_name, str) and "::" not in name:
+        name = f"{self.ns}::{name}"
+    if self.ns in _OF_TORCH:
+        log.warn(
+            "HPU711",
+            f"{name}: your kernel for {key} is not used on HPU, which keeps its own; "
+            f"register it for {_KEYS[key]} as well, if it is made of torch operators",
+        )
+        return
+    _say(name)
+    original(_taking_hpu(self), op_name, fn, _KEYS[key], *args, **kwargs)
 
 
+_KEYS = {"CUDA": "HPU", "AutogradCUDA": "AutogradHPU", "AutocastCUDA": "AutocastHPU"}
 _OF_TORCH = ("aten", "prims", "prim", "_")
 _SIBLING = "_hpushim_sibling"
 
 
 def _taking_hpu(library: Any) -> Any:
-    """The library itself, or where it takes CUDA's key only one beside it, which lives as long."""
-    if library.dispatch_key != "CUDA":
+    """The library itself, or where it takes a key of CUDA's only one beside it, which lives as long."""
+    if library.dispatch_key not in _KEYS:
         return library
     if not hasattr(library, _SIBLING):
-        setattr(library, _SIBLING, type(library)(library.ns, "IMPL", "HPU"))
+        setattr(library, _SIBLING, type(library)(library.ns, "IMPL", _KEYS[library.dispatch_key]))
     return getattr(library, _SIBLING)
 
 

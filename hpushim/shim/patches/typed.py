@@ -149,9 +149,49 @@ def set_default_tensor_type(original: Original, t: Any) -> None:
         if _took_default:
             torch.set_default_device(None)
             _took_default = False
+            _legacy_constructor(on_hpu=False)
         original(t)
         return
     _took_default = True
     torch.set_default_dtype(dtype)
     torch.set_default_device(devices.DEVICE)
+    _legacy_constructor(on_hpu=True)
     log.note("HPU115", "set_default_tensor_type(torch.cuda…) sets the default device to hpu")
+
+
+_undo_constructor: Undo | None = None
+
+
+def _legacy_constructor(*, on_hpu: bool) -> None:
+    """``torch.Tensor(…)`` makes the default type, which no default device tells it; the hook stands as long as the type."""
+    import torch
+
+    global _undo_constructor
+    if on_hpu and _undo_constructor is None:
+        _undo_constructor = constructor.hook(torch.Tensor, _default_tensor)
+    elif not on_hpu and _undo_constructor is not None:
+        _undo_constructor()
+        _undo_constructor = None
+
+
+def _default_tensor(original: Original, cls: type, *args: Any, **kwargs: Any) -> Any:
+    """Sizes, a sequence, an array, nothing: on HPU. A tensor is the same tensor again."""
+    import torch
+
+    if len(args) == 1 and isinstance(args[0], torch.Tensor) and devices.is_hpu(args[0].device):
+        return args[0].view_as(args[0]).as_subclass(cls)
+    made = original(cls, *args, **kwargs)
+    if "device" in kwargs or (args and isinstance(args[0], torch.Tensor)):
+        return made  # another device was named
+    return made.to(devices.INDEXED)
+
+
+@patch("torch", how="hook", row="torch.set_default_tensor_type", level=EXACT)
+def default_type_ends() -> Undo:
+    """``deactivate`` takes back what a default type of the card has left."""
+
+    def undo() -> bool:
+        _legacy_constructor(on_hpu=False)
+        return True
+
+    return undo
