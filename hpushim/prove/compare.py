@@ -224,7 +224,10 @@ def _operators(
             found.append(Difference("parameters", what, step, max(one.rank, 0)))
             return
         if wrong is not None:
-            result.notes.append(f"step {step}: {wrong.what}")
+            what, at = wrong.what, f" ({wrong.place[0]}:{wrong.place[1]})" if wrong.place else ""
+            if wrong.kind == "operator" and _bits(one, step) == _bits(other, step):
+                what = f"the copy takes another way to the same values: {what}{at}"
+            result.notes.append(f"step {step}: {what}")
             if wrong.kind in ("device", "dtype"):
                 found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))
             return

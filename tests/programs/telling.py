@@ -140,8 +140,6 @@ class Program:
             return {one.id for one in call.args if isinstance(one, ast.Name)}
         return set()
 
-        return one
-
     def _enter(self, part: ast.AST, one: Statement) -> None:
         if isinstance(part, ast.Name):
             if part.id not in self._modules:
@@ -190,14 +188,13 @@ def original_line(before: str, after: str, line: int) -> int:
 
 
 def stopped_at(output: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Place]:
-    """The innermost line of the program in the last traceback of an output, as a line of the original."""
+    """The program's lines in the last traceback of an output, as lines of the original."""
     found = re.findall(
         r'File "[^"]*?([^"/]+)", line (\d+)', output.rpartition("Traceback (most")[2]
     )
-    own = [(name, int(line)) for name, line in found if name in before]
-    if own:
-        name, line = own[-1]
-        yield name, original_line(before[name], after[name], line)
+    for name, line in found:
+        if name in before:
+            yield name, original_line(before[name], after[name], int(line))
 
 
 def printed_by(word: str, text: str, files: Mapping[str, str]) -> Iterator[Place]:
