@@ -130,13 +130,11 @@ class _Search:
         if difference.place is not None:
             self.cause.shows = f"{difference.place[0]}:{difference.place[1]}"
         code = _CODE.search(difference.what)
-        for file in self.outcome.report.files:
-            for finding in file.findings:
-                if code and finding.code == code[0] and not finding.applied:
-                    self.cause.how = (
-                        f"{finding.code} {finding.name} is told at {file.path}:{finding.line}"
-                    )
-                    return
+        coverage = self.outcome.coverage
+        for told in (*coverage.findings_run, *coverage.findings_not_run):
+            if code and told.code == code[0]:
+                self.cause.how = f"a finding tells of it: {told.code} {told.name} at {told.file}:{told.line}"  # fmt: skip
+                return
         self.cause.how = "the original fails there on hpu as its migrated copy does: the script asks for something that hpu does not have"
 
     def _operator(

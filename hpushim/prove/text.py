@@ -72,7 +72,7 @@ def _failed(run: Run) -> str:
     """The uncaught exception of a run with its line."""
     why = failure(run) or {}
     place = ":".join(map(str, why["places"][-1])) if why["places"] else ""
-    named = not place or place in why["message"]
+    named = place.rpartition("/")[2] in why["message"]
     return f"{why['kind']}: {why['message']}" + ("" if named else f" at {place}")
 
 
@@ -83,7 +83,7 @@ def _comparisons(outcome: Outcome) -> list[str]:
         cause = outcome.cause
         first = f" at {cause.shows}" if cause.shows else ""
         if cause.operator or first:
-            lines.append(f"shows first{first}: {cause.operator or outcome.reason}")
+            lines.append(f"shows first{first}" + (f": {cause.operator}" if cause.operator else ""))
         if cause.how:
             lines.append(cause.how)
     for one in outcome.comparisons:
@@ -100,6 +100,11 @@ def _comparisons(outcome: Outcome) -> list[str]:
     if outcome.on_hpu is not None:
         lines.append(f"compute operators on hpu: {outcome.on_hpu:.1%}")
     codes = {run.code for run in outcome.runs}
+    if outcome.verdict == "not proved" and all(map(failure, outcome.runs)):
+        lines.append(
+            "does it run by itself? Each run was in a copy of the project's folder; where the script needs files from beside it, "
+            "name a wider folder with --root"
+        )
     if len(codes) == 1 and codes - {0, None} and not any(map(failure, outcome.runs)):
         lines.append(f"the script itself ends with exit code {codes.pop()} in every run")
     if outcome.written:
