@@ -177,7 +177,8 @@ class _Search:
             else:
                 low = middle
         part = parts[high - 1]
-        hunk = min(part, key=lambda one: _far(one, place))
+        # What is imported is of use only to the others.
+        hunk = min(part, key=lambda one: (hunk_tools.only_imports(one), _far(one, place)))
         first, last = hunk.start + 1, max(hunk.end, hunk.start + 1)
         self.cause.file, self.cause.line = hunk.file, first
         self._named(hunk_tools.finding_at(self.outcome.report, hunk.file, first, last))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from hpushim.prove.covered import Place
@@ -38,7 +39,13 @@ def headline(outcome: Outcome) -> str:
     if outcome.verdict == "equal":
         return f"{loud}equal: over {over} the migrated copy does what the original does, bit for bit (emulated)"
     if outcome.verdict == "equal within":
-        return f"{loud}equal within {outcome.reason}: over {over} the migrated copy does what the original does (emulated)"
+        far = max(outcome.comparisons, key=lambda one: one.largest)
+        why = (
+            f" (rounding in {far.bound.format} explains {far.bound.at(1):.1e} a step)"
+            if far.bound
+            else ""
+        )
+        return f"{loud}equal within {outcome.reason}{why}: over {over} the migrated copy does what the original does (emulated)"
     if outcome.verdict == "different":
         where = f" {outcome.cause.shown()}" if outcome.cause and outcome.cause.shown() else ""
         what = "different"
@@ -60,12 +67,18 @@ def _table(runs: list[Run]) -> list[str]:
         rows.append((run.title, str(run.record.steps), shown, code, f"{run.seconds:.1f}"))
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]  # fmt: skip
-    told: dict[str, list[str]] = {}
+    told: dict[str, list[Run]] = {}
     for run in runs:
         if failure(run):
-            told.setdefault(_failed(run), []).append(run.title)
-    lines += [f"{' and '.join(titles)}: {error}" for error, titles in told.items()]
+            told.setdefault(re.sub(r":\d+", "", _failed(run)), []).append(run)
+    lines += [f"{_named_runs(failed, runs)}: {_failed(failed[0])}" for failed in told.values()]
     return lines
+
+
+def _named_runs(some: list[Run], runs: list[Run]) -> str:
+    if len(some) == len(runs):
+        return "every run"
+    return "both runs on hpu" if some == runs[-2:] else " and ".join(run.title for run in some)
 
 
 def _failed(run: Run) -> str:
