@@ -71,7 +71,8 @@ def _is_elsewhere(real: str) -> bool:
     """Whether a file is neither the copy's nor a record nor a device."""
     assert _orders is not None
     own_places = (_orders.copy, str(_orders.at), "/dev", "/proc")
-    return not any(_within(real, folder) for folder in own_places)
+    # A temporary file is opened by its folder's name first, then by a name that nobody else has.
+    return not os.path.isdir(real) and not any(_within(real, folder) for folder in own_places)  # noqa: PTH112
 
 
 def _within(path: str, folder: str) -> bool:
