@@ -227,7 +227,8 @@ def _operators(
         if wrong is not None:
             what, at = wrong.what, f" ({wrong.place[0]}:{wrong.place[1]})" if wrong.place else ""
             if wrong.kind == "operator" and _bits(one, step) == _bits(other, step):
-                what = f"the copy takes another way to the same values: {what}{at}"
+                ran = what.removesuffix(", which was not expected")
+                what = f"the copy takes another way to the same values: {ran}{at}"
             result.notes.append(f"step {step}: {what}")
             if wrong.kind in ("device", "dtype"):
                 found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))

@@ -22,6 +22,17 @@ from faults import PAIR, PROJECT, SINGLE
 ROOT = Path(__file__).resolve().parents[2]
 
 
+#: The command line with the packages of the folder that RULES names, whatever is installed.
+_MAIN = """\
+import os, sys
+sys.path.insert(0, os.environ["RULES"])
+import hpushim.codemods
+assert hpushim.codemods.__file__.startswith(os.environ["RULES"]), hpushim.codemods.__file__
+from hpushim.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @dataclass(frozen=True)
 class RuleFault:
     """``old`` in a file of the packages becomes ``new``; ``line`` is text of the line of ``planted/`` that is to be named."""
@@ -52,9 +63,12 @@ RULE_FAULTS = (
 
 def proved(fault: RuleFault, folder: Path) -> dict[str, object]:
     """The certificate of a proof by packages with one fault in them."""
-    for package in ("hpushim", "codemods"):
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
-    path = folder / fault.file
+    no_caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "hpushim", folder / "hpushim", ignore=no_caches)
+    shutil.copytree(ROOT / "codemods", folder / "hpushim" / "codemods", ignore=no_caches)
+    for facts in ROOT.glob("*.toml"):
+        shutil.copy2(facts, folder)
+    path = folder / "hpushim" / fault.file
     text = path.read_text()
     if text.count(fault.old) < 1:
         raise ValueError(f"{fault.name}: {fault.old!r} is not in {fault.file}")
@@ -63,13 +77,16 @@ def proved(fault: RuleFault, folder: Path) -> dict[str, object]:
     shutil.copytree(PROJECT, project)
     certificate = folder / "certificate.json"
     clean = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    subprocess.run(
-        [sys.executable, "-m", "hpushim", "prove", "--no-cpu", "--steps", "0", "--certificate", str(certificate), *fault.words],
+    done = subprocess.run(
+        [sys.executable, "-c", _MAIN, "prove", "--no-cpu", "--steps", "0", "--certificate", str(certificate), *fault.words],
         cwd=project,
-        env={**clean, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+        env={**clean, "RULES": str(folder), "OMP_NUM_THREADS": "1"},
         capture_output=True,
+        text=True,
         check=False,
     )  # fmt: skip
+    if not certificate.is_file():
+        raise RuntimeError(f"{fault.name}: no proof was made: {done.stderr[-1000:]}")
     found: dict[str, object] = json.loads(certificate.read_text())
     return found
 
