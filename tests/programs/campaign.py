@@ -198,7 +198,9 @@ def _places(
 ) -> set[telling.Place]:
     """The lines of the original that disagree: where the copy stopped, or what prints that which differs."""
     if native.status != 0:
-        return set(telling.stopped_at(native.output, before, after))
+        stopped = set(telling.stopped_at(native.output, before, after))
+        # sys.exit leaves no traceback but its words.
+        return stopped or set(telling.saying(_last_line(native.output), before))
     found: set[telling.Place] = set()
     for text in wrong:
         said = re.search(r"'(said|place|card|memory) (\w+ ?\d*)", text)

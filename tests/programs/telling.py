@@ -57,12 +57,12 @@ class Program:
                 self._readers[name].append(one)
 
     def at(self, places: Iterable[Place]) -> list[Statement]:
-        """The innermost statements at these lines."""
-        found = []
+        """The innermost statements at these lines; all of them where one line holds several."""
+        found: list[Statement] = []
         for file, line in places:
             here = [s for s in self.statements if s.file == file and s.first <= line <= s.last]
-            if here:
-                found.append(min(here, key=lambda s: s.last - s.first))
+            least = min((s.last - s.first for s in here), default=0)
+            found += [s for s in here if s.last - s.first == least]
         return found
 
     def made(self, places: Iterable[Place]) -> dict[Statement, int]:
@@ -204,4 +204,12 @@ def printed_by(word: str, text: str, files: Mapping[str, str]) -> Iterator[Place
             if f'print("{word}"' in line and (
                 not text or f'"{text}"' in line or f'"{text} ' in line
             ):
+                yield name, number
+
+
+def saying(words: str, files: Mapping[str, str]) -> Iterator[Place]:
+    """The lines that hold these words; none for no words."""
+    for name, body in files.items():
+        for number, line in enumerate(body.splitlines(), 1):
+            if words and words in line:
                 yield name, number

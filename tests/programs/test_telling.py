@@ -54,3 +54,5 @@ def test_what_prints_a_word_is_found() -> None:
     assert list(telling.printed_by("said", "yes", FILES)) == [("train.py", 7)]
     assert list(telling.printed_by("said", "no", FILES)) == []
     assert list(telling.printed_by("loss", "", FILES)) == [("train.py", 8)]
+    assert list(telling.saying("loss", FILES)) == [("train.py", 8)]
+    assert list(telling.saying("", FILES)) == []
