@@ -36,6 +36,7 @@ class Program:
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.statements: list[Statement] = []
+        self._files = set(files)
         self._modules: set[str] = set()
         self._parameters: dict[str, list[str]] = {}
         trees = {name: ast.parse(text) for name, text in files.items() if name.endswith(".py")}
@@ -85,6 +86,8 @@ class Program:
 
     def _know(self, tree: ast.Module) -> None:
         for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and f"{node.module}.py" in self._files:
+                continue  # a name of the program's own
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._modules |= {(a.asname or a.name).split(".")[0] for a in node.names}
             elif isinstance(node, ast.FunctionDef):
@@ -112,7 +115,8 @@ class Program:
             held = [] if isinstance(node, ast.ClassDef) else [*above, one]
             for block in _blocks(node):
                 self._block(block, file, held, around)
-            if _blocks(node) and any(isinstance(n, _ENDS) for n in ast.walk(node)):
+            ends = _blocks(node) and any(isinstance(n, _ENDS) for n in ast.walk(node))
+            if ends or isinstance(node, ast.Assert):
                 above.append(one)  # what follows hangs on it too
 
     def _statement(self, node: ast.stmt, file: str) -> Statement:
