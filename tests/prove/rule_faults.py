@@ -57,7 +57,7 @@ RULE_FAULTS = (
     RuleFault("another loss than was scaled", "codemods/precision/grad_scaler.py", "    return unwrapped(node, node.args[0].value)", '    return unwrapped(node, call_of(node.args[0].value, ".exp()"))', "scaler.scale(loss).backward()"),
     RuleFault("is_cuda turned round", "codemods/devices/is_cuda.py", '_compared(there, "==", word)', '_compared(there, "!=", word)', "mask = torch.tril"),
     RuleFault("move dropped", "codemods/devices/cuda_call.py", '            node = renamed_method(node, "to")\n', "            return node.func.value\n", ".cuda(rank)"),
-    RuleFault("seed of no card", "codemods/devices/availability.py", "return self.rename(module, use, self.code, target,", 'return self.rename(module, use, self.code, "torch.backends.mps.is_available",', "on_card = "),
+    RuleFault("another backend asked", "codemods/devices/availability.py", "return self.rename(module, use, self.code, target,", 'return self.rename(module, use, self.code, "torch.backends.mps.is_available",', "on_card = "),
 )  # fmt: skip
 
 
