@@ -50,7 +50,7 @@ def command(module: str | None, words: tuple[str, ...], **options: Any) -> int:
     Also a module with -m, `torchrun … SCRIPT`, `accelerate launch … SCRIPT`, or a notebook. Runs in scratch copies: your files are
     only read. Options of hpushim stand before SCRIPT; everything after it is the script's.
 
-    Exit code 0: equal. 1: different. 3: nothing was proved, because the script does not train by itself.
+    Exit code 0: equal. 1: different. 3: nothing was proved: no optimizer step was seen, or the script fails in every run that can be compared.
     """
     from hpushim import safe_files
     from hpushim.cli.options import request

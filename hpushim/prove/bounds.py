@@ -29,7 +29,7 @@ class Bound(msgspec.Struct, frozen=True):
 
     def shown(self) -> str:
         """In words, for one step."""
-        return f"{self.format}'s bound for {self.roundings} roundings in a step: {self.at(1):.1e}"
+        return f"rounding in {self.format} explains {self.at(1):.1e} a step ({self.roundings} roundings)"
 
 
 def limit(n: int, unit: float) -> float:

@@ -82,6 +82,15 @@ def units(hunks: list[Hunk]) -> list[list[Hunk]]:
     return parts
 
 
+def only_imports(hunk: Hunk) -> bool:
+    """Whether all that a hunk gives or takes is imports."""
+    try:
+        found = [ast.parse(textwrap.dedent("".join(lines))).body for lines in (hunk.old, hunk.new)]
+    except (SyntaxError, ValueError):
+        return False
+    return all(isinstance(node, (ast.Import, ast.ImportFrom)) for body in found for node in body)
+
+
 def _names(lines: tuple[str, ...]) -> set[tuple[str, str]]:
     """What some lines import, from where, or define, where they can be read by themselves."""
     try:

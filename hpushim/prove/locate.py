@@ -7,6 +7,7 @@ some of them, under the shim, until one alone makes the difference.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hpushim.prove.trial import Outcome, Trial
 
 _MOST_RUNS = 10
+_CODE = re.compile(r"HPU\d{3}")
 _OF_VALUES = ("loss", "gradients", "parameters")
 
 
@@ -109,6 +111,9 @@ class _Search:
 
     def _against_cpu(self, difference: Difference) -> None:
         """Both runs on hpu agree, and differ from the CPU's: where that shows first."""
+        if difference.kind == "error":
+            self._fails_on_hpu(difference)
+            return
         bound = self.outcome.comparisons[-1].bound
         cpu = self.outcome.runs[0]
         within = bound.at(difference.step) if bound is not None else 0.0
@@ -119,6 +124,18 @@ class _Search:
             "both runs on hpu agree with each other: either the script itself does otherwise on a card than on the CPU "
             "(then leave that run out with --no-cpu), or shim and rewrites share a fault"
         )
+
+    def _fails_on_hpu(self, difference: Difference) -> None:
+        """The same error in both runs on hpu: its line, and the finding that told of it."""
+        if difference.place is not None:
+            self.cause.shows = f"{difference.place[0]}:{difference.place[1]}"
+        code = _CODE.search(difference.what)
+        coverage = self.outcome.coverage
+        for told in (*coverage.findings_run, *coverage.findings_not_run):
+            if code and told.code == code[0]:
+                self.cause.how = f"a finding tells of it: {told.code} {told.name} at {told.file}:{told.line}"  # fmt: skip
+                return
+        self.cause.how = "the original fails there on hpu as its migrated copy does: the script asks for something that hpu does not have"
 
     def _operator(
         self, difference: Difference, one: Run, other: Run, within: float | None = None
@@ -160,7 +177,8 @@ class _Search:
             else:
                 low = middle
         part = parts[high - 1]
-        hunk = min(part, key=lambda one: _far(one, place))
+        # What is imported is of use only to the others.
+        hunk = min(part, key=lambda one: (hunk_tools.only_imports(one), _far(one, place)))
         first, last = hunk.start + 1, max(hunk.end, hunk.start + 1)
         self.cause.file, self.cause.line = hunk.file, first
         self._named(hunk_tools.finding_at(self.outcome.report, hunk.file, first, last))

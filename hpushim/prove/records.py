@@ -29,6 +29,7 @@ class Record(msgspec.Struct):
     files: set[str] = msgspec.field(default_factory=set)
     beside: set[str] = msgspec.field(default_factory=set)  # files that were not migrated
     saved: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    alone: set[str] = msgspec.field(default_factory=set)  # why no second run may go on beside it
 
     @property
     def steps(self) -> int:
@@ -116,5 +117,7 @@ def _enter(event: dict[str, Any], process: Process, record: Record) -> None:
         record.lines.add((event["file"], event["line"]))
     elif kind == "beside":
         record.beside.add(event["file"])
+    elif kind == "alone":
+        record.alone.add(event["why"])
     elif kind == "read":
         record.files.add(event["file"])

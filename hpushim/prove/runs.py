@@ -24,6 +24,7 @@ Way = Literal["cpu", "shim", "native"]
 STARTUP = str(Path(__file__).parent / "recorder" / "startup")
 _STAY = ("HPUSHIM_CACHE_DIR", "HPUSHIM_GAUDI", "HPUSHIM_STACK", "HPUSHIM_ALLOW_IMPORT", "HPUSHIM_CAPABILITY", "HPUSHIM_CUDA_AVAILABLE")  # fmt: skip
 _FINISH = 10  # seconds that a stopped run has to end by itself
+_LOOK = 0.02  # seconds between two looks at what goes on
 _OUTPUT = 4 << 20  # bytes of output that are kept
 
 
@@ -64,13 +65,47 @@ def run(
     copy: Path,
     cwd: Path,
     plan: Plan,
+    **recorded: Any,
+) -> Run:
+    """Runs a command in ``cwd``, a folder of the project's ``copy``, and reads what it recorded (see :func:`started`)."""
+    with started(way, title, command, copy, cwd, plan, **recorded) as one:
+        return finished([one])[0]
+
+
+class Started(msgspec.Struct):
+    """A run that goes on."""
+
+    way: Way
+    title: str
+    words: list[str]
+    at: Path
+    process: Any
+    until: float
+    begin: float
+    end: float | None = None
+
+    def is_over(self) -> bool:
+        """Whether it has ended, or its time is up."""
+        if self.end is None and (self.process.poll() is not None or time.monotonic() > self.until):
+            self.end = time.monotonic()
+        return self.end is not None
+
+
+@contextlib.contextmanager
+def started(
+    way: Way,
+    title: str,
+    command: Command,
+    copy: Path,
+    cwd: Path,
+    plan: Plan,
     *,
     window: tuple[int, int] = (1, 2),
     values: bool = False,
     lines: dict[str, list[int]] | None = None,
     steps: int | None = None,
-) -> Run:
-    """Runs a command in ``cwd``, a folder of the project's ``copy``, and reads what it recorded.
+) -> Iterator[Started]:
+    """Starts a command in ``cwd``, a folder of the project's ``copy``; it has ended when the block is left.
 
     ``window`` are the steps whose operators are noted, with ``values`` also their results; ``lines`` the lines of interest.
     """
@@ -102,14 +137,23 @@ def run(
             start_new_session=True,
         )
         with _ended(process):
-            try:
-                code: int | None = process.wait(plan.timeout)
-            except subprocess.TimeoutExpired:
-                code = None
-    seconds = time.monotonic() - begin
-    return Run(
-        way, title, tuple(words), code, seconds, _tail(at / "out"), _tail(at / "err"), read(at)
-    )
+            yield Started(way, title, words, at, process, begin + plan.timeout, begin)
+
+
+def finished(going: list[Started]) -> list[Run]:
+    """Waits for runs that go on side by side; all that is left of one is ended before it is read."""
+    left = going
+    while left:
+        left = [one for one in left if not one.is_over()]
+        time.sleep(_LOOK if left else 0)
+    done = []
+    for one in going:
+        code = one.process.poll()
+        _end(one.process)
+        seconds = (one.end or 0) - one.begin
+        out, err = _tail(one.at / "out"), _tail(one.at / "err")
+        done.append(Run(one.way, one.title, tuple(one.words), code, seconds, out, err, read(one.at)))  # fmt: skip
+    return done
 
 
 def in_copy(place: str, tree: Path, copy: str) -> str:
@@ -131,14 +175,18 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, patience in ((signal.SIGTERM, _FINISH), (signal.SIGKILL, _FINISH)):
-            try:
-                os.killpg(process.pid, number)
-            except (ProcessLookupError, PermissionError):
-                break
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(patience if process.poll() is None else 0)
-        process.poll()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number, patience in ((signal.SIGTERM, _FINISH), (signal.SIGKILL, _FINISH)):
+        try:
+            os.killpg(process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            break
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience if process.poll() is None else 0)
+    process.poll()
 
 
 def _tail(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from hpushim.prove.covered import Place
@@ -38,11 +39,20 @@ def headline(outcome: Outcome) -> str:
     if outcome.verdict == "equal":
         return f"{loud}equal: over {over} the migrated copy does what the original does, bit for bit (emulated)"
     if outcome.verdict == "equal within":
-        return f"{loud}equal within {outcome.reason}: over {over} the migrated copy does what the original does (emulated)"
+        far = max(outcome.comparisons, key=lambda one: one.largest)
+        why = (
+            f" (rounding in {far.bound.format} explains {far.bound.at(1):.1e} a step)"
+            if far.bound
+            else ""
+        )
+        return f"{loud}equal within {outcome.reason}{why}: over {over} the migrated copy does what the original does (emulated)"
     if outcome.verdict == "different":
         where = f" {outcome.cause.shown()}" if outcome.cause and outcome.cause.shown() else ""
         what = "different"
         if len(outcome.comparisons) > 1 and outcome.comparisons[0].difference is None:
+            difference = outcome.difference
+            if difference is not None and difference.kind == "error":
+                return f"{loud}different from the CPU run: in step {difference.step} the script fails on hpu, the original and its migrated copy alike: {outcome.reason}"
             what = "different from the CPU run, though both runs on hpu agree,"
         return f"{loud}{what}{where}: {outcome.reason}"
     return f"{loud}not proved: {outcome.reason}"
@@ -57,12 +67,26 @@ def _table(runs: list[Run]) -> list[str]:
         rows.append((run.title, str(run.record.steps), shown, code, f"{run.seconds:.1f}"))
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]  # fmt: skip
+    told: dict[str, list[Run]] = {}
     for run in runs:
-        why = failure(run)
-        if why:
-            at = f" at {why['places'][-1][0]}:{why['places'][-1][1]}" if why["places"] else ""
-            lines.append(f"{run.title}: {why['kind']}: {why['message']}{at}")
+        if failure(run):
+            told.setdefault(re.sub(r":\d+", "", _failed(run)), []).append(run)
+    lines += [f"{_named_runs(failed, runs)}: {_failed(failed[0])}" for failed in told.values()]
     return lines
+
+
+def _named_runs(some: list[Run], runs: list[Run]) -> str:
+    if len(some) == len(runs):
+        return "every run"
+    return "both runs on hpu" if some == runs[-2:] else " and ".join(run.title for run in some)
+
+
+def _failed(run: Run) -> str:
+    """The uncaught exception of a run with its line."""
+    why = failure(run) or {}
+    place = ":".join(map(str, why["places"][-1])) if why["places"] else ""
+    named = place.rpartition("/")[2] in why["message"]
+    return f"{why['kind']}: {why['message']}" + ("" if named else f" at {place}")
 
 
 def _comparisons(outcome: Outcome) -> list[str]:
@@ -72,7 +96,7 @@ def _comparisons(outcome: Outcome) -> list[str]:
         cause = outcome.cause
         first = f" at {cause.shows}" if cause.shows else ""
         if cause.operator or first:
-            lines.append(f"shows first{first}: {cause.operator or outcome.reason}")
+            lines.append(f"shows first{first}" + (f": {cause.operator}" if cause.operator else ""))
         if cause.how:
             lines.append(cause.how)
     for one in outcome.comparisons:
@@ -85,16 +109,16 @@ def _comparisons(outcome: Outcome) -> list[str]:
         if one.bound is not None and not same:
             lines.append(f"  {one.bound.shown()}")
         lines += [f"  {note}" for note in one.notes]
-    if outcome.cpu is None:
-        lines.append("no CPU run: not asked for")
-    elif len(outcome.comparisons) < 2:
-        lines.append(
-            f"no CPU run to compare with ({outcome.cpu.why}); tell the way with --cpu-args"
-        )
+    lines += _without_cpu(outcome)
     if outcome.on_hpu is not None:
         lines.append(f"compute operators on hpu: {outcome.on_hpu:.1%}")
     codes = {run.code for run in outcome.runs}
-    if len(codes) == 1 and codes - {0, None}:
+    if outcome.verdict == "not proved" and all(map(failure, outcome.runs)):
+        lines.append(
+            "does it run by itself? Each run was in a copy of the project's folder; where the script needs files from beside it, "
+            "name a wider folder with --root"
+        )
+    if len(codes) == 1 and codes - {0, None} and not any(map(failure, outcome.runs)):
         lines.append(f"the script itself ends with exit code {codes.pop()} in every run")
     if outcome.written:
         lines.append(f"CHANGED IN YOUR TREE meanwhile: {', '.join(outcome.written[:_SHOWN])}")
@@ -105,12 +129,31 @@ def _comparisons(outcome: Outcome) -> list[str]:
     return lines
 
 
+def _without_cpu(outcome: Outcome) -> list[str]:
+    """Why no CPU run is compared with, where that is so."""
+    if outcome.cpu is None or not outcome.runs:
+        return ["no run on the CPU: it was not asked for"]
+    if len(outcome.comparisons) > 1 or not outcome.runs[-1].record.steps:
+        return []
+    why = failure(outcome.runs[0])
+    if why is None:
+        return [f"the run on the CPU ({outcome.cpu.why}) made no step: tell with --cpu-args what keeps the script there"]  # fmt: skip
+    return [
+        f"the original does not run on the CPU ({outcome.cpu.why}), so only the two runs on hpu are compared; "
+        "if it has an option for the CPU, tell it with --cpu-args"
+    ]
+
+
 def _coverage(outcome: Outcome) -> list[str]:
     found = outcome.coverage
     run, idle = len(found.rewrites_run), len(found.rewrites_not_run)
     lines = []
     if run + idle:
-        lines.append(f"rewrites that ran: {run} of {run + idle} ({run / (run + idle):.0%})")
+        line = f"rewrites that ran: {run} of {run + idle} ({run / (run + idle):.0%})"
+        loaded = run + sum(p.file not in found.files_not_loaded for p in found.rewrites_not_run)
+        if loaded < run + idle and loaded:
+            line += f"; of the {loaded} in files that were loaded {run / loaded:.0%}"
+        lines.append(line)
     else:
         lines.append("rewrites: none, the script needs no change")
     away = set(found.files_not_loaded)

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +18,7 @@ from hpushim.prove import copies, covered, words
 from hpushim.prove.compare import Comparison, Difference, compare
 from hpushim.prove.covered import Coverage
 from hpushim.prove.locate import Cause, locate
-from hpushim.prove.runs import Plan, Run, Way, failure, in_copy, run
+from hpushim.prove.runs import Plan, Run, Started, Way, failure, finished, in_copy, started
 from hpushim.prove.words import Command, OnCpu
 
 if TYPE_CHECKING:
@@ -159,12 +160,19 @@ class Trial:
 
     def run(self, way: Way, title: str, folder: Path, **how: Any) -> Run:
         """Runs the command in a copy, with the arguments that go with the way."""
+        with self.started(way, title, folder, **how) as one:
+            return finished([one])[0]
+
+    def started(
+        self, way: Way, title: str, folder: Path, **how: Any
+    ) -> AbstractContextManager[Started]:
+        """Starts the command in a copy; it has ended when the block is left."""
         args = self.request.command.args
         if way == "native":
             args = words.on_hpu(args)
         elif way == "cpu" and self.on_cpu is not None:
             args = self.on_cpu.args
-        return run(
+        return started(
             way, title, self.words(args, folder), folder, self.cwd_in(folder), self.plan, **how
         )
 
@@ -207,9 +215,12 @@ def _proved(trial: Trial) -> Outcome:
     if request.plant is not None:
         request.plant(migrated)
     wanted = covered.wanted(report)
-    runs = list(request.baseline or _originals(trial, wanted))
-    trial.say("running the migrated copy on the emulated HPU")
-    runs.append(trial.run("native", _TITLES["native"], migrated))
+    if request.baseline:
+        trial.say("running the migrated copy on the emulated HPU")
+        runs = [*request.baseline, trial.run("native", _TITLES["native"], migrated)]
+    else:
+        runs = _on_cpu(trial)
+        runs += _on_hpu(trial, wanted, migrated, runs)
     shim, native = runs[-2:]
     coverage = covered.covered(wanted, shim.record.lines, shim.record.files, trial.root)
     outcome = Outcome(
@@ -218,17 +229,39 @@ def _proved(trial: Trial) -> Outcome:
     return _judged(trial, runs, outcome)
 
 
-def _originals(trial: Trial, wanted: covered.Wanted) -> list[Run]:
-    """The runs of the original: on the CPU, if that was not left out, and under the shim."""
+def _on_cpu(trial: Trial) -> list[Run]:
+    """The run of the original on the CPU, if it was not left out."""
     request = trial.request
-    runs = []
-    if not request.no_cpu:
-        trial.on_cpu = words.on_cpu(request.command.args, _source(trial), request.cpu_args)
-        trial.say(f"running the original on the CPU ({trial.on_cpu.why})")
-        runs.append(trial.run("cpu", _TITLES["cpu"], trial.copy("cpu")))
+    if request.no_cpu:
+        return []
+    trial.on_cpu = words.on_cpu(request.command.args, _source(trial), request.cpu_args)
+    trial.say(f"running the original on the CPU ({trial.on_cpu.why})")
+    return [trial.run("cpu", _TITLES["cpu"], trial.copy("cpu"))]
+
+
+def _on_hpu(trial: Trial, wanted: covered.Wanted, migrated: Path, before: list[Run]) -> list[Run]:
+    """The runs of the original under the shim and of the migrated copy: side by side where neither can be in the other's way."""
+    copy = trial.copy("shim")
+    if _may_go_together(trial.request.command, before):
+        trial.say("running the original under the shim, and beside it the migrated copy, on the emulated HPU")  # fmt: skip
+        with (
+            trial.started("shim", _TITLES["shim"], copy, lines=wanted.lines) as shim,
+            trial.started("native", _TITLES["native"], migrated) as native,
+        ):
+            return finished([shim, native])
     trial.say("running the original under the shim on the emulated HPU")
-    runs.append(trial.run("shim", _TITLES["shim"], trial.copy("shim"), lines=wanted.lines))
-    return runs
+    first = trial.run("shim", _TITLES["shim"], copy, lines=wanted.lines)
+    trial.say("running the migrated copy on the emulated HPU")
+    return [first, trial.run("native", _TITLES["native"], migrated)]
+
+
+def _may_go_together(command: Command, before: list[Run]) -> bool:
+    """Whether two runs may go on at once: each has its cores, and the run before shared nothing with others of its kind."""
+    threads = os.environ.get("OMP_NUM_THREADS", "1")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if command.launcher or not threads.isdigit() or 2 * int(threads) > (cores or 1):
+        return False
+    return all(run.record.steps and not run.record.alone and not failure(run) for run in before) and bool(before)  # fmt: skip
 
 
 def _source(trial: Trial) -> str:
@@ -276,6 +309,12 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.reason = f"the script fails in every run: {what}"
     elif not shim.record.steps:
         outcome.reason = "no optimizer step was seen: only exit code and output were compared"
+    elif _stops_on_hpu(runs):
+        why = failure(native) or {}
+        outcome.reason = (
+            f"{native.record.steps} steps agree, then the script fails on hpu, the original and its migrated copy: "
+            f"{why['kind']}: {why['message']}"
+        )
     elif not any(c.steps for c in outcome.comparisons):
         outcome.reason = "no step was compared"
     else:
@@ -283,6 +322,13 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.verdict = "equal" if exact else "equal within"
         outcome.reason = f"{max(c.largest for c in outcome.comparisons):.1e}" if not exact else ""
     return outcome
+
+
+def _stops_on_hpu(runs: list[Run]) -> bool:
+    """Whether both runs on hpu end with an uncaught exception, and no run on the CPU shows that it is the script's own."""
+    if len(runs) == 3 and _usable(runs[0], runs[1]):
+        return False
+    return failure(runs[-1]) is not None and failure(runs[-2]) is not None
 
 
 def _usable(cpu: Run, shim: Run) -> bool:

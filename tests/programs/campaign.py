@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import grammar
+import telling
 import ways
 from grammar import Program
 
@@ -31,11 +32,14 @@ EACH_OTHER = 1e-6
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program did three ways: what is wrong, and which findings tell of it."""
+    """What a program did three ways: what is wrong, and which findings tell of it.
+
+    ``told`` at the line that disagrees or at the statement before it, ``made`` further back among those that made its value.
+    """
 
     wrong: tuple[str, ...]
     told: tuple[str, ...]
-    elsewhere: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
     migrated: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
 
@@ -47,7 +51,7 @@ class Outcome:
     @property
     def open(self) -> bool:
         """Whether something is wrong that no finding tells of."""
-        return bool(self.wrong) and not self.told and not self.elsewhere
+        return bool(self.wrong) and not self.told and not self.made
 
 
 def outcome(program: Program, servers: ways.Servers, root: Path) -> Outcome:
@@ -76,9 +80,9 @@ def outcome(program: Program, servers: ways.Servers, root: Path) -> Outcome:
             wrong.append(f"{way}: exit {run.status}: {_last_line(run.output)}")
     if not wrong:
         wrong = [*_compared(program, runs, expected)]
-    told = _told(wrong, runs, files, migrated)
+    near, far = _told(wrong, runs, files, migrated)
     outputs = {way: run.output for way, run in runs.items()}
-    return Outcome(tuple(wrong), told, _kept(wrong, files, migrated), migrated.files, outputs)
+    return Outcome(tuple(wrong), near, far, migrated.files, outputs)
 
 
 def _compared(program: Program, runs: dict[str, ways.Ran], expected: list[str]) -> Iterator[str]:
@@ -158,26 +162,26 @@ def _last_line(output: str) -> str:
 
 def _told(
     wrong: list[str], runs: dict[str, ways.Ran], files: dict[str, str], migrated: ways.Migrated
-) -> tuple[str, ...]:
-    """The findings that were not applied and stand where the migrated copy went another way.
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The findings that were not applied and stand at the line that disagrees, or at a statement that made what it shows.
 
-    That is a line of its traceback, or one near the line that prints what is missing or differs.
+    Those at that line or one step back from it first, then those further back (:mod:`telling`).
     """
     if not wrong or any(text.startswith(("shim", "plain")) for text in wrong):
-        return ()
-    told = []
+        return (), ()
+    program = telling.Program(files)
+    made = program.made(_places(wrong, runs["native"], files, migrated.files))
+    near: list[str] = []
+    far: list[str] = []
     for path, findings in migrated.findings.items():
-        name = Path(path).name
-        before = files.get(name, "").splitlines()
-        places = _places(wrong, name, runs["native"], before, migrated.files.get(name, ""))
         for finding in findings:
             if finding.applied or finding.severity == "info" or finding.code.startswith(_ADVICE):
                 continue
-            if finding.line in places:
-                told.append(
-                    f"{finding.code} {name}:{finding.line}: {_line(files, name, finding.line)}"
-                )
-    return tuple(told)
+            steps = [made[one] for one in program.at([(path, finding.line)]) if one in made]
+            if steps:
+                text = f"{finding.code} {path}:{finding.line}: {_line(files, path, finding.line)}"
+                (near if steps[0] < 2 else far).append(text)
+    return tuple(near), tuple(far)
 
 
 def _line(files: dict[str, str], name: str, number: int) -> str:
@@ -186,40 +190,27 @@ def _line(files: dict[str, str], name: str, number: int) -> str:
 
 
 #: Advice, which explains no difference.
-_ADVICE = ("HPU217", "HPU203", "HPU208", "HPU308", "HPU5")
-
-
-def _kept(wrong: list[str], files: dict[str, str], migrated: ways.Migrated) -> tuple[str, ...]:
-    """The errors and unknowns that were told and not rewritten, anywhere in the program.
-
-    A check, a word or the module ``torch.cuda`` (HPU016) that stays CUDA's is felt at other lines than its own.
-    """
-    if not wrong or any(text.startswith(("shim", "plain")) for text in wrong):
-        return ()
-    return tuple(
-        f"{finding.code} {path}:{finding.line}: {_line(files, path, finding.line)}"
-        for path, findings in migrated.findings.items()
-        for finding in findings
-        if not finding.applied
-        and (finding.severity in ("error", "unknown") or finding.code == "HPU016")
-    )
+_ADVICE = ("HPU217", "HPU203", "HPU208", "HPU308", "HPU5", "HPU120")
 
 
 def _places(
-    wrong: list[str], name: str, native: ways.Ran, before: list[str], after: str
-) -> set[int]:
-    """The lines of an original file that what is wrong may come from."""
+    wrong: list[str], native: ways.Ran, before: dict[str, str], after: dict[str, str]
+) -> set[telling.Place]:
+    """The lines of the original that disagree: where the copy stopped, or what prints that which differs."""
     if native.status != 0:
-        stopped = [int(n) for n in re.findall(rf'{re.escape(name)}", line (\d+)', native.output)]
-        texts = {line.strip() for n, line in enumerate(after.splitlines(), 1) if n in stopped}
-        return {n for n, line in enumerate(before, 1) if line.strip() in texts}
-    said = [re.search(r"'(said|number|place|memory|card) (\w+ ?\d*)", text) for text in wrong]
-    found = set()
-    for match in filter(None, said):
-        words = [f'"{match[1]}"', match[2].strip()] if match[1] == "said" else [match[1]]
-        for number, line in enumerate(before, 1):
-            if all(word in line for word in words):
-                found.update(range(number - 14, number + 15))
+        stopped = set(telling.stopped_at(native.output, before, after))
+        # sys.exit leaves no traceback but its words.
+        return stopped or set(telling.saying(_last_line(native.output), before))
+    found: set[telling.Place] = set()
+    for text in wrong:
+        said = re.search(r"'(said|place|card|memory) (\w+ ?\d*)", text)
+        value = re.search(r"\b(loss|params|number|memory)\b", text)
+        if "parameters on" in text or "no operator ran" in text:
+            found.update(telling.printed_by("devices", "", before))
+        elif said:
+            found.update(telling.printed_by(said[1], said[2].strip(), before))
+        elif value:
+            found.update(telling.printed_by(value[1], "", before))
     return found
 
 
@@ -245,6 +236,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after these")
     parser.add_argument("--no-shrink", action="store_true", help="show programs as they were drawn")
+    parser.add_argument("--only", type=Path, help="a file with the seeds to run, one a line")
     parser.add_argument("--show", type=int, help="print the program of this seed, three ways")
     parser.add_argument("--told", action="store_true", help="print also what findings tell of")
     parser.add_argument("--counts", action="store_true", help="print the counts by idiom")
@@ -259,8 +251,9 @@ def main() -> int:
 def _campaign(options: argparse.Namespace, servers: ways.Servers, root: Path) -> int:
     seen: Counter[str] = Counter()
     kinds: dict[str, list[int]] = {}
-    told, elsewhere, ran, begin = 0, 0, 0, time.monotonic()
-    for seed in range(options.seed, options.seed + options.count):
+    told, made, ran, begin = 0, 0, 0, time.monotonic()
+    seeds = range(options.seed, options.seed + options.count)
+    for seed in [*map(int, options.only.read_text().split())] if options.only else seeds:
         if time.monotonic() - begin > options.seconds:
             break
         program = grammar.drawn(seed)
@@ -268,9 +261,10 @@ def _campaign(options: argparse.Namespace, servers: ways.Servers, root: Path) ->
         ran += 1
         seen.update(program.idioms)
         told += bool(found.told)
-        elsewhere += bool(found.elsewhere and not found.told)
+        made += bool(found.made and not found.told)
         if options.told and found.wrong and not found.open:
-            print(f"told, seed {seed}: {found.wrong[0]}\n    {(*found.told, *found.elsewhere)[0]}")
+            how = "told" if found.told else "told further back"
+            print(f"{how}, seed {seed}: {found.wrong[0]}\n    {(*found.told, *found.made)[0]}")
         if not found.open:
             continue
         first = found.kind not in kinds
@@ -287,8 +281,9 @@ def _campaign(options: argparse.Namespace, servers: ways.Servers, root: Path) ->
         print(f"{len(seeds):5} x {kind}  seeds {seeds[:4]}")
     wrong = sum(map(len, kinds.values()))
     print(
-        f"{ran} programs from seed {options.seed}, {len(seen)} idioms: {wrong} disagreements open, "
-        f"{told} told by a finding at their line, {elsewhere} by one that names what stays CUDA's elsewhere"
+        f"{ran} programs from seed {options.seed}, {len(seen)} idioms: {wrong} disagreements open,"
+        f" {told} told by a finding at the line that disagrees or at what it reads,"
+        f" {made} by one further back at what made that"
     )
     return 1 if wrong else 0
 
@@ -301,7 +296,7 @@ def _show(program: Program, servers: ways.Servers, root: Path) -> int:
             print(f"==== {title}: {name}\n{text}")
     for way, output in found.outputs.items():
         print(f"==== {way}\n{output}")
-    print(words, expected, found.wrong, found.told, found.elsewhere, sep="\n")
+    print(words, expected, found.wrong, found.told, found.made, sep="\n")
     return int(found.open)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hpushim.model import Target
-from hpushim.prove import bounds, certificate, copies, covered, hunks, words
+from hpushim.prove import bounds, certificate, copies, covered, hunks, trial, words
 from hpushim.prove.compare import compare
 from hpushim.prove.records import Process, Record, read
 from hpushim.prove.runs import STARTUP, Run
@@ -120,6 +120,14 @@ def test_the_first_step_that_differs_is_told(changed: dict[str, Any], kind: str)
     found = compare(first, second, same_device=True)
     assert found.difference is not None
     assert (found.difference.kind, found.difference.step) == (kind, 2)
+
+
+def test_marks_are_asked_for_only_where_training_is_on_hpu() -> None:
+    norm = {"norm": "2.0", "bits": 7, "count": 1, "kinds": {"float32 on cpu": 1}}
+    on_cpu = {"gradients": norm, "parameters": norm}
+    first = _run(_step(1, **on_cpu), _step(2, **on_cpu))
+    second = _run(_step(1, **on_cpu), _step(2, **on_cpu, marks=[0, 0, 0]))
+    assert compare(first, second, same_device=True).difference is None
 
 
 def test_a_run_that_never_came_to_its_optimizer_is_told_by_its_end() -> None:
@@ -247,6 +255,64 @@ def test_the_users_tree_is_never_written(tmp_path: Path) -> None:
     assert sorted(p.name for p in tree.rglob("*") if p.is_file()) == ["big.bin", "x.txt"]
     assert (copy / "big.bin").read_text() == "oldmore"
     assert (copy / "data" / "x.txt").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("open('here.txt', 'w').write('x')", set()),
+        ("import tempfile\ntempfile.NamedTemporaryFile().write(b'x')", set()),
+        ("open('../out.txt', 'w').write('x')", {"writes outside of its project"}),
+        (
+            "import socket\nsocket.create_server(('127.0.0.1', 0)).close()",
+            {"listens on a socket"},
+        ),
+    ],
+)
+def test_what_a_second_run_beside_it_would_meet_is_recorded(
+    script: str, expected: set[str], tmp_path: Path
+) -> None:
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "a.py").write_text(script)
+    code, record, errors = _recorded(tmp_path, "a.py", {})
+    assert code == 0, errors
+    assert record.alone == expected
+
+
+@pytest.mark.parametrize(
+    ("launcher", "cores", "alone", "threads", "expected"),
+    [
+        ((), 2, set(), "1", True),
+        ((), 1, set(), "1", False),
+        ((), 2, set(), "2", False),
+        ((), 8, {"listens on a socket"}, "1", False),
+        (("torchrun",), 8, set(), "1", False),
+    ],
+)
+def test_runs_go_on_side_by_side_only_where_neither_is_in_the_others_way(
+    launcher: tuple[str, ...],
+    cores: int,
+    alone: set[str],
+    threads: str,
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    before = _run(_step(1))
+    before.record.alone = alone
+    command = words.Command(launcher, "train.py", ())
+    assert trial._may_go_together(command, [before]) is expected
+    assert not trial._may_go_together(command, [])  # nothing is known of the script
+
+
+def test_what_only_imports_is_not_what_is_named() -> None:
+    def hunk(old: str, new: str) -> hunks.Hunk:
+        return hunks.Hunk("a.py", 0, 1, 0, 1, (old,), (new,))
+
+    assert hunks.only_imports(hunk("from a import b\n", "    import c\n"))
+    assert not hunks.only_imports(hunk("import a\n", "import b; b.c()\n"))
+    assert not hunks.only_imports(hunk("with a:\n", "with b:\n"))
 
 
 def test_hunks_map_lines_and_can_be_made_in_part(tmp_path: Path) -> None:

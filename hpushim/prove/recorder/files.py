@@ -31,6 +31,13 @@ def watch(orders: book.Orders) -> None:
     sys.addaudithook(_hook)
 
 
+def alone(why: str) -> None:
+    """Notes that this program shares something with others of its kind: a second run beside it would be in its way."""
+    if _orders is not None and why not in _told:
+        _told.add(why)
+        book.note(_orders.at, "alone", why=why)
+
+
 def own(path: Any) -> None:
     """Makes a file that is about to be written the copy's own; refuses to write the user's. Raises PermissionError."""
     if _orders is None or not isinstance(path, (str, bytes, os.PathLike)):
@@ -60,6 +67,14 @@ def own(path: Any) -> None:
     own(name)
 
 
+def _is_elsewhere(real: str) -> bool:
+    """Whether a file is neither the copy's nor a record nor a device."""
+    assert _orders is not None
+    own_places = (_orders.copy, str(_orders.at), "/dev", "/proc")
+    # A temporary file is opened by its folder's name first, then by a name that nobody else has.
+    return not os.path.isdir(real) and not any(_within(real, folder) for folder in own_places)  # noqa: PTH112
+
+
 def _within(path: str, folder: str) -> bool:
     return path.startswith(folder + os.sep)
 
@@ -71,11 +86,14 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         "os.remove",
         "os.truncate",
         "os.mkdir",
+        "socket.bind",
     ):
         return
     _busy.now = True
     try:
-        if event == "open":
+        if event == "socket.bind":
+            alone("listens on a socket")
+        elif event == "open":
             _opened(args[0], args[1], args[2])
         elif event == "os.rename":
             own(args[1])
@@ -90,6 +108,8 @@ def _opened(path: Any, mode: Any, flags: Any) -> None:
         return
     if (mode and any(letter in mode for letter in "wax+")) or (flags or 0) & _WRITING:
         own(path)
+        if not (flags or 0) & os.O_EXCL and _is_elsewhere(os.path.realpath(os.fsdecode(path))):
+            alone("writes outside of its project")
         return
     name = os.fsdecode(path)
     if name.endswith(_NOTED) and name not in _told and _orders is not None:

@@ -164,7 +164,8 @@ class _Training:
             if not host.numel():
                 continue
             if host.is_floating_point() or host.is_complex():
-                squares += float(torch.linalg.vector_norm(host.double() if not host.is_complex() else host)) ** 2  # fmt: skip
+                wide = torch.complex128 if host.is_complex() else torch.float64
+                squares += float(torch.linalg.vector_norm(host, dtype=wide)) ** 2
             bits += _bits(torch, host)
         return {
             "norm": repr(squares**0.5),
@@ -182,7 +183,7 @@ class _Training:
 
 
 def _bits(torch: Any, host: Any) -> int:
-    """A sum over the bits of a tensor: equal where the values are the same, in whatever order."""
+    """A sum over the bits of a tensor, in words of 64 where they fit: equal where the values are the same."""
     whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     kind = whole.get(host.element_size())
     flat = host.contiguous().view(-1)
@@ -191,6 +192,8 @@ def _bits(torch: Any, host: Any) -> int:
         kind = whole[flat.element_size()]
     # -0.0 equals 0.0
     flat = flat + 0 if flat.is_floating_point() else flat
+    if flat.numel() * flat.element_size() % 8 == 0:
+        kind = torch.int64  # the sum may wrap round, which is the same in both runs
     return int(flat.view(kind).sum(dtype=torch.int64)) if kind is not None else 0
 
 
@@ -216,6 +219,12 @@ def watch(torch: Any, orders: book.Orders) -> None:
         training.saved(path, value)
 
     _wrap(torch, "save", about_to_save)
+    if torch.distributed.is_available():
+
+        def about_to_meet(args: Any, kwargs: Any) -> None:
+            files.alone("joins a process group")
+
+        _wrap(torch.distributed, "init_process_group", about_to_meet)
     if orders.window[0] <= 1:
         training.operators.start()
     os.register_at_fork(after_in_child=training.operators.stop)
