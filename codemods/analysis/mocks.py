@@ -10,7 +10,7 @@ import msgspec
 from hpushim.engine.rules.rule import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from hpushim.engine.python.module import Module
 
@@ -27,23 +27,37 @@ def together(module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
     for item in found:
         if item.finding.code == TARGET and (owner := _owner(module, item.node)) is not None:
             owners.setdefault(owner, []).append(item)
+    members, tied = _members(module, found, owners.keys())
     changed: dict[Found, Found] = {}
     for owner, targets in owners.items():
-        inside = [
-            item
-            for item in found
-            if item.finding.fix is not None and item.node is not None and _is_in(module, item.node, owner)
-        ]  # fmt: skip
-        ties = {item.finding.fix.group for item in inside if item.finding.fix is not None} - {""}
-        inside += [
-            item
-            for item in found
-            if item.finding.fix is not None and item.finding.fix.group in ties and item not in inside
-        ]  # fmt: skip
+        inside = dict.fromkeys(members.get(owner, ()))
+        for item in tuple(inside):
+            inside.update(dict.fromkeys(tied.get(_group(item), ())))
         turns = all(target.finding.fix is not None for target in targets)
         group = f"mocked:{targets[0].finding.span.start}"
         changed.update({item: _joined(item, group if turns else None) for item in inside})
     return changed
+
+
+def _members(
+    module: Module, found: Sequence[Found], owners: Collection[ast.AST]
+) -> tuple[dict[ast.AST, list[Found]], dict[str, list[Found]]]:
+    """The findings with fixes inside each owner, and those of each group."""
+    members: dict[ast.AST, list[Found]] = {}
+    tied: dict[str, list[Found]] = {}
+    for item in found if owners else ():
+        if item.finding.fix is None:
+            continue
+        if group := _group(item):
+            tied.setdefault(group, []).append(item)
+        for above in (item.node, *module.ancestors(item.node)) if item.node is not None else ():
+            if above in owners:
+                members.setdefault(above, []).append(item)
+    return members, tied
+
+
+def _group(item: Found) -> str:
+    return item.finding.fix.group or "" if item.finding.fix is not None else ""
 
 
 def _owner(module: Module, node: ast.AST | None) -> ast.AST | None:
@@ -55,10 +69,6 @@ def _owner(module: Module, node: ast.AST | None) -> ast.AST | None:
         ):
             found = above
     return found
-
-
-def _is_in(module: Module, node: ast.AST, owner: ast.AST) -> bool:
-    return node is owner or any(above is owner for above in module.ancestors(node))
 
 
 def _joined(item: Found, group: str | None) -> Found:
