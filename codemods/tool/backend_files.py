@@ -9,9 +9,13 @@ from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.families import CUDA, backend, kernel_language
+from ..analysis.words import words_with
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+
+#: What is in the words that other rules rewrite.
+_KEPT = ("cuda", "CUDA", "nccl", "NCCL")
 
 
 class BackendFile(Rule):
@@ -30,7 +34,8 @@ class BackendFile(Rule):
             return
         if found is None:
             package = kernel_language(module)
-            if package is not None:
+            # Of a file with nothing to keep, what is said of its import is enough.
+            if package is not None and any(words_with(module, part) for part in _KEPT):
                 yield self.finding(
                     module,
                     module.tree.body[0],

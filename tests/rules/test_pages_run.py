@@ -190,7 +190,7 @@ def test_an_example_that_only_defines_has_lines_that_use_it() -> None:
 
 def test_most_examples_run() -> None:
     ran = [one for one in examples() if not missing(one) and not difference(one)]
-    assert len(ran) >= 0.88 * len(examples())
+    assert len(ran) >= 0.85 * len(examples())
 
 
 @pytest.mark.parametrize("one", PLANTED, ids=[one.key for one in PLANTED])
