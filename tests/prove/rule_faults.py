@@ -14,10 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-from faults import PAIR, PROJECT, SINGLE
+from faults import PAIR, PROJECT, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,35 +32,24 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@dataclass(frozen=True)
-class RuleFault:
-    """``old`` in a file of the packages becomes ``new``; ``line`` is text of the line of ``planted/`` that is to be named."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    line: str
-    words: tuple[str, ...] = SINGLE
-
-
+#: ``old`` in a file of the packages becomes ``new``; ``line`` is text of the line of ``planted/`` that is to be named.
 RULE_FAULTS = (
-    RuleFault("gloo for nccl", "codemods/edits/spelling.py", 'BACKEND = "hccl"', 'BACKEND = "gloo"', "init_process_group", PAIR),
-    RuleFault("the CPU for the card", "codemods/edits/spelling.py", 'DEVICE = "hpu"', 'DEVICE = "cpu"', "on_card = "),
-    RuleFault("no mark behind backward", "codemods/execution/mark_step.py", "if not is_marked(", "if site.step is Step.UPDATE and not is_marked(", "scaler.scale(loss).backward()"),
-    RuleFault("no mark behind the update", "codemods/execution/mark_step.py", "if not is_marked(", "if site.step is Step.BACKWARD and not is_marked(", "scaler.step(optimizer)"),
-    RuleFault("mark before the step", "codemods/execution/mark_step.py", "return (Insert(statement, mark),)", "return (Insert(statement, mark, after=False),)", "scaler.scale(loss).backward()"),
-    RuleFault("float32 for float16", "codemods/precision/half_precision.py", "return (Replace(node, text), *needed)", 'return (Replace(node, text.replace("bfloat16", "float32")), *needed)', '"float16": torch.float16'),
-    RuleFault("autocast of the CPU", "codemods/precision/autocast.py", "front = f\"device_type={quoted(module, 'hpu')}\"", "front = f\"device_type={quoted(module, 'cpu')}\"", "autocast("),
-    RuleFault("step gone with the scaler", "codemods/precision/grad_scaler.py", "return Replace(use, _step_of_argument)", "return Remove(module.statement(use))", "scaler.step(optimizer)"),
-    RuleFault("another loss than was scaled", "codemods/precision/grad_scaler.py", "    return unwrapped(node, node.args[0].value)", '    return unwrapped(node, call_of(node.args[0].value, ".exp()"))', "scaler.scale(loss).backward()"),
-    RuleFault("is_cuda turned round", "codemods/devices/is_cuda.py", '_compared(there, "==", word)', '_compared(there, "!=", word)', "mask = torch.tril"),
-    RuleFault("move dropped", "codemods/devices/cuda_call.py", '            node = renamed_method(node, "to")\n', "            return node.func.value\n", ".cuda(rank)"),
-    RuleFault("another backend asked", "codemods/devices/availability.py", "return self.rename(module, use, self.code, target,", 'return self.rename(module, use, self.code, "torch.backends.mps.is_available",', "on_card = "),
+    Fault("gloo for nccl", "codemods/edits/spelling.py", 'BACKEND = "hccl"', 'BACKEND = "gloo"', "init_process_group", PAIR),
+    Fault("the CPU for the card", "codemods/edits/spelling.py", 'DEVICE = "hpu"', 'DEVICE = "cpu"', "on_card = "),
+    Fault("no mark behind backward", "codemods/execution/mark_step.py", "if not is_marked(", "if site.step is Step.UPDATE and not is_marked(", "scaler.scale(loss).backward()"),
+    Fault("no mark behind the update", "codemods/execution/mark_step.py", "if not is_marked(", "if site.step is Step.BACKWARD and not is_marked(", "scaler.step(optimizer)"),
+    Fault("mark before the step", "codemods/execution/mark_step.py", "return (Insert(statement, mark),)", "return (Insert(statement, mark, after=False),)", "scaler.scale(loss).backward()"),
+    Fault("float32 for float16", "codemods/precision/half_precision.py", "return (Replace(node, text), *needed)", 'return (Replace(node, text.replace("bfloat16", "float32")), *needed)', '"float16": torch.float16'),
+    Fault("autocast of the CPU", "codemods/precision/autocast.py", "front = f\"device_type={quoted(module, 'hpu')}\"", "front = f\"device_type={quoted(module, 'cpu')}\"", "autocast("),
+    Fault("step gone with the scaler", "codemods/precision/grad_scaler.py", "return Replace(use, _step_of_argument)", "return Remove(module.statement(use))", "scaler.step(optimizer)"),
+    Fault("another loss than was scaled", "codemods/precision/grad_scaler.py", "    return unwrapped(node, node.args[0].value)", '    return unwrapped(node, call_of(node.args[0].value, ".exp()"))', "scaler.scale(loss).backward()"),
+    Fault("is_cuda turned round", "codemods/devices/is_cuda.py", '_compared(there, "==", word)', '_compared(there, "!=", word)', "mask = torch.tril"),
+    Fault("move dropped", "codemods/devices/cuda_call.py", '            node = renamed_method(node, "to")\n', "            return node.func.value\n", ".cuda(rank)"),
+    Fault("another backend asked", "codemods/devices/availability.py", "return self.rename(module, use, self.code, target,", 'return self.rename(module, use, self.code, "torch.backends.mps.is_available",', "on_card = "),
 )  # fmt: skip
 
 
-def proved(fault: RuleFault, folder: Path) -> dict[str, object]:
+def proved(fault: Fault, folder: Path) -> dict[str, object]:
     """The certificate of a proof by packages with one fault in them."""
     no_caches = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "hpushim", folder / "hpushim", ignore=no_caches)
@@ -91,7 +79,7 @@ def proved(fault: RuleFault, folder: Path) -> dict[str, object]:
     return found
 
 
-def lines_of(fault: RuleFault) -> set[tuple[str, int]]:
+def lines_of(fault: Fault) -> set[tuple[str, int]]:
     """The lines of the original that the faulty rule rewrites, and that may be named."""
     return {
         (name, number)
