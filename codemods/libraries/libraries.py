@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
@@ -296,7 +297,7 @@ def _optional(module: Module, node: ast.AST) -> bool:
 def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
     """Does a handler catch a failed import, raise nothing, and leave a word of it (``noted``: the other branch does)?"""
     caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    inner = [*ast.walk(handler)]
+    inner = [*walk(handler)]
     return (
         any(each is None or word(each) in _CAUGHT for each in caught)
         and not any(isinstance(each, ast.Raise) for each in inner)
