@@ -27,11 +27,9 @@ _MAKERS = frozenset(
         *("logical_and", "logical_or", "logical_not", "logical_xor"),
     ]
 )
-#: The value of a line that gives a name one, what stands before it, and what stands in that of a mask.
-_VALUE = re.compile(rb"=([^=\n].*)")
-_NAMED = re.compile(rb"[ \t]*(?:\w+\.)*(\w+)[ \t]*[&|]?")
+#: What stands in the value of a mask.
 _TRUTH = re.compile(
-    rb"[<>~]|[=!]=|torch\.bool|\.bool\(|is(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\("
+    r"[<>~]|[=!]=|torch\.bool|\.bool\(|is(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\("
 )
 
 
@@ -72,18 +70,24 @@ def _candidates(module: Module) -> Iterator[ast.expr]:
     alone -= words | _COUNTERS
     if alone:
         words.update(each for each in alone if _MASK.fullmatch(each))
-        words.update(_assigned_truth(module.data, alone))
+        words.update(_assigned_truth(module, alone))
     for each in sorted(written.decode() for written in words):
         yield from module.index.names(each)
         yield from module.index.attributes(each)
 
 
-def _assigned_truth(data: bytes, names: set[bytes]) -> Iterator[bytes]:
-    """Those of some names that a line gives a value which looks like a mask's."""
-    for value in _VALUE.finditer(data):
-        named = _NAMED.fullmatch(data, data.rfind(b"\n", 0, value.start()) + 1, value.start())
-        if named and named[1] in names and _TRUTH.search(value[1]):
-            yield named[1]
+def _assigned_truth(module: Module, names: set[bytes]) -> Iterator[bytes]:
+    """Those of some names that are given a value which looks like a mask's."""
+    given: list[ast.Assign | ast.AugAssign] = [
+        *module.index.statements(ast.Assign),
+        *module.index.statements(ast.AugAssign),
+    ]
+    for statement in given:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            name = word(target).encode()
+            if name in names and _TRUTH.search(module.source(statement.value)):
+                yield name
 
 
 def _around(module: Module, node: ast.AST) -> Iterator[ast.Subscript]:

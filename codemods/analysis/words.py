@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.words import words_in
+
 if TYPE_CHECKING:
     import ast
 
@@ -22,20 +24,4 @@ def calls_like(module: Module, pattern: re.Pattern[str], *parts: str) -> Iterato
 
 def words_with(module: Module, part: str) -> set[str]:
     """Every word of the file that holds ``part``."""
-    data, written = module.data, part.encode()
-    found: set[str] = set()
-    at = data.find(written)
-    while at >= 0:
-        start = at
-        while start and _is_wordlike(data[start - 1]):
-            start -= 1
-        end = at + len(written)
-        while end < len(data) and _is_wordlike(data[end]):
-            end += 1
-        found.add(data[start:end].decode())
-        at = data.find(written, end)
-    return found
-
-
-def _is_wordlike(byte: int) -> bool:
-    return byte >= 128 or byte == 95 or chr(byte).isalnum()
+    return set(words_in(module.data).having(part))

@@ -97,13 +97,10 @@ def _is_of_parameters(node: ast.expr) -> bool:
 def _questions(module: Module) -> Iterator[ast.expr]:
     """The conditions that ask for values of a tensor in every step."""
     index = module.index
-    asking = {module.statement(call) for name in sorted(_ASKS) for call in index.calls(name)}
-    if not asking:
-        return
     whole = (index.statements(ast.If), index.statements(ast.While), index.statements(ast.Assert))
     for statements in whole:
         for statement in statements:
-            if statement in asking and any(
+            if any(
                 isinstance(part, ast.Call)
                 and word(part.func) in _ASKS
                 and _asks_tensor(module, part)

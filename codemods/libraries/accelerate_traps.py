@@ -57,7 +57,7 @@ class AccelerateTrap(Rule):
             optimizers = [a for a in node.args if _OPTIMIZER.search(module.source(a))]
             if len(optimizers) > 1 and "accelerate" in module.text:
                 yield self._told(module, node.func, f"{len(optimizers)} optimizers", _PAIRS)
-        elif not self._on_sagemaker(module):
+        elif not module.view(_on_sagemaker):
             return
         elif name == "add_argument":
             yield from self._option(module, node)
@@ -75,13 +75,14 @@ class AccelerateTrap(Rule):
         elif kind is not None and module.qualified(kind) == "builtins.bool":
             yield self._told(module, kind, "type=bool", _ARGUMENTS)
 
-    def _on_sagemaker(self, module: Module) -> bool:
-        mentions = module.project.mentions or frozenset()
-        return bool(mentions & {*_SAGEMAKER}) or any(word in module.text for word in _SAGEMAKER)
-
     def _told(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
         found = module.matrix.row(row)
         assert found is not None, row
         return self.finding(
             module, module.span(node), f"`{what}`: {inside(found.note)}", row=row, severity="info"
         )
+
+
+def _on_sagemaker(module: Module) -> bool:
+    mentions = module.project.mentions or frozenset()
+    return bool(mentions & {*_SAGEMAKER}) or any(word in module.text for word in _SAGEMAKER)

@@ -84,6 +84,8 @@ class _Review:
     # -- what belongs to a check ------------------------------------------------------------
 
     def _assign(self) -> None:
+        if not self._turns:
+            return
         for item in self._fixed:
             for check, stops in self._regions.owners(item.node):  # type: ignore[arg-type]
                 if self._of.get(item) is not check:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from hpushim.engine.rules.told import Told
 
 _WORDS = ("cuda", "CUDA", "nccl", "NCCL")
-#: A comment to the end of its line, alone or behind code; what holds a quote may be a part of a string.
-_COMMENT = re.compile(rb"^(?P<code>[^#\r\n]*?)(?P<comment>#[^'\"\r\n]*)$", re.MULTILINE)
-_NAMES = re.compile(rb"(?<![\w.\-/])(cuda|nccl)(?![\w\-/]|\.\w)", re.IGNORECASE)
+#: A line with a comment, alone or behind code; what holds a quote may be a part of a string.
+_COMMENT = re.compile(r"(?P<code>[^#]*)(?P<comment>#[^'\"]*)")
+_NAMES = re.compile(r"(?<![\w.\-/])(cuda|nccl)(?![\w\-/]|\.\w)", re.IGNORECASE)
 #: Code that is switched off, and what tools read.
-_NO_PROSE = re.compile(rb"#\s*(type:|noqa|fmt:|hpushim)|[=(]\s*[\w.]*|\.\w+\(")
-_GAUDI = re.compile(rb"hpu|gaudi|hccl", re.IGNORECASE)
+_NO_PROSE = re.compile(r"#\s*(type:|noqa|fmt:|hpushim)|[=(]\s*[\w.]*|\.\w+\(")
+_GAUDI = re.compile(r"hpu|gaudi|hccl", re.IGNORECASE)
 
 
 class Comment(Rule):
@@ -38,16 +38,27 @@ class Comment(Rule):
         if dual(module) or b"#" not in module.data:
             return
         lost = {node.lineno for node in module.index.lost if hasattr(node, "lineno")}
-        for found in _COMMENT.finditer(module.data):
-            text = found["comment"]
-            if not _NAMES.search(text) or _NO_PROSE.search(text) or _GAUDI.search(text):
+        for about in told.rewritten:
+            if about in lost:
                 continue
-            line = module.position(found.start("comment"))[0]
-            about = line if found["code"].strip() else line + 1
-            if about in lost or not told.rewrites(about):
-                continue
-            yield self.finding(
-                module,
-                Span(found.start("comment"), found.end("comment")),
-                "the comment names CUDA, and the code that it speaks of is rewritten for Gaudi",
-            )
+            for line in range(max(about - 1, 1), about + 1):
+                span = _comment(module, line, behind=line == about)
+                if span is not None:
+                    yield self.finding(
+                        module,
+                        span,
+                        "the comment names CUDA, and the code that it speaks of is rewritten for Gaudi",
+                    )
+
+
+def _comment(module: Module, line: int, *, behind: bool) -> Span | None:
+    """The comment of a line that names CUDA, ``behind`` code or alone."""
+    whole = module.line_span(line)
+    found = _COMMENT.fullmatch(module.text_at(whole).rstrip("\r\n"))
+    if found is None or bool(found["code"].strip()) != behind:
+        return None
+    text = found["comment"]
+    if not _NAMES.search(text) or _NO_PROSE.search(text) or _GAUDI.search(text):
+        return None
+    start = whole.start + len(found["code"].encode())
+    return Span(start, start + len(text.encode()))

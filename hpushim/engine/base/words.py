@@ -1,4 +1,4 @@
-"""The words of a text, and whether it holds a piece of text: asked for hundreds of times of each file."""
+"""The words of a text, and which pieces of text it holds: asked for hundreds of times of each file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
+#: So many words are kept that hold nothing.
+_MOST = 100_000
 _BLANKED = bytes(c if c < 128 and (chr(c).isalnum() or c == 95) else 32 for c in range(256))
 
 
@@ -15,7 +17,7 @@ class Words:
 
     def __init__(self, data: bytes) -> None:
         self.words = frozenset(data.translate(_BLANKED).decode("ascii").split())
-        self._data = data
+        self.data = data
         self._known: dict[str, bool] = {}
 
     @cached_property
@@ -29,9 +31,9 @@ class Words:
             known = self._known[text] = self._search(text)
         return known
 
-    def held(self, texts: Iterable[str]) -> frozenset[str]:
-        """Those of some texts that stand in the data."""
-        return frozenset(filter(self.holds, texts))
+    def having(self, part: str) -> list[str]:
+        """Every word that ``part``, of letters, digits and underscores, is a part of."""
+        return [word for word in self.words if part in word] if self.holds(part) else []
 
     def _search(self, text: str) -> bool:
         whole, part = _needed(text)
@@ -41,8 +43,52 @@ class Words:
         return (
             whole <= self.words
             and (not part or part in self._each_once)
-            and text.encode() in self._data
+            and text.encode() in self.data
         )
+
+
+class Texts:
+    """Pieces of text that are looked for together in many files.
+
+    Most are words or parts of words, and most words stand in many files: what a word holds is found once.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = frozenset(texts)
+        #: Those that are more than a part of a word: the words they cannot be without, and a part that one has to hold.
+        self._others = [
+            (text, *_needed(text), text.encode())
+            for text in self._texts
+            if not text or _needed(text)[1] != text
+        ]
+        self._parts = {_needed(text)[1] for text in self._texts} - {""}
+        #: Words that hold none of the parts, and what the others hold.
+        self._barren: set[str] = set()
+        self._holding: dict[str, list[str]] = {}
+
+    def held(self, text: Words) -> frozenset[str]:
+        """Those that stand in a text."""
+        left = text.words - self._barren
+        if new := [word for word in left if word not in self._holding]:
+            self._look_at(new)
+        found: set[str] = set()
+        for word in left:
+            found.update(self._holding.get(word, ()))
+        for other, whole, part, written in self._others:
+            if (not part or part in found) and whole <= text.words and written in text.data:
+                found.add(other)
+        return self._texts & found
+
+    def _look_at(self, words: list[str]) -> None:
+        if len(self._barren) > _MOST:
+            self._barren.clear()
+        together = " ".join(words)
+        parts = [part for part in self._parts if part in together]
+        for word in words:
+            if held := [part for part in parts if part in word]:
+                self._holding[word] = held
+            else:
+                self._barren.add(word)
 
 
 @cache

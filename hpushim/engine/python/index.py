@@ -203,16 +203,19 @@ class Index:
 
     def _open(self, word: bytes, *, whole: bool) -> None:
         """Walks the units that hold these bytes, as a whole word or anywhere."""
-        data, find, length = self.data, self.data.find, len(word)
+        data, find, length, starts = self.data, self.data.find, len(word), self._starts
         at = find(word)
         while at >= 0:
             end = at + length
             if not whole or not (
                 (at and data[at - 1] in _WORDLIKE) or data[end : end + 1] in _WORDLIKE_BYTES
             ):
-                unit = bisect.bisect_right(self._starts, at) - 1
-                if unit >= 0:
-                    self._walk(self.units[unit])
+                following = bisect.bisect_right(starts, at)
+                if following:
+                    self._walk(self.units[following - 1])
+                if following == len(starts):
+                    return
+                end = starts[following]  # the rest of the unit is walked now
             at = find(word, end)
 
     def _open_all(self) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 
 from hpushim.engine.base.diagnostics import diagnostic
-from hpushim.engine.base.words import Words, words_in
+from hpushim.engine.base.words import Texts, Words, words_in
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import references
 from hpushim.engine.rules.rule import AnyRule, Found, Kept, Rule
@@ -23,69 +23,73 @@ from hpushim.model import Finding, Span
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 
 
-class _Needed(msgspec.Struct, frozen=True):
-    """Sets of words of which a text has to hold one: single words, and larger sets by their rarest word."""
+class _Choice(msgspec.Struct, frozen=True):
+    """Which rules have something to look at in a text, by the words and texts that stand there."""
 
-    single: frozenset[str]
-    rarest: frozenset[str]
-    others: dict[str, tuple[frozenset[str], ...]]
+    #: Every word and text that makes a difference.
+    words: frozenset[str]
+    texts: Texts
+    #: The places of the rules that one word, or one text, is enough for.
+    by_word: dict[str, tuple[int, ...]]
+    by_text: dict[str, tuple[int, ...]]
+    #: What needs several words, by the rarest of them.
+    by_rarest: dict[str, tuple[tuple[frozenset[str], int], ...]]
+    #: The texts of which one has to stand beside.
+    beside: dict[int, frozenset[str]]
 
     @classmethod
-    def of(cls, sets: Iterable[frozenset[str]]) -> _Needed:
-        every = list(sets)
-        count = Counter(word for words in every for word in words)
-        others: dict[str, list[frozenset[str]]] = {}
-        for words in every:
+    def of(cls, wanted: Sequence[Wants]) -> _Choice:
+        needed = [(words, at) for at, wants in enumerate(wanted) for words in wants.alternatives()]
+        count = Counter(word for words, _ in needed for word in words)
+        rarest: dict[str, list[tuple[frozenset[str], int]]] = {}
+        for words, at in needed:
             if len(words) > 1:
-                rarest = min(words, key=lambda word: (count[word], word))
-                others.setdefault(rarest, []).append(words)
+                word = min(words, key=lambda word: (count[word], word))
+                rarest.setdefault(word, []).append((words, at))
         return cls(
-            frozenset(word for words in every if len(words) == 1 for word in words),
-            frozenset(others),
-            {word: tuple(dict.fromkeys(found)) for word, found in others.items()},
+            frozenset(count),
+            Texts(t for w in wanted for t in (*w.strings, *w.texts, *w.beside)),
+            _by_key((word, at) for words, at in needed if len(words) == 1 for word in words),
+            _by_key((t, at) for at, w in enumerate(wanted) for t in (*w.strings, *w.texts)),
+            {word: tuple(found) for word, found in rarest.items()},
+            {at: frozenset(wants.beside) for at, wants in enumerate(wanted) if wants.beside},
         )
 
-    def fit(self, words: frozenset[str]) -> bool:
-        if not self.single.isdisjoint(words):
-            return True
-        return any(needed <= words for word in self.rarest & words for needed in self.others[word])
+    def fitting(self, words: frozenset[str], texts: frozenset[str]) -> list[int]:
+        """The places of the rules, for the words and texts of ours that a file holds."""
+        found: set[int] = set()
+        for word in words:
+            found.update(self.by_word.get(word, ()))
+            for needed, at in self.by_rarest.get(word, ()):
+                if needed <= words:
+                    found.add(at)
+        for text in texts:
+            found.update(self.by_text.get(text, ()))
+        return sorted(at for at in found if at not in self.beside or self.beside[at] & texts)
 
 
-class _Reader(msgspec.Struct, frozen=True):
-    """When a rule has something to look at in a text."""
-
-    words: _Needed
-    texts: frozenset[str]
-    beside: frozenset[str]
-
-    @classmethod
-    def of(cls, wants: Wants) -> _Reader:
-        words = _Needed.of(wants.alternatives())
-        return cls(words, frozenset((*wants.strings, *wants.texts)), frozenset(wants.beside))
-
-    def fits(self, words: frozenset[str], texts: frozenset[str]) -> bool:
-        """Are enough of the words and texts there that rules ask for?"""
-        if self.beside and self.beside.isdisjoint(texts):
-            return False
-        return not self.texts.isdisjoint(texts) or self.words.fit(words)
+def _by_key(pairs: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, dict[int, None]] = {}
+    for key, at in pairs:
+        found.setdefault(key, {})[at] = None
+    return {key: tuple(rules) for key, rules in found.items()}
 
 
 class _Table(msgspec.Struct, frozen=True):
     """What some rules want, by word: for each kind of handler the places of the rules that want a word."""
 
-    readers: tuple[_Reader, ...]
-    #: All that any of them looks for: what of it a file holds is found once.
-    words: frozenset[str]
-    texts: frozenset[str]
-    #: Why a file is read at all: words, and what words are not enough to tell.
-    reasons: _Needed
-    asked: tuple[_Reader, ...]
-    asked_texts: frozenset[str]
+    #: The rules that have something to look at, and those for which a file is read at all.
+    looking: _Choice
+    reading: _Choice
     names: references.Catalog
     by_word: dict[str, dict[str, tuple[int, ...]]]
+    #: The words of all of these.
+    words: frozenset[str]
     strings: dict[str, tuple[int, ...]]
     numbers: dict[str, tuple[int, ...]]
     imports: dict[str, tuple[int, ...]]
+    #: The rules that look at every module.
+    whole: tuple[int, ...]
 
 
 #: The handlers for nodes that are looked up by a word, with the field that names it.
@@ -100,44 +104,29 @@ _BY_WORD = {
 @cache
 def _table(candidates: tuple[type[Rule], ...]) -> _Table:
     wanted = [rule.wants for rule in candidates]
-    reading = [rule.wants.reasons() for rule in candidates]
-    asked = [wants for wants in reading if wants.beside or wants.strings or wants.texts]
-    plain = [words for wants in reading if not wants.beside for words in wants.alternatives()]
 
     def places(field: str) -> dict[str, tuple[int, ...]]:
-        found: dict[str, list[int]] = {}
-        for place, wants in enumerate(wanted):
-            for word in dict.fromkeys(getattr(wants, field)):
-                found.setdefault(word, []).append(place)
-        return {word: tuple(rules) for word, rules in found.items()}
+        return _by_key((word, at) for at, w in enumerate(wanted) for word in getattr(w, field))
 
+    by_word = {handler: places(field) for handler, field in _BY_WORD.items()}
     return _Table(
-        tuple(map(_Reader.of, wanted)),
-        frozenset(word for wants in wanted for words in wants.alternatives() for word in words),
-        _texts(wanted),
-        _Needed.of(plain),
-        tuple(map(_Reader.of, asked)),
-        _texts(asked),
+        _Choice.of(wanted),
+        _Choice.of([wants.reasons() for wants in wanted]),
         references.catalog(candidates),
-        {handler: places(field) for handler, field in _BY_WORD.items()},
+        by_word,
+        frozenset().union(*by_word.values()),
         places("strings"),
         places("numbers"),
         places("imports"),
+        tuple(p for p, rule in enumerate(candidates) if rule.on_module is not Rule.on_module),
     )
-
-
-def _texts(wanted: Iterable[Wants]) -> frozenset[str]:
-    return frozenset(t for w in wanted for t in (*w.strings, *w.texts, *w.beside))
 
 
 def interesting(text: Words, candidates: tuple[type[Rule], ...]) -> bool:
     """Does a file hold the words of a rule?"""
-    table = _table(candidates)
-    words = table.words & text.words
-    if table.reasons.fit(words):
-        return True
-    texts = text.held(table.asked_texts)
-    return any(reader.fits(words, texts) for reader in table.asked)
+    reading = _table(candidates).reading
+    words = reading.words & text.words
+    return bool(reading.fitting(words, reading.texts.held(text)))
 
 
 def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[Rule], Found]]:
@@ -155,12 +144,10 @@ class _Working:
         self._module = module
         self._table = table
         self._text = words_in(module.data)
-        words, texts = table.words & self._text.words, self._text.held(table.texts)
-        self._rules: dict[int, Rule] = {
-            place: candidates[place]()
-            for place, reader in enumerate(table.readers)
-            if reader.fits(words, texts)
-        }
+        looking = table.looking
+        self._held = looking.texts.held(self._text)
+        fitting = looking.fitting(looking.words & self._text.words, self._held)
+        self._rules: dict[int, Rule] = {place: candidates[place]() for place in fitting}
         self._found: dict[type[Rule], list[Found]] = {}
         self._covers: list[tuple[type[Rule], ast.AST]] = []
         #: Nodes inside kept ones where findings are told after all.
@@ -172,6 +159,7 @@ class _Working:
         index = module.index
         for reference in references.references(module, words, table.names):
             self._call(reference.rules, "on_name", reference.node, reference.name)
+        ours = table.words & words
         lookups: dict[str, Callable[[str], Iterable[ast.AST]]] = {
             "on_attribute": index.attributes,
             "on_call": index.calls,
@@ -180,21 +168,20 @@ class _Working:
         }
         for handler, look_up in lookups.items():
             wanted = table.by_word[handler]
-            for word in sorted(wanted.keys() & words):
+            for word in sorted(ours & wanted.keys()):
                 for node in look_up(word):
                     self._call(wanted[word], handler, node)
         self._constants()
         for alias, name in self._imported() if table.imports else ():
             self._call(_imported_by(table.imports, name), "on_import", alias, name)
-        for place in self._rules:
-            self._call((place,), "on_module")
+        self._call(table.whole, "on_module")
         return self._result()
 
     def _constants(self) -> None:
         index = self._module.index
         told: set[tuple[int, ast.AST]] = set()  # one string may hold several of a rule's texts
         for text, places in self._table.strings.items():
-            for string in index.strings(text) if self._text.holds(text) else ():
+            for string in index.strings(text) if text in self._held else ():
                 for place in places:
                     if (place, string) not in told:
                         told.add((place, string))

@@ -44,9 +44,10 @@ class Told:
         rewritten = self._rewritten.get(line)
         return rewritten is not None and rewritten.touches(span)
 
-    def rewrites(self, line: int) -> bool:
-        """Is something in ``line`` rewritten, without ``--unsafe``?"""
-        return line in self._changed
+    @property
+    def rewritten(self) -> list[int]:
+        """The lines in which something is rewritten without ``--unsafe``, from the top."""
+        return sorted(self._changed)
 
 
 class _Union:
