@@ -38,7 +38,7 @@ def suppress(
 
     ``judged`` gives the codes that could have been found in this run: only those can be called unused.
     """
-    if b"hpushim:" not in text.data:
+    if b"hpushim:" not in text.read:
         return findings, frozenset()
     directives = _directives(text, python=python)
     near = _Near(directives).lines

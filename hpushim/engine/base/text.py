@@ -85,6 +85,28 @@ class _Characters:
         return len(self._data[start:end].translate(None, _CONTINUATION))
 
 
+class _Lines:
+    """The line around each byte offset, its number and its start, of a text that is not taken apart for a few places."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        #: The line at the beginning of every whole step, as far as somebody has asked.
+        self._at = [(1, 0)]
+
+    def __call__(self, offset: int) -> tuple[int, int]:
+        step = offset // _STEP
+        while len(self._at) <= step:
+            self._at.append(self._after(len(self._at) - 1, len(self._at) * _STEP))
+        return self._after(step, offset)
+
+    def _after(self, step: int, end: int) -> tuple[int, int]:
+        line, start = self._at[step]
+        last = self._data.rfind(b"\n", step * _STEP, end)
+        if last < 0:
+            return line, start
+        return line + self._data.count(b"\n", step * _STEP, end), last + 1
+
+
 class Project(msgspec.Struct, frozen=True):
     """What is known about the whole project before its files are read one by one."""
 
@@ -144,13 +166,27 @@ class Text:
 
     def position(self, offset: int) -> tuple[int, int]:
         """The 1-based line and character column of a byte offset."""
-        line = bisect.bisect_right(self.line_starts, offset)
-        return line, self._characters(offset) - self._characters(self.line_starts[line - 1]) + 1
+        if self._lines is None or "line_starts" in self.__dict__:
+            line = bisect.bisect_right(self.line_starts, offset)
+            start = self.line_starts[line - 1]
+        else:
+            line, start = self._lines(offset)
+        return line, self._characters(offset) - self._characters(start) + 1
+
+    @cached_property
+    def _lines(self) -> _Lines | None:
+        """None where lines end in several ways."""
+        return None if b"\r" in self.data else _Lines(self.data)
 
     @cached_property
     def _characters(self) -> _Characters:
         """So that a column is found without a look at its whole line."""
         return _Characters(self.data)
+
+    @property
+    def read(self) -> bytes:
+        """What rules read of the text."""
+        return self.data
 
     def line_span(self, line: int) -> Span:
         """A 1-based line with its newline."""

@@ -16,6 +16,8 @@ from hpushim.model import Span
 _PYTHON_MAGICS = frozenset(
     {"time", "timeit", "capture", "prun", "python", "python3", "debug", "memit"}
 )
+#: What a line that is no Python cannot be without.
+_MARKS = (b"%", b"!", b"?")
 _MAGIC_LINE = re.compile(rb"[ \t]*(?:[%!?]|[\w.\[\]'\"]+\?{1,2}[ \t]*$)")
 _MAGIC_VALUE = re.compile(rb"([ \t]*[\w., \t\[\]]*[\w\]][ \t]*=[ \t]*)[%!]")
 _ESCAPE = re.compile(
@@ -117,6 +119,8 @@ class Cell:
 
     def _mask(self) -> None:
         """Blanks the lines of magics and commands, where the cell has any and is no Python as it stands."""
+        if not any(mark in self.text for mark in _MARKS):
+            return
         lines = self.text.split(b"\n")
         told = any(_MAGIC_LINE.match(line) or _MAGIC_VALUE.match(line) for line in lines)
         if not told or _parses(self.text) is None:

@@ -14,7 +14,7 @@ from hpushim.engine.base.text import Offsets
 from hpushim.engine.data.entries import DEPTH, Entry
 from hpushim.model import Span
 
-_GAP = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_GAP = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL).match
 #: What begins no gap.
 _PLAIN = frozenset('":,{}[]')
 _DECODER = json.JSONDecoder(strict=False)
@@ -80,7 +80,7 @@ class Walk:
         """Where the white space and the comments at ``at`` end."""
         if self.text[at : at + 1] in _PLAIN:
             return at
-        found = _GAP.match(self.text, at)
+        found = _GAP(self.text, at)
         return found.end() if found else at
 
     def value(self, at: int) -> Any:

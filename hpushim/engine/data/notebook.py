@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import json
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -16,6 +17,10 @@ from hpushim.engine.base.text import Offsets, blank
 from hpushim.engine.data.cells import Cell, Piece
 from hpushim.engine.data.json import Part, Walk
 from hpushim.model import Edit, Span
+
+
+#: A string of JSON that is known to be well formed.
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class Notebook:
@@ -264,27 +269,21 @@ class _Reader:
                 self._number += 1
             elif part.name in ("source", "input"):
                 sources[str(part.name)] = (part.start, value)
-        end = self._walk.end
         at, value = sources.get("source") or sources.get("input") or (0, None)
-        found = self._made(at, value) if kind == "code" else None
-        self._walk.end = end
-        return found
+        return self._made(at, value) if kind == "code" else None
 
     def _made(self, at: int, value: object) -> Cell | None:
-        if isinstance(value, str):
-            self._walk.value(at)
-            return Cell(self._number, [self._piece(at, value)], listed=False)
-        if not isinstance(value, list):
+        listed = isinstance(value, list)
+        lines = value if isinstance(value, list) else [value]
+        if not lines or not all(isinstance(line, str) for line in lines):
             return None
-        pieces: list[Piece] = []
-        for part in self._walk.parts(at):
-            line = self._walk.value(part.start)
-            if isinstance(line, str):
-                pieces.append(self._piece(part.start, line))
-        return Cell(self._number, pieces, listed=True) if pieces else None
-
-    def _piece(self, start: int, value: str) -> Piece:
-        return Piece(self._data, self._offsets.span(start, self._walk.end), value)
+        strings = _STRING.finditer(self._text, at)
+        span = self._offsets.span
+        pieces = [
+            Piece(self._data, span(*string.span()), line)
+            for line, string in zip(lines, strings, strict=False)
+        ]
+        return Cell(self._number, pieces, listed=listed)
 
 
 def _language(metadata: object) -> str:

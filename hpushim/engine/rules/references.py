@@ -179,4 +179,6 @@ def _below(names: Catalog, name: str) -> tuple[int, ...]:
 def _common(places: list[tuple[int, ...]]) -> tuple[int, ...]:
     """The rules that want all ways in which a name may be meant."""
     first, *others = places
+    if not others or not first:
+        return first
     return tuple(place for place in first if all(place in other for other in others))
