@@ -18,7 +18,6 @@ from hpushim.engine.data.cells import Cell, Piece
 from hpushim.engine.data.json import Part, Walk
 from hpushim.model import Edit, Span
 
-
 #: A string of JSON that is known to be well formed.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
