@@ -259,6 +259,29 @@ def test_rules_on_python_build_no_text_edits(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "codemods").rglob("*.py")), ids=lambda p: p.stem)
+def test_rules_ask_a_whole_module_through_what_is_found_once(path: Path) -> None:
+    """``"x" in module.data`` at every call takes time that grows with the square of the file: ``module.holds("x")`` does not."""
+    searched = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.Compare) and any(map(_is_whole, node.comparators)))
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("search", "match", "fullmatch")
+            and any(map(_is_whole, node.args))
+        )
+    ]
+    assert [ast.unparse(node) for node in searched] == []
+
+
+def _is_whole(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and ast.unparse(node).endswith(
+        ("module.data", "module.text")
+    )
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "codemods").rglob("*.py")), ids=lambda p: p.stem)
 def test_rules_do_not_walk_the_whole_tree(path: Path) -> None:
     """``ast.walk`` is for a statement; a file is asked by word."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -19,6 +19,4 @@ def loads_itself(module: Module) -> bool:
     """
     if module.target.mode not in ("eager", "compile"):
         return False
-    return (
-        ask(module, _CORE).status == "noop" and b"TORCH_DEVICE_BACKEND_AUTOLOAD" not in module.data
-    )
+    return ask(module, _CORE).status == "noop" and not module.holds("TORCH_DEVICE_BACKEND_AUTOLOAD")

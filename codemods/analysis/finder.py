@@ -177,7 +177,7 @@ class Finder:
             len(compare.comparators) == 1
             and any(isinstance(side, (ast.Name, ast.Attribute)) for side in sides)
             and node in sides
-            and b"torch" in self.module.data
+            and self.module.holds("torch")
         )
 
     def _matched(self, value: ast.MatchValue) -> tuple[Role, ast.AST] | None:

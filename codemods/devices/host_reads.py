@@ -50,7 +50,7 @@ class HostRead(Rule):
 
 def _is_mixed(module: Module) -> bool:
     """Does the file speak of half precision?"""
-    return any(text.encode() in module.data for text in _HALF)
+    return any(module.holds(text) for text in _HALF)
 
 
 def _may_be_half(value: ast.expr) -> bool:

@@ -34,7 +34,7 @@ class TypeText(Rule):
             not isinstance(func, ast.Attribute)
             or node.args
             or node.keywords
-            or b"torch" not in module.data
+            or not module.holds("torch")
             or foreign(module, func)
             or defines_method(module, "type")
             or _is_only_looked_at(module, node)

@@ -67,7 +67,7 @@ class Average(Rule):
         fix = None
         sharded, statement = _sharded(module, call)
         if sharded:
-            if f"{sharded}.{_SUMMING}(" in module.text:
+            if module.holds(f"{sharded}.{_SUMMING}("):
                 return
             assert statement is not None
             insert = Insert(statement, f"{sharded}.{_SUMMING}(True)")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOADER = "torch.utils.data.DataLoader"
 _ROW = "how workers of a data loader start"
 #: What says how they start.
-_SAID = (b"set_start_method", b"multiprocessing_context", b"get_context")
+_SAID = ("set_start_method", "multiprocessing_context", "get_context")
 
 
 class WorkerStart(Rule):
@@ -41,11 +41,11 @@ class WorkerStart(Rule):
             return
         workers = argument(call, "num_workers", 5)
         hidden = any(keyword.arg is None for keyword in call.keywords)
-        if workers is None and not (hidden and b"num_workers" in module.data):
+        if workers is None and not (hidden and module.holds("num_workers")):
             return
         if workers is not None and module.constant(workers) == 0:
             return
-        if any(said in module.data for said in _SAID):
+        if any(module.holds(said) for said in _SAID):
             return
         if not is_entry(module) or not module.view(is_on_device):
             return

@@ -124,7 +124,7 @@ def _takes_second_gradients(module: Module) -> ast.expr | None:
 
 def _keeps_names(module: Module, model: Trained) -> bool:
     """Must the model stay the object that it is? Others may hold what is stored on ``self`` or returned."""
-    if "." in model.text or _BY_NAME.search(module.data):
+    if "." in model.text or module.matches(_BY_NAME):
         return True
     return any(word(r.value) == model.text for r in module.index.statements(ast.Return))
 

@@ -52,7 +52,7 @@ class GrowingTensor(Rule):
             return
         if not _loads_transformers(module) or any(k.arg == _CACHE for k in node.keywords):
             return
-        if _CACHE.encode() in module.data or defines_method(module, "generate"):
+        if module.holds(_CACHE) or defines_method(module, "generate"):
             return
         answer = ask(module, _GENERATE)
         yield self.finding(

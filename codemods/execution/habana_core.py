@@ -32,7 +32,7 @@ class HabanaCore(Rule):
     def on_module(self, module: Module) -> Yield:
         top = module.global_scope
         torch = [s for s in module.imports if module.scope(s) is top and _imports_torch(s)]
-        if not torch or not is_entry(module) or b"habana_frameworks" in module.data:
+        if not torch or not is_entry(module) or module.holds("habana_frameworks"):
             return
         if _builds(module):
             return

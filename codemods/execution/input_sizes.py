@@ -117,7 +117,7 @@ class InputSize(Rule):
             )
 
     def _loader(self, module: Module, call: ast.Call) -> Yield:
-        if not module.view(is_on_device) and b"accelerat" not in module.data:
+        if not module.view(is_on_device) and not module.holds("accelerat"):
             return
         said = argument(call, "drop_last", 8)
         if said is not None and module.constant(said) is not False:
@@ -197,7 +197,7 @@ def _changes(module: Module, size: ast.expr) -> bool:
     given = isinstance(size, ast.Name) and any(
         isinstance(binding.node, ast.arg) for binding in module.bindings(size)
     )
-    return given and _MULTISCALE.search(module.data) is not None
+    return given and module.matches(_MULTISCALE)
 
 
 def _is_random(module: Module, node: ast.expr, depth: int = 5) -> bool:

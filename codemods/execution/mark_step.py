@@ -141,7 +141,7 @@ def _sites(module: Module) -> list[_Site]:
         return []
     if updates:
         return sites
-    trains = b"zero_grad" in module.data or b"optim" in module.data
+    trains = module.holds("zero_grad") or module.holds("optim")
     return [s for s in sites if trains or _is_in_loop(module, s.statement) or is_of_loss(s.call)]
 
 

@@ -152,7 +152,7 @@ def _losses(module: Module) -> Iterator[ast.Name]:
 
 def _coefficients(module: Module) -> Iterator[ast.expr]:
     """Comparisons of values worked out of gradients, in a loop over parameters: ``if clip_coef < 1:``."""
-    for statement in module.index.statements(ast.If) if b".grad" in module.data else ():
+    for statement in module.index.statements(ast.If) if module.holds(".grad") else ():
         test = statement.test
         if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
             continue

@@ -36,14 +36,14 @@ class ConfigValues(TextRule):
     costs = Costs(numbers=("HPU802",))
     kinds = frozenset({"yaml", "json", "toml"})
     markers = (
-        b"cuda",
-        b"nccl",
-        b"fp16",
-        b"float16",
-        b"16-",
-        b"precision",
-        b"accelerator",
-        b"MULTI_GPU",
+        "cuda",
+        "nccl",
+        "fp16",
+        "float16",
+        "16-",
+        "precision",
+        "accelerator",
+        "MULTI_GPU",
     )
     also: ClassVar[dict[str, str]] = {"HPU802": "config-float16", "HPU803": "config-accelerator"}
 

@@ -32,7 +32,7 @@ class Containers(TextRule):
     code = "HPU810"
     name = "cuda-image"
     kinds = frozenset({"dockerfile", "yaml", "shell"})
-    markers = (b"nvidia", b"NVIDIA", b"nvcr", b"cuda", b"--gpus")
+    markers = ("nvidia", "NVIDIA", "nvcr", "cuda", "--gpus")
     also: ClassVar[dict[str, str]] = {"HPU811": "nvidia-runtime", "HPU812": "nvidia-resource"}
 
     def check(self, document: Document) -> Iterator[Finding]:

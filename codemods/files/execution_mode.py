@@ -28,7 +28,7 @@ class ExecutionMode(TextRule):
     code = "HPU830"
     name = "lazy-mode-disagrees"
     kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "yaml"})
-    markers = (VARIABLE.encode(),)
+    markers = (VARIABLE,)
 
     def check(self, document: Document) -> Iterator[Finding]:
         if not wanted(document):

@@ -47,7 +47,7 @@ class LeftOverValue(TextRule):
     severity = "unknown"
     safety = "manual"
     kinds = _DATA | _SCRIPTS | {"ini"}
-    markers = (b"cuda", b"nccl", b"CUDA_", b"NCCL_")
+    markers = ("cuda", "nccl", "CUDA_", "NCCL_")
 
     @classmethod
     def files(cls, path: PurePath, kind: Kind) -> bool:

@@ -25,11 +25,11 @@ _CUDA_BUILD = re.compile(r"\+cu\d+")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 
 
-def _packages() -> tuple[bytes, ...]:
+def _packages() -> tuple[str, ...]:
     """The names under which the matrix's packages are asked for."""
     names = {name.rstrip("*") for row in load().by_kind("package") for name in row.names}
     spelled = {name.replace(*pair) for name in names for pair in (("_", "-"), ("-", "_"))}
-    return tuple(sorted(name.encode() for name in spelled))
+    return tuple(sorted(spelled))
 
 
 class RequirementsPins(TextRule):
@@ -39,7 +39,7 @@ class RequirementsPins(TextRule):
     name = "cuda-build-required"
     severity = "error"
     kinds = frozenset({"requirements", "yaml", "toml"})
-    markers = (b"torch", b"nvidia", b"cuda", b"/cu1", b"+cu1", *_packages())
+    markers = ("torch", "nvidia", "cuda", "/cu1", "+cu1", *_packages())
     also: ClassVar[dict[str, str]] = {
         "HPU815": "cuda-package-required",
         "HPU816": "cuda-in-environment",

@@ -46,18 +46,18 @@ class ShellCommands(TextRule):
     name = "cuda-visible-devices"
     kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "markdown"})
     markers = (
-        b"CUDA",
-        b"cuda",
-        b"NCCL",
-        b"nccl",
-        b"nvidia",
-        b"nvcc",
-        b"nsys",
-        b"--fp16",
-        b"--gpus",
-        b"NVTE",
-        b"#SBATCH",
-        b"16",
+        "CUDA",
+        "cuda",
+        "NCCL",
+        "nccl",
+        "nvidia",
+        "nvcc",
+        "nsys",
+        "--fp16",
+        "--gpus",
+        "NVTE",
+        "#SBATCH",
+        "16",
     )
     also: ClassVar[dict[str, str]] = {
         "HPU805": "cuda-path",

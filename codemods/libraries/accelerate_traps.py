@@ -25,6 +25,7 @@ _PAIRS = "several model and optimizer pairs in accelerator.prepare"
 _MPS = "distributed training on MPS"
 _SAVES = ("save_state", "save_pretrained", "save_model")
 _OPTIMIZER = re.compile(r"(^|_)opt(im|imi[sz]er)?(_|\d|$)", re.I)
+_APPLE = re.compile(rb"['\"]mps\b|\.mps\b")
 _GROUP = "torch.distributed.init_process_group"
 
 
@@ -44,18 +45,14 @@ class AccelerateTrap(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """A process group in a file that takes Apple's device."""
         call = module.parent(node)
-        if (
-            isinstance(call, ast.Call)
-            and call.func is node
-            and re.search(r"['\"]mps\b|\.mps\b", module.text)
-        ):
+        if isinstance(call, ast.Call) and call.func is node and module.matches(_APPLE):
             yield self._told(module, call.func, module.source(node), _MPS)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         name = word(node.func)
         if name == "prepare":
             optimizers = [a for a in node.args if _OPTIMIZER.search(module.source(a))]
-            if len(optimizers) > 1 and "accelerate" in module.text:
+            if len(optimizers) > 1 and module.holds("accelerate"):
                 yield self._told(module, node.func, f"{len(optimizers)} optimizers", _PAIRS)
         elif not module.view(_on_sagemaker):
             return
@@ -85,4 +82,4 @@ class AccelerateTrap(Rule):
 
 def _on_sagemaker(module: Module) -> bool:
     mentions = module.project.mentions or frozenset()
-    return bool(mentions & {*_SAGEMAKER}) or any(word in module.text for word in _SAGEMAKER)
+    return bool(mentions & {*_SAGEMAKER}) or any(module.holds(word) for word in _SAGEMAKER)

@@ -39,7 +39,7 @@ class FullPrecision(Rule):
         loops = [
             each for each in module.view(step_regions) if isinstance(each, (ast.For, ast.While))
         ]
-        if not loops or _DECIDED.search(module.data) or not is_entry(module):
+        if not loops or module.matches(_DECIDED) or not is_entry(module):
             return
         for call in module.index.calls("backward"):
             if isinstance(call.func, ast.Attribute) and any(

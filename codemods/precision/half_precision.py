@@ -53,7 +53,7 @@ class AutocastHalf(Rule):
         sure = proven(module, func.value)
         last_line = module.source(func).splitlines()[-1].strip()
         wanted = "" if sure else ", if this is a tensor or a model"
-        beside = "; the file asks for bfloat16 elsewhere, and the two do not mix" if _BF16.search(module.data) else ""  # fmt: skip
+        beside = "; the file asks for bfloat16 elsewhere, and the two do not mix" if module.matches(_BF16) else ""  # fmt: skip
         yield self.finding(
             module,
             func,

@@ -35,7 +35,7 @@ class Comment(Rule):
     wants = Wants(texts=_WORDS, advice=True)
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
-        if dual(module) or b"#" not in module.data:
+        if dual(module) or not module.holds("#"):
             return
         lost = {node.lineno for node in module.index.lost if hasattr(node, "lineno")}
         for about in told.rewritten:

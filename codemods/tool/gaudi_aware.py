@@ -28,7 +28,7 @@ class GaudiAware(Rule):
         yield from map(Kept, code.governed)
         left = code.left()
         yield Kept(module.tree, but=left)
-        if b"cuda" in module.data:  # else nothing that the user would look for stays
+        if module.holds("cuda"):  # else nothing that the user would look for stays
             yield self.finding(
                 module,
                 min(code.named, key=module.span),

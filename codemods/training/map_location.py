@@ -41,7 +41,7 @@ class MapLocation(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """Loads that name no place, in a file that speaks of CUDA."""
         call = called(module, node)
-        if _CUDA.encode() not in module.data or module.qualified(node) != name or call is None:
+        if not module.holds(_CUDA) or module.qualified(node) != name or call is None:
             return
         told = False
         for half in unplaced(module, call, LOADS[name]):
@@ -54,7 +54,7 @@ class MapLocation(Rule):
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """The place that functions of the project and of other libraries hand on to ``torch.load``."""
-        if _CUDA.encode() in module.data:
+        if module.holds(_CUDA):
             for half in halves(module, node.value):
                 yield from self._as_other_half(module, half)
 
@@ -74,7 +74,7 @@ class MapLocation(Rule):
             yield self._map(module, function, quoted(module, DEVICE))
 
     def on_module(self, module: Module) -> Yield:
-        if _CUDA.encode() not in module.data:
+        if not module.holds(_CUDA):
             return
         for text in device_texts(module):
             table = module.parent(text.node)

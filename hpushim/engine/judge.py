@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.base.text import Text
-from hpushim.engine.base.words import words_in
+from hpushim.engine.base.words import Texts, words_in
 from hpushim.engine.context import Context, Examined, Unparsable
 from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Change
@@ -59,7 +59,18 @@ def _reading(path: str, kind: Kind) -> tuple[type[TextRule], ...]:
 
 
 def _marked(rule: type[TextRule], data: bytes) -> bool:
-    return not rule.markers or any(marker in data for marker in rule.markers)
+    return not rule.markers or not _held(data, text_rules()).isdisjoint(rule.markers)
+
+
+@lru_cache(maxsize=2)
+def _held(data: bytes, looking: tuple[type[TextRule], ...]) -> frozenset[str]:
+    """Of what the rules on text look for, what stands in ``data``: found for all of them at once."""
+    return _markers(looking).held(words_in(data))
+
+
+@cache
+def _markers(looking: tuple[type[TextRule], ...]) -> Texts:
+    return Texts(marker for rule in looking for marker in rule.markers)
 
 
 # -- Python ---------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class Words(TextRule):
 
     code = "HPU907"
     name = "words"
-    markers = (b"old",)
+    markers = ("old",)
     kinds = frozenset({"yaml", "shell", "json", "toml"})
 
     def check(self, document: Document) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpushim.engine.base.words import words_in
 from hpushim.model import Span, Target
 
 if TYPE_CHECKING:
@@ -50,15 +51,22 @@ class Offsets:
         self._ascii = text.isascii()
         #: The bytes before every whole step, as far as somebody has asked.
         self._before = [0]
+        #: The last place that was asked for, and its offset: most ask from the top down.
+        self._last = 0, 0
 
     def __call__(self, index: int) -> int:
         if self._ascii:
             return index
         text, before, step = self._text, self._before, index // _STEP
-        while len(before) <= step:
-            start = (len(before) - 1) * _STEP
-            before.append(before[-1] + len(text[start : start + _STEP].encode()))
-        return before[step] + len(text[step * _STEP : index].encode())
+        last, offset = self._last
+        if not 0 <= index - last <= _STEP:
+            while len(before) <= step:
+                start = (len(before) - 1) * _STEP
+                before.append(before[-1] + len(text[start : start + _STEP].encode()))
+            last, offset = step * _STEP, before[step]
+        offset += len(text[last:index].encode())
+        self._last = index, offset
+        return offset
 
     def span(self, start: int, end: int) -> Span:
         return Span(self(start), self(end))
@@ -158,6 +166,7 @@ class Text:
         self.target = target
         self.matrix = matrix
         self.project = project
+        self._matched: dict[re.Pattern[bytes], bool] = {}
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -192,6 +201,17 @@ class Text:
         """A 1-based line with its newline."""
         starts = self.line_starts
         return Span(starts[line - 1], starts[line] if line < len(starts) else len(self.data))
+
+    def holds(self, text: str) -> bool:
+        """Does ``text`` stand anywhere in it? Looked for once, however many nodes somebody asks at."""
+        return words_in(self.data).holds(text)
+
+    def matches(self, pattern: re.Pattern[bytes]) -> bool:
+        """Does ``pattern`` match anywhere in it? Looked for once."""
+        known = self._matched.get(pattern)
+        if known is None:
+            known = self._matched[pattern] = pattern.search(self.data) is not None
+        return known
 
     @cached_property
     def newline(self) -> str:

@@ -189,7 +189,7 @@ class TextRule(Named):
 
     kinds: ClassVar[frozenset[Kind]] = frozenset()
     #: The rule sees a file only if one of these texts is in it.
-    markers: ClassVar[tuple[bytes, ...]] = ()
+    markers: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def files(cls, path: PurePath, kind: Kind) -> bool:
