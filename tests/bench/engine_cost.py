@@ -131,23 +131,29 @@ def repositories(folders: list[Path]) -> None:
         both = best(
             lambda folder=folder: migrate([folder], Target(), matrix=matrix, write=False, jobs=1)
         )
+        ruff = _ruff(folder)
         print(
             f"{folder.name}: {len(kept)} files parsed, {lines / 1000:.0f} kLOC; check {check / parse:.2f} x parse, "
             f"migrate {change / parse:.2f} x = {(change - 1.5e-3 * statements) / parse:.2f} x + 1.5 ms a statement; "
             f"{statements:.0f} statements, {1e3 * seconds / max(statements, 1):.2f} ms each; "
             f"whole: check {lines / whole / 1000:.0f}, migrate {lines / both / 1000:.0f} kLOC/s"
-            + _ruff(folder, lines)
+            + (f"; ruff --select ALL {lines / ruff / 1000:.0f} kLOC/s" if ruff else "")
         )
         for name, value in (
             ("parse", parse),
             ("check", check),
             ("change", change),
             ("n", statements),
+            ("lines", lines),
+            ("whole", whole),
+            ("ruff", ruff),
         ):
             total[name] += value
     check, change = total["check"] / total["parse"], total["change"] - 1.5e-3 * total["n"]
     print(
-        f"all: check {check:.2f} x parse, migrate {change / total['parse']:.2f} x + 1.5 ms a statement"
+        f"all: check {check:.2f} x parse, migrate {change / total['parse']:.2f} x + 1.5 ms a statement; "
+        f"whole: check {total['lines'] / total['whole'] / 1000:.0f} kLOC/s"
+        + (f", ruff {total['lines'] / total['ruff'] / 1000:.0f}" if total["ruff"] else "")
     )
     every = [text for folder in folders for text in texts(folder, "python")[0]]
     for title, work in (("check", one_file.examine), ("migrate", one_file.settle)):
@@ -157,11 +163,11 @@ def repositories(folders: list[Path]) -> None:
         print(f"{title}: " + ", ".join(f"{name} {100 * s / whole:.0f} %" for name, s in parts))
 
 
-def _ruff(folder: Path, lines: int) -> str:
-    """The same with ruff, all rules and no cache, as a process of its own."""
+def _ruff(folder: Path) -> float:
+    """CPU seconds of ruff with all rules and no cache, a process of its own; 0 where it is not installed."""
     tool = shutil.which("ruff", path=str(Path(sys.executable).parent)) or shutil.which("ruff")
     if tool is None:
-        return ""
+        return 0.0
     import resource
 
     begin = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -178,8 +184,7 @@ def _ruff(folder: Path, lines: int) -> str:
     ]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     end = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
-    return f"; ruff --select ALL {lines / cpu / 1000:.0f} kLOC/s"
+    return end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
 
 
 def notebooks(folders: list[Path]) -> None:
