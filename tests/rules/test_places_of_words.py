@@ -1,0 +1,59 @@
+"""Where words and comments stand makes no difference to what is said of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import examine
+from hpushim.matrix import load
+from hpushim.model import Target
+
+CONTEXT = Context(Target(), load())
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_a_comment_is_told_whatever_ends_its_line(newline: str) -> None:
+    lines = [
+        "import torch",
+        "# move to cuda, as ever",
+        'x = torch.ones(2, device="cuda")',
+        'y = torch.ones(2, device="cuda")  # another cuda tensor',
+        "",
+    ]
+    found = examine(newline.join(lines), "python", "a.py", CONTEXT)
+    assert [(f.line, f.column) for f in found if f.code == "HPU029"] == [(2, 1), (4, 35)]
+
+
+def test_a_mask_is_seen_however_many_lines_make_it() -> None:
+    code = (
+        "import torch\n"
+        "def forward(x: torch.Tensor, y: torch.Tensor):\n"
+        '    x = x.to("cuda")\n'
+        "    far = (\n"
+        "        x >\n"
+        "        y\n"
+        "    )\n"
+        "    x[far] = 0\n"
+        "    return x\n"
+    )
+    found = examine(code, "python", "a.py", CONTEXT)
+    assert [f.line for f in found if f.code == "HPU515"] == [8]
+
+
+@pytest.mark.parametrize("where", ["outputs", "source"])
+def test_a_directive_counts_in_the_code_of_a_notebook_alone(where: str) -> None:
+    said = "# hpushim: ignore[HPU102]\n"
+    cell = {
+        "cell_type": "code",
+        "metadata": {},
+        "outputs": [{"output_type": "stream", "name": "stdout", "text": [said]}],
+        "source": ["import torch\n"],
+    }
+    if where == "source":
+        cell |= {"outputs": [], "source": ["import torch  " + said]}
+    text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    found = examine(text, "notebook", "a.ipynb", CONTEXT)
+    assert [f.code for f in found] == ([] if where == "outputs" else ["HPU007"])
