@@ -144,7 +144,9 @@ _METHODS: dict[str, Any] = {
 def _adapt(package: str, connector: Any) -> None:
     """Autocast for hpu, DDP without CUDA's stream and index, averages as sums; each for hpu alone."""
     _around(connector, "_check_and_init_precision", _precision)
-    strategy = importlib.import_module(f"{package}.strategies").DDPStrategy
+    strategies = importlib.import_module(f"{package}.strategies")
+    _around(strategies.Strategy, "backward", _backward)
+    strategy = strategies.DDPStrategy
     for name in ("determine_ddp_device_ids", "_determine_ddp_device_ids"):
         if hasattr(strategy, name):
             _around(strategy, name, _device_ids)
@@ -186,6 +188,14 @@ def _precision(original: Callable[..., Any], connector: Any) -> Any:
     if getattr(found, "device", None) == "cuda":
         found.device = "hpu"
     return found
+
+
+def _backward(original: Callable[..., Any], strategy: Any, *args: Any, **kwargs: Any) -> Any:
+    """Lazy mode runs the gradients apart from the update."""
+    result = original(strategy, *args, **kwargs)
+    if strategy.root_device.type == "hpu":
+        importlib.import_module("habana_frameworks.torch.core").mark_step()
+    return result
 
 
 def _device_ids(original: Callable[..., Any], strategy: Any) -> Any:

@@ -84,6 +84,23 @@ def test_lightning_that_knows_no_gaudi(
         assert found[name] == pytest.approx(value, rel=0.02 if "16" in precision else 1e-5), name
 
 
+@pytest.mark.parametrize("way", ["trainer", "fabric"])
+def test_lightning_marks_its_steps_as_the_shim_does(way: str, tmp_path: Path) -> None:
+    shutil.copy(PROGRAM, tmp_path)
+    words = [python_with(*LIGHTNING), "-m", "hpushim", "prove", "--steps", "4", "--no-cpu"]
+    done = subprocess.run(
+        [*words, PROGRAM.name, way, "1", "32-true"],
+        cwd=tmp_path,
+        env=running.environment("cpu", "lazy"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.stdout.startswith("equal: over 4 optimizer steps"), done.stdout + done.stderr
+    assert "no mark_step" not in done.stdout
+
+
 def test_strategies_that_are_not_adapted_are_refused() -> None:
     python = python_with(*LIGHTNING)
     code = (
