@@ -117,6 +117,7 @@ def started(
         "root": os.path.realpath(copy),
         "copy": _top(copy, plan.scratch),
         "tree": str(plan.tree),
+        "cwd": os.path.realpath(cwd),
         "seed": plan.seed,
         "steps": plan.steps if steps is None else steps,
         "window": list(window),

@@ -121,3 +121,14 @@ def test_where_a_mark_is_missing_it_matters_whose_loop_it_is(
         (verdict, *_) = done.stdout.splitlines()
         assert verdict.startswith("different from step 2, by looplib.py"), done.stdout + done.stderr
         assert "no mark_step behind the optimizer's step" in verdict
+
+
+def test_lines_are_seen_in_a_script_that_goes_to_another_folder(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = TRAIN.replace("args = parser", "import os\nos.chdir(os.sep)\nargs = parser", 1)
+    (tmp_path / "train.py").write_text(text.replace("torch.save(", "0 and torch.save("))
+    kept = tmp_path_factory.mktemp("out") / "proof.json"
+    done = prove("--steps", "2", "--no-cpu", "--certificate", kept, "train.py", cwd=tmp_path)
+    assert done.stdout.startswith("equal"), done.stdout + done.stderr
+    assert json.loads(kept.read_text())["coverage"]["rewrites_run"] > 3

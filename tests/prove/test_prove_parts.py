@@ -219,7 +219,7 @@ def _recorded(folder: Path, script: str, lines: dict[str, list[int]]) -> tuple[i
     at = folder / "record"
     at.mkdir()
     copy = folder / "copy"
-    orders = {"at": str(at), "root": str(copy), "copy": str(copy), "tree": str(folder / "tree"),
+    orders = {"at": str(at), "root": str(copy), "copy": str(copy), "tree": str(folder / "tree"), "cwd": str(copy),
               "seed": 5, "steps": 0, "window": [1, 1], "values": False, "lines": lines}  # fmt: skip
     (at / "orders").write_text(json.dumps(orders))
     env = {**os.environ, "PYTHONPATH": STARTUP, "HPUSHIM": "off", "HPUSHIM_PROVE": str(at / "orders")}  # fmt: skip

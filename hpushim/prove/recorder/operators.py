@@ -156,7 +156,7 @@ class Watch:
         """The file of a frame, relative to the project; None for one outside of it."""
         name = frame.f_code.co_filename
         if name not in self._files:
-            real = os.path.realpath(name)
+            real = self._orders.file_of(name)
             inside = real.startswith(self._orders.root + os.sep) and not name.startswith("<")
             self._files[name] = os.path.relpath(real, self._orders.root) if inside else None
         return self._files[name]
