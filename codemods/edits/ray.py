@@ -28,7 +28,9 @@ def asking_for_gaudi(module: Module, call: ast.Call, given: ast.keyword) -> Rewr
     whole = isinstance(number, int) and number > 0
     if not whole or argument(call, "resources") is not None or word(call.func) == "init":
         return None
-    return Rewrite("ask for Gaudi", "safe", (_resources(given, "resources", f'{{"HPU": {number}}}'),))
+    return Rewrite(
+        "ask for Gaudi", "safe", (_resources(given, "resources", f'{{"HPU": {number}}}'),)
+    )
 
 
 def _of_workers(module: Module, call: ast.Call, given: ast.keyword) -> Rewrite | None:

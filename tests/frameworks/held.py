@@ -145,8 +145,14 @@ def prove(example: Example, timeout: float) -> dict[str, Any]:
     words += ["--devices", str(example.devices)] if example.devices else []
     quiet = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
     quiet |= {"HF_HOME": str(Path(os.environ["HPUSHIM_HELD_DATA"]) / "hf"), "HF_HUB_OFFLINE": "1"}
-    quiet |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "RAY_USAGE_STATS_ENABLED": "0"}
-    quiet["HOME"] = str(Path(os.environ["HPUSHIM_HELD_DATA"]) / "home")  # what examples keep in ~ is made, too
+    quiet |= {
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    quiet["HOME"] = str(
+        Path(os.environ["HPUSHIM_HELD_DATA"]) / "home"
+    )  # what examples keep in ~ is made, too
     quiet["PATH"] = f"{Path(python).parent}{os.pathsep}{quiet['PATH']}"
     with tempfile.TemporaryDirectory() as scratch:
         place, kept = Path(scratch) / "project", Path(scratch) / "certificate.json"

@@ -74,7 +74,10 @@ def texts(root: Path) -> None:
         orders = [{"instruction": p, "input": "", "output": a} for p, a, _ in said]
         lines(root / f"orders/{split}.jsonl", orders)
     for split in splits:
-        alike = [{"sentence1": s, "sentence2": t, "score": round(i / 32, 3)} for i, (_, s, t) in zip(range(32), said)]  # fmt: skip
+        alike = [
+            {"sentence1": s, "sentence2": t, "score": i / 32}
+            for i, (_, s, t) in enumerate(said[:32])
+        ]
         lines(root / f"sentence-transformers/stsb/{split}.jsonl", alike)
     running = "".join(f"{sentence()} .\n" for _ in range(30000))
     (root / "wikitext-2.txt").write_text(running, encoding="utf-8")
@@ -129,7 +132,11 @@ def graphs(root: Path) -> None:
     known, labelled, nodes = 700, 70, 800
     words = (random.random((nodes, 32)) < 0.2).astype(np.float32)
     kinds = np.eye(7, dtype=np.int32)[random.integers(0, 7, nodes)]
-    parts = {"x": csr_matrix(words[:labelled]), "allx": csr_matrix(words[:known]), "tx": csr_matrix(words[known:])}
+    parts = {
+        "x": csr_matrix(words[:labelled]),
+        "allx": csr_matrix(words[:known]),
+        "tx": csr_matrix(words[known:]),
+    }
     parts |= {"y": kinds[:labelled], "ally": kinds[:known], "ty": kinds[known:]}
     parts["graph"] = {n: random.integers(0, nodes, 4).tolist() for n in range(nodes)}
     raw = root / "Planetoid/Cora/raw"

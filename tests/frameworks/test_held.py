@@ -15,6 +15,25 @@ def test_the_list_is_of_enough_examples() -> None:
     assert {name for name, wanted in least.items() if number.get(name, 0) < wanted} == set()
 
 
+def test_a_row_says_whether_it_ran_how_it_compares_and_what_was_told() -> None:
+    pair = {"steps": 3, "difference": None, "bit_for_bit": True, "notes": ["no mark_step | here"]}
+    run = {"exit_code": 0, "first_loss": 2.0, "last_loss": 1.0}
+    found = {
+        "runs": [{**run, "way": "shim"}, {**run, "way": "native"}],
+        "compute_on_hpu": 1.0,
+        "comparisons": [{**pair, "first": "shim"}],
+        "coverage": {
+            "rewrites_run": 2,
+            "findings_run": [{"code": "HPU706", "name": "diffusers"}] * 2,
+        },
+    }
+    cells = held.row(EXAMPLES[0], found).split(" | ")[2:]
+    assert cells[:4] == ["100.0%", "not compared", "bit for bit, 3 steps", "2.000000 to 1.000000"]
+    assert cells[4] == "2 rewrites ran; no mark_step \\| here; HPU706 diffusers |"
+    found["runs"][1]["exit_code"] = 1
+    assert "no: migrated it ended with 1" in held.row(EXAMPLES[0], found)
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.name + " ".join(one.args[-2:]))
 def test_example(example: held.Example) -> None:
     reason = held.missing(example)

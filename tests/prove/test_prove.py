@@ -105,7 +105,10 @@ looplib.fit(model, optimizer, [torch.ones(3, 4, device=device) for _ in range(4)
 
 @pytest.mark.parametrize("whose", ["a library", "the project"])
 def test_where_a_mark_is_missing_it_matters_whose_loop_it_is(
-    whose: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    whose: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "train.py").write_text(OWN)
     library = tmp_path if whose == "the project" else tmp_path_factory.mktemp("site-packages")
