@@ -46,6 +46,7 @@ class Example(NamedTuple):
     cpu: str | None
     launch: tuple[str, ...]
     data: tuple[str, ...]
+    beside: tuple[str, ...]
     steps: int
     devices: int
     no_cpu: bool
@@ -77,6 +78,7 @@ def examples() -> Iterator[Example]:
                 one.get("cpu", group.get("cpu")),
                 tuple(shlex.split(one.get("launch", ""))),
                 (*group.get("data", ()), *one.get("data", ())),
+                tuple(one.get("beside", ())),
                 one.get("steps", group.get("steps", 0)),
                 one.get("devices", group.get("devices", 0)),
                 one.get("no_cpu", False),
@@ -114,6 +116,9 @@ def staged(example: Example, found: Path, place: Path) -> None:
     for file in found.parent.iterdir():
         if file == found or (file.is_file() and not _sibling(file)):
             shutil.copy2(file, (place / example.file).parent)
+    root = found.parents[len(Path(example.file).parts) - 1]
+    for name in example.beside:
+        shutil.copytree(root / name, place / name)
     for name in example.data:
         to, _, made = name.rpartition(" = ")
         target = place / (to or made)

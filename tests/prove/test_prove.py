@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import jsonschema
@@ -135,3 +140,34 @@ def test_lines_are_seen_in_a_script_that_goes_to_another_folder(
     done = prove("--steps", "2", "--no-cpu", "--certificate", kept, "train.py", cwd=tmp_path)
     assert done.stdout.startswith("equal"), done.stdout + done.stderr
     assert json.loads(kept.read_text())["coverage"]["rewrites_run"] > 3
+
+
+WAITS = """\
+import os, pathlib, time
+pathlib.Path(os.environ["TOLD"]).write_text(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_proof_that_is_ended_leaves_no_run_and_no_folder(
+    number: signal.Signals, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (tmp_path / "train.py").write_text(WAITS)
+    scratch = tmp_path_factory.mktemp("scratch")
+    told = scratch / "told"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpushim", "prove", "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(scratch), "TOLD": str(told)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 120
+    while not (told.is_file() and told.read_text()) and time.monotonic() < until:
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(120) == 128 + number
+    assert [one.name for one in scratch.iterdir()] == ["told"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
