@@ -43,6 +43,17 @@ def accelerator(elsewhere: str = "auto") -> Any:
     return HPUAccelerator() if _is_available() else elsewhere
 
 
+def accelerator_name(elsewhere: str = "") -> str:
+    """The word ``hpu``, which ``Trainer`` and ``Fabric`` understand from then on: the parser of LightningCLI takes words alone.
+
+    Where ``elsewhere`` is given, that on machines without a Gaudi. Raises HpushimError where Lightning is not installed.
+    """
+    if elsewhere and accelerator(elsewhere) == elsewhere:
+        return elsewhere
+    HPUAccelerator()
+    return "hpu"
+
+
 @functools.cache
 def _accelerator_class() -> type:
     """A class that every connector takes for the kind of accelerator that has a card of its own."""
@@ -144,7 +155,10 @@ _METHODS: dict[str, Any] = {
 def _adapt(package: str, connector: Any) -> None:
     """Autocast for hpu, DDP without CUDA's stream and index, averages as sums; each for hpu alone."""
     _around(connector, "_check_and_init_precision", _precision)
-    strategy = importlib.import_module(f"{package}.strategies").DDPStrategy
+    _around(connector, "_check_config_and_set_final_flags", _named)
+    strategies = importlib.import_module(f"{package}.strategies")
+    _around(strategies.Strategy, "backward", _backward)
+    strategy = strategies.DDPStrategy
     for name in ("determine_ddp_device_ids", "_determine_ddp_device_ids"):
         if hasattr(strategy, name):
             _around(strategy, name, _device_ids)
@@ -169,6 +183,12 @@ def _around(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
     setattr(owner, name, called)
 
 
+def _named(original: Callable[..., Any], connector: Any, *args: Any, **kwargs: Any) -> Any:
+    if kwargs.get("accelerator") == "hpu":
+        kwargs["accelerator"] = HPUAccelerator()
+    return original(connector, *args, **kwargs)
+
+
 def _precision(original: Callable[..., Any], connector: Any) -> Any:
     if connector.accelerator.name() != "hpu":
         return original(connector)
@@ -186,6 +206,14 @@ def _precision(original: Callable[..., Any], connector: Any) -> Any:
     if getattr(found, "device", None) == "cuda":
         found.device = "hpu"
     return found
+
+
+def _backward(original: Callable[..., Any], strategy: Any, *args: Any, **kwargs: Any) -> Any:
+    """Lazy mode runs the gradients apart from the update."""
+    result = original(strategy, *args, **kwargs)
+    if strategy.root_device.type == "hpu":
+        importlib.import_module("habana_frameworks.torch.core").mark_step()
+    return result
 
 
 def _device_ids(original: Callable[..., Any], strategy: Any) -> Any:

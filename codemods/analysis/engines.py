@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 #: Lightning's trainer and Fabric call ``mark_step`` through the strategies of lightning-habana.
 _LIGHTNING = re.compile(r"^_?fabric$|_fabric$", re.I)
 LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
+#: What stands for an object of the class around: its own methods say what they do.
+_OWN = ("self", "cls")
 _LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
 
 
@@ -59,21 +61,37 @@ def _first_word(node: ast.expr) -> str:
 
 
 def is_engine(module: Module, node: ast.expr) -> bool:
-    """Does the file hand a loss to ``node.backward``, as one does with an engine of DeepSpeed?"""
+    """Does the file treat ``node`` as an engine of DeepSpeed: hands a loss to its ``backward``, or runs its ``step`` too?"""
     return module.source(node) in module.view(_engines)
 
 
 def has_engine(module: Module) -> bool:
-    """Is a loss handed to anything? Only what runs on a device has such a method."""
+    """Is there an engine? Only what runs on a device is one."""
     return bool(module.view(_engines))
 
 
 def _engines(module: Module) -> frozenset[str]:
-    return frozenset(
-        module.source(call.func.value)
+    """What has a loss handed to its ``backward``; or anything, where it has a ``step`` too: no tensor has both."""
+    passes = [
+        call
         for call in module.index.calls("backward")
         if isinstance(call.func, ast.Attribute)
-        and hands_loss(call)
         and (module.qualified(call.func) or "builtins.").startswith("builtins.")
-        and not _LOSS.search(_first_word(call.func.value))
+    ]
+    stepped = {_receiver(module, call) for call in module.index.calls("step")}
+    return frozenset(
+        name
+        for call in passes
+        if (name := _receiver(module, call))
+        and (_is_handed_loss(call) or (call.args and name in stepped and name not in _OWN))
     )
+
+
+def _receiver(module: Module, call: ast.Call) -> str:
+    return module.source(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def _is_handed_loss(call: ast.Call) -> bool:
+    """The receiver is no loss itself: ``loss.backward(loss_gradient)``."""
+    assert isinstance(call.func, ast.Attribute)
+    return hands_loss(call) and not _LOSS.search(_first_word(call.func.value))

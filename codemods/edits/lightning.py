@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Import, Replace, Rewrite
 
-from .arguments import add
+from .arguments import add, argument
 from .imports import local_name
 from .spelling import dual, quoted
 
@@ -28,6 +28,16 @@ def with_accelerator(module: Module, call: ast.Call, given: ast.expr | None) -> 
         value = f"{name}.accelerator({elsewhere})"
     change = add(call, f"accelerator={value}") if given is None else Replace(given, value)
     return Rewrite("give it Gaudi's accelerator", "safe", (change, Import(PLUGIN)))
+
+
+def with_default(module: Module, call: ast.Call) -> Rewrite | None:
+    """Gaudi's accelerator as the default of a ``LightningCLI``; None where it is given defaults."""
+    if argument(call, "trainer_defaults", 5) is not None:
+        return None
+    elsewhere = quoted(module, "auto") if dual(module) else ""
+    value = f"{local_name(module, PLUGIN)}.accelerator_name({elsewhere})"
+    default = f"trainer_defaults={{{quoted(module, 'accelerator')}: {value}}}"
+    return Rewrite("give it Gaudi's accelerator", "safe", (add(call, default), Import(PLUGIN)))
 
 
 def has_plugin(module: Module) -> bool:

@@ -9,7 +9,8 @@ from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.versions import judge
-from ..edits.lightning import PLUGIN, with_accelerator
+from ..edits.arguments import argument
+from ..edits.lightning import PLUGIN, with_accelerator, with_default
 from ..edits.lightning import ROWS as ACCELERATORS
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ _TRAINERS = (
     "pytorch_lightning.Trainer",
 )
 _FABRICS = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
+_CLIS = (
+    "lightning.pytorch.cli.LightningCLI",
+    "pytorch_lightning.cli.LightningCLI",
+    "pytorch_lightning.utilities.cli.LightningCLI",
+)
 #: Libraries that choose a device, and words of those that are chosen.
 _CHOSEN = (
     *("cuda", "hpu", "habana", "xla", "tpu", "gpu", "GPU"),
@@ -40,7 +46,7 @@ class CpuTraining(Rule):
     severity = "warning"
     safety = "manual"
     wants = Wants(
-        names=(*_TRAINERS, *_FABRICS), words=("backward",), beside=("torch", "lightning", "pytorch_lightning"),
+        names=(*_TRAINERS, *_FABRICS, *_CLIS), words=("backward",), beside=("torch", "lightning", "pytorch_lightning"),
         project=(*_CHOSEN, *_MOVES, *_OTHERS),
     )  # fmt: skip
 
@@ -63,7 +69,20 @@ class CpuTraining(Rule):
         row = module.matrix.row(ACCELERATORS[name in _FABRICS], "argument")
         if row is None or (given is not None and module.constant(given) != "auto"):
             return
-        if judge(module, row).status == "unsupported":
+        if judge(module, row).status != "unsupported":
+            return
+        if name in _CLIS:
+            if _may_choose(module, argument(call, "trainer_defaults", 5)):
+                return
+            yield self.finding(
+                module,
+                module.span(node),
+                f"`{module.source(node)}` trains on the CPU where no accelerator is configured (Lightning from 2.5.6 on knows no hpu); "
+                f'give it trainer_defaults={{"accelerator": {PLUGIN}.accelerator_name()}}, and no other accelerator in files and arguments',
+                fix=with_default(module, call),
+                row=row.name,
+            )
+        else:
             yield self.finding(
                 module,
                 module.span(node),  # told whatever covers the call: it is about an argument
@@ -88,3 +107,10 @@ class CpuTraining(Rule):
                 f"`{module.source(backward[0])}` trains on the CPU: nothing in the project puts the model and its batches on Gaudi; "
                 'write `model.to("hpu")`, and the same for each batch',
             )
+
+
+def _may_choose(module: Module, defaults: ast.expr | None) -> bool:
+    """Do the defaults of a ``LightningCLI`` give an accelerator, as far as is seen?"""
+    if isinstance(defaults, ast.Dict):
+        return any(key is None or module.constant(key) == "accelerator" for key in defaults.keys)
+    return defaults is not None

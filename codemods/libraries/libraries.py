@@ -21,6 +21,7 @@ from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak, wa
 from ..bases.row_argument import fix as fix_of_row
 from ..edits.lightning import ROWS as ACCELERATORS
 from ..edits.lightning import has_plugin, with_accelerator
+from ..edits.ray import asking_for_gaudi
 from ..edits.spelling import retext
 
 if TYPE_CHECKING:
@@ -208,6 +209,7 @@ class Library(RowRule):
             module,
             module.span(node),  # told beside what covers the call: it is about the argument
             f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+            fix=asking_for_gaudi(module, call, node),
             row=answer.row,
             code="HPU716",
             severity=SEVERITY[answer.status],

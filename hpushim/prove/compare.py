@@ -183,7 +183,11 @@ def _step(
             what = (
                 f"no mark_step {words}: in lazy mode the work of several steps would gather there"
             )
-            return Difference("marks", what, place=back if number else step)
+            if not b.get("loop"):
+                return Difference("marks", what, place=back if number else step)
+            note = f"{what}; the loop is in {b['loop']}, out of a rewrite's reach: use eager mode (PT_HPU_LAZY_MODE=0)"
+            if note not in result.notes:
+                result.notes.append(note)
     return None
 
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,7 @@ def started(
         "root": os.path.realpath(copy),
         "copy": _top(copy, plan.scratch),
         "tree": str(plan.tree),
+        "cwd": os.path.realpath(cwd),
         "seed": plan.seed,
         "steps": plan.steps if steps is None else steps,
         "window": list(window),
@@ -176,6 +178,25 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
         yield
     finally:
         _end(process)
+
+
+@contextlib.contextmanager
+def leaving_nothing() -> Iterator[None]:
+    """Has SIGTERM and SIGHUP leave the block as an exception does, so that runs are ended and scratch folders go."""
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, _leave)
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -18,7 +18,17 @@ from hpushim.prove import copies, covered, words
 from hpushim.prove.compare import Comparison, Difference, compare
 from hpushim.prove.covered import Coverage
 from hpushim.prove.locate import Cause, locate
-from hpushim.prove.runs import Plan, Run, Started, Way, failure, finished, in_copy, started
+from hpushim.prove.runs import (
+    Plan,
+    Run,
+    Started,
+    Way,
+    failure,
+    finished,
+    in_copy,
+    leaving_nothing,
+    started,
+)
 from hpushim.prove.words import Command, OnCpu
 
 if TYPE_CHECKING:
@@ -195,6 +205,11 @@ def _as_script(cwd: Path, notebook: str) -> str:
 
 def prove(request: Request, say: Callable[[str], None] = lambda line: None) -> Outcome:
     """Makes the copies, the runs and the comparison; nothing of them is left. Raises HpushimError."""
+    with leaving_nothing():
+        return _in_scratch(request, say)
+
+
+def _in_scratch(request: Request, say: Callable[[str], None]) -> Outcome:
     scratch = Path(tempfile.mkdtemp(prefix="hpushim-prove-"))
     try:
         trial = Trial(request, Path(os.path.realpath(scratch)), say)

@@ -9,6 +9,7 @@ skipped, and the table says so.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shlex
@@ -26,10 +27,12 @@ HERE = Path(__file__).parent
 _HEAD = """# Examples of the libraries themselves
 
 Written by `python tests/frameworks/held.py`; do not edit. Synthetic data, tiny random models, and everything on hpu is **emulated**.
-Losses: of the first and the last optimizer step. Examples of the list that are not here were not run.
+Each example runs three times: as it is on the CPU, as it is under the shim, and migrated. "Ran on hpu": both of the last two came to
+their end there, with this share of the compute operators on the emulated device. "Told" is what `hpushim` says of it: the notes of the
+comparison, and the findings of `hpushim migrate` whose lines ran. Examples of the list that are not here were not run.
 
-| library | example | losses on the CPU | shim | native | on hpu | shim against CPU | native against shim |
-|---|---|---|---|---|---|---|---|
+| library | example | ran on hpu | shim against CPU | migrated against shim | losses, first to last step | told |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -43,7 +46,9 @@ class Example(NamedTuple):
     cpu: str | None
     launch: tuple[str, ...]
     data: tuple[str, ...]
+    beside: tuple[str, ...]
     steps: int
+    devices: int
     no_cpu: bool
 
     @property
@@ -73,7 +78,9 @@ def examples() -> Iterator[Example]:
                 one.get("cpu", group.get("cpu")),
                 tuple(shlex.split(one.get("launch", ""))),
                 (*group.get("data", ()), *one.get("data", ())),
+                tuple(one.get("beside", ())),
                 one.get("steps", group.get("steps", 0)),
+                one.get("devices", group.get("devices", 0)),
                 one.get("no_cpu", False),
             )
 
@@ -83,21 +90,35 @@ def missing(example: Example) -> str:
     corpora, data = os.environ.get("HPUSHIM_CORPORA"), os.environ.get("HPUSHIM_HELD_DATA")
     if not corpora or not data:
         return "HPUSHIM_CORPORA and HPUSHIM_HELD_DATA do not say where repositories and data are"
-    if not (Path(corpora) / example.repo / example.file).is_file():
+    python, reason = python_with("torch", example.library.partition(" ")[0])
+    if reason:
+        return reason
+    if not (source(example, python)).is_file():
         return f"{example.repo}/{example.file} is not in HPUSHIM_CORPORA"
     lost = [name for name in example.data if not (Path(data) / name.rpartition(" = ")[2]).exists()]
     if lost:
         return f"not in HPUSHIM_HELD_DATA: {', '.join(lost)}"
-    return python_with("torch", example.library.partition(" ")[0])[1]
+    return ""
 
 
-def staged(example: Example, place: Path) -> None:
+def source(example: Example, python: str) -> Path:
+    """Where an example lies: in its repository, or in the packages of the Python that runs it."""
+    if example.repo != "installed":
+        return Path(os.environ["HPUSHIM_CORPORA"]) / example.repo / example.file
+    words = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return Path(done.stdout.strip()) / example.file
+
+
+def staged(example: Example, found: Path, place: Path) -> None:
     """The example's folder and its data, as they lie in its repository, in a new folder."""
-    source = Path(os.environ["HPUSHIM_CORPORA"]) / example.repo / example.file
     (place / example.file).parent.mkdir(parents=True)
-    for file in source.parent.iterdir():
-        if file == source or (file.is_file() and not _sibling(file)):
+    for file in found.parent.iterdir():
+        if file == found or (file.is_file() and not _sibling(file)):
             shutil.copy2(file, (place / example.file).parent)
+    root = found.parents[len(Path(example.file).parts) - 1]
+    for name in example.beside:
+        shutil.copytree(root / name, place / name)
     for name in example.data:
         to, _, made = name.rpartition(" = ")
         target = place / (to or made)
@@ -126,13 +147,21 @@ def prove(example: Example, timeout: float) -> dict[str, Any]:
     ]
     words += [f"--cpu-args={example.cpu}"] if example.cpu is not None else []
     words += ["--no-cpu"] if example.no_cpu else []
+    words += ["--devices", str(example.devices)] if example.devices else []
     quiet = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
     quiet |= {"HF_HOME": str(Path(os.environ["HPUSHIM_HELD_DATA"]) / "hf"), "HF_HUB_OFFLINE": "1"}
-    quiet |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    quiet |= {
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    quiet["HOME"] = str(
+        Path(os.environ["HPUSHIM_HELD_DATA"]) / "home"
+    )  # what examples keep in ~ is made, too
     quiet["PATH"] = f"{Path(python).parent}{os.pathsep}{quiet['PATH']}"
     with tempfile.TemporaryDirectory() as scratch:
         place, kept = Path(scratch) / "project", Path(scratch) / "certificate.json"
-        staged(example, place)
+        staged(example, source(example, python), place)
         words += ["--certificate", str(kept), *example.launch, example.file, *example.args]
         done = subprocess.run(
             words, cwd=place, env=quiet, capture_output=True, text=True, check=False
@@ -144,33 +173,51 @@ def prove(example: Example, timeout: float) -> dict[str, Any]:
 
 def row(example: Example, found: dict[str, Any]) -> str:
     """A line of the table."""
-    cells = [f"{example.library}", f"`{example.name}`"]
+    cells = [example.library, f"`{example.name}`"]
     if "skipped" in found:
-        return "| " + " | ".join([*cells, f"skipped: {found['skipped']}", *[""] * 5]) + " |"
-    runs = {run["way"]: run for run in found.get("runs", ())}
-    for way in ("cpu", "shim", "native"):
-        run = runs.get(way, {})
-        first, last = run.get("first_loss"), run.get("last_loss")
-        losses = (
-            f"{first:.6f} to {last:.6f}" if first is not None else f"{run.get('steps', 0)} steps"
-        )
-        cells.append(losses if run.get("exit_code") == 0 else f"ended with {run.get('exit_code', 'nothing')}")  # fmt: skip
-    share = found.get("compute_on_hpu")
-    cells.append("" if share is None else f"{share:.1%}")
+        return "| " + " | ".join([*cells, f"skipped: {found['skipped']}", *[""] * 4]) + " |"
     pairs = {pair["first"]: pair for pair in found.get("comparisons", ())}
-    cells += [compared(pairs.get(first)) for first in ("cpu", "shim")]
+    cells += [_ran(found), *(compared(pairs.get(first)) for first in ("cpu", "shim"))]
+    runs = {run["way"]: run for run in found.get("runs", ())}
+    if example.no_cpu:
+        cells[-2] = "not asked for: it has no way to run there"
+    first, last = (runs.get("shim", {}).get(name) for name in ("first_loss", "last_loss"))
+    cells.append("" if first is None or last is None else f"{first:.6f} to {last:.6f}")
+    cells.append(told(found))
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _ran(found: dict[str, Any]) -> str:
+    runs = {run["way"]: run for run in found.get("runs", ())}
+    for way, name in (("shim", "under the shim"), ("native", "migrated")):
+        code = runs.get(way, {}).get("exit_code", "nothing")
+        if code != 0:
+            return f"no: {name} it ended with {code}"
+    share = found.get("compute_on_hpu")
+    return "no: nothing was trained" if share is None else f"{share:.1%}"
 
 
 def compared(pair: dict[str, Any] | None) -> str:
     """What a comparison says, short."""
     if pair is None or not pair["steps"]:
         return "not compared"
+    steps = f"{pair['steps']} steps"
     if pair["difference"]:
         return f"different: {pair['difference']}"[:160]
     if pair["bit_for_bit"]:
-        return "bit for bit"
-    return f"within {max(pair['loss'], pair['gradients'], pair['parameters']):.1e}"
+        return f"bit for bit, {steps}"
+    return f"within {max(pair['loss'], pair['gradients'], pair['parameters']):.1e}, {steps}"
+
+
+def told(found: dict[str, Any]) -> str:
+    """The notes of the comparison on hpu, then the findings that ran, by code, each once."""
+    notes = [n for p in found.get("comparisons", ()) if p["first"] == "shim" for n in p["notes"]]
+    named = {
+        f"{one['code']} {one['name']}" for one in found.get("coverage", {}).get("findings_run", ())
+    }
+    rewrites = found.get("coverage", {}).get("rewrites_run", 0)
+    shown = [note[:220] for note in notes[:2]] + sorted(named)
+    return "; ".join([f"{rewrites} rewrites ran", *shown])
 
 
 def main() -> int:
@@ -182,9 +229,10 @@ def main() -> int:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     lines, verdicts = [], []
-    for number, example in enumerate(examples()):
-        kept = options.out / f"{number:02}.json"
-        chosen = not options.names or any(n in example.library + " " + example.name for n in options.names)  # fmt: skip
+    for example in examples():
+        called = " ".join([example.library, example.name, *example.args])
+        kept = options.out / f"{hashlib.sha256(called.encode()).hexdigest()[:12]}.json"
+        chosen = not options.names or any(name in called for name in options.names)
         if chosen:
             reason = missing(example)
             found = {"skipped": reason} if reason else prove(example, options.timeout)

@@ -1,11 +1,13 @@
 """Synthetic data and tiny random models under the names that examples of libraries ask for, found as local folders.
 
-``python held_data.py FOLDER`` writes them. It needs torch, transformers, diffusers, tokenizers, numpy and Pillow. Nothing is downloaded.
+``python held_data.py FOLDER`` writes them. It needs torch, transformers, diffusers, tokenizers, numpy, scipy and Pillow. Nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,6 +71,14 @@ def texts(root: Path) -> None:
         lines(root / f"judged/{split}.jsonl", [{"prompt": p, "completion": a, "label": i % 2 == 0} for i, (p, a, _) in enumerate(said)])  # fmt: skip
         lines(root / f"prompts/{split}.jsonl", [{"prompt": p, "answer": a} for p, a, _ in said])
         lines(root / f"text/{split}.jsonl", [{"text": sentence(8)} for _ in several])
+        orders = [{"instruction": p, "input": "", "output": a} for p, a, _ in said]
+        lines(root / f"orders/{split}.jsonl", orders)
+    for split in splits:
+        alike = [
+            {"sentence1": s, "sentence2": t, "score": i / 32}
+            for i, (_, s, t) in enumerate(said[:32])
+        ]
+        lines(root / f"sentence-transformers/stsb/{split}.jsonl", alike)
     running = "".join(f"{sentence()} .\n" for _ in range(30000))
     (root / "wikitext-2.txt").write_text(running, encoding="utf-8")
     lines(root / "wikitext/wikitext-2-v1/train.jsonl", [{"text": sentence(8)} for _ in range(32)])
@@ -84,28 +94,56 @@ def texts(root: Path) -> None:
 
 
 def pictures(root: Path) -> None:
-    """MNIST in 512 and in 60,000 images, a folder of images with captions."""
+    """MNIST in 512 and in 60,000 images, images with captions (``images``) and without (``pictures``)."""
     from PIL import Image
 
-    for name, train in (("mnist", 512), ("mnist-full", 60000)):
+    for name, train in (("mnist", 512), ("mnist-full", 60000), ("home/data", 128)):
         for part, number in (("train", train), ("t10k", 128)):
             labels = random.integers(0, 10, number, dtype=np.uint8)
             images = (random.integers(0, 64, (number, 28, 28)) + 19 * labels[:, None, None]).astype(np.uint8)  # fmt: skip
             for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
-                file = root / name / "MNIST/raw" / f"{part}-{kind}-ubyte"
+                kind_of = "FashionMNIST" if name.startswith("home") else "MNIST"
+                file = root / name / kind_of / "raw" / f"{part}-{kind}-ubyte"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 head = bytes((0, 0, 8, array.ndim)) + b"".join(
                     size.to_bytes(4, "big") for size in array.shape
                 )
                 file.write_bytes(head + array.tobytes())
-    folder = root / "images"
-    folder.mkdir()
     captions = []
+    for folder in (root / "images", root / "pictures"):
+        folder.mkdir()
     for number in range(8):
         pixels = random.integers(0, 256, (32, 32, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(folder / f"{number}.png")
+        for name in ("images", "pictures"):
+            Image.fromarray(pixels).save(root / name / f"{number}.png")
         captions.append({"file_name": f"{number}.png", "text": sentence()})
-    lines(folder / "metadata.jsonl", captions)
+    lines(root / "images/metadata.jsonl", captions)
+    for split in ("train", "validation"):
+        for number, file in enumerate(sorted((root / "pictures").iterdir())):
+            kind = root / "classes" / split / ("odd" if number % 2 else "even")
+            kind.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, kind)
+
+
+def graphs(root: Path) -> None:
+    """A graph of 800 nodes in the files of the citation network Cora."""
+    from scipy.sparse import csr_matrix
+
+    known, labelled, nodes = 700, 70, 800
+    words = (random.random((nodes, 32)) < 0.2).astype(np.float32)
+    kinds = np.eye(7, dtype=np.int32)[random.integers(0, 7, nodes)]
+    parts = {
+        "x": csr_matrix(words[:labelled]),
+        "allx": csr_matrix(words[:known]),
+        "tx": csr_matrix(words[known:]),
+    }
+    parts |= {"y": kinds[:labelled], "ally": kinds[:known], "ty": kinds[known:]}
+    parts["graph"] = {n: random.integers(0, nodes, 4).tolist() for n in range(nodes)}
+    raw = root / "Planetoid/Cora/raw"
+    raw.mkdir(parents=True)
+    for name, part in parts.items():
+        (raw / f"ind.cora.{name}").write_bytes(pickle.dumps(part))
+    (raw / "ind.cora.test.index").write_text("".join(f"{n}\n" for n in range(known, nodes)))
 
 
 def tokenizer(length: int) -> Any:
@@ -135,7 +173,7 @@ def language_models(root: Path) -> None:
     tokenizer(64).save_pretrained(root / "bert-base-cased")
     tokenizer(64).save_pretrained(root / "tiny-roberta")
     roberta = transformers.RobertaConfig(num_attention_heads=2, max_position_embeddings=66, **size)
-    roberta.save_pretrained(root / "tiny-roberta")
+    transformers.RobertaModel(roberta).save_pretrained(root / "tiny-roberta")
     llama = transformers.LlamaConfig(
         num_attention_heads=2, num_key_value_heads=1, pad_token_id=0, bos_token_id=2, eos_token_id=3, **size
     )  # fmt: skip
@@ -156,7 +194,11 @@ def diffusion_models(root: Path) -> None:
         down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"), up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"), **blocks
     )  # fmt: skip
     halves = ["DownEncoderBlock2D"] * 2, ["UpDecoderBlock2D"] * 2
-    vae = diffusers.AutoencoderKL(down_block_types=halves[0], up_block_types=halves[1], latent_channels=4, **blocks)  # fmt: skip
+    # Behind an attention block a channels-last tensor comes to GroupNorm, which keeps that on the CPU alone (as it would beside
+    # CUDA): noise that is drawn like its result comes in another order, and no loss could be compared with the CPU's.
+    vae = diffusers.AutoencoderKL(
+        down_block_types=halves[0], up_block_types=halves[1], latent_channels=4, mid_block_add_attention=False, **blocks
+    )  # fmt: skip
     letters = [chr(n) for n in range(33, 127)]
     vocabulary = [*letters, *(letter + "</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]  # fmt: skip
     folder = root / "clip-words"
@@ -187,7 +229,7 @@ def main(root: Path) -> None:
 
     torch.manual_seed(0)
     root.mkdir(parents=True)
-    for part in (texts, pictures, language_models, diffusion_models):
+    for part in (texts, pictures, graphs, language_models, diffusion_models):
         part(root)
 
 

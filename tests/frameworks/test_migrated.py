@@ -84,6 +84,47 @@ def test_lightning_that_knows_no_gaudi(
         assert found[name] == pytest.approx(value, rel=0.02 if "16" in precision else 1e-5), name
 
 
+@pytest.mark.parametrize("way", ["trainer", "fabric"])
+def test_lightning_marks_its_steps_as_the_shim_does(way: str, tmp_path: Path) -> None:
+    shutil.copy(PROGRAM, tmp_path)
+    words = [python_with(*LIGHTNING), "-m", "hpushim", "prove", "--steps", "4", "--no-cpu"]
+    done = subprocess.run(
+        [*words, PROGRAM.name, way, "1", "32-true"],
+        cwd=tmp_path,
+        env=running.environment("cpu", "lazy"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.stdout.startswith("equal: over 4 optimizer steps"), done.stdout + done.stderr
+    assert "no mark_step" not in done.stdout
+
+
+def test_ray_train_asks_for_gaudi(tmp_path: Path) -> None:
+    python = python_with("torch", "ray")
+    copy = migrated(tmp_path, running.PROGRAMS / "ray_train.py")
+    told: dict[str, list[dict[str, Any]]] = {}
+    for where, program in (("cpu", running.PROGRAMS / "ray_train.py"), ("hpu", copy)):
+        place = tmp_path / where
+        place.mkdir()
+        done = subprocess.run(
+            [python, str(program), where, str(place)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=running.environment(where, "eager", 2) | {"RAY_USAGE_STATS_ENABLED": "0"},
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        told[where] = [json.loads((place / f"{n}.json").read_text()) for n in (0, 1)]
+    for where, backend in (("cpu", "gloo"), ("hpu", "hccl")):
+        assert [(one.pop("on"), one.pop("backend")) for one in told[where]] == [
+            (where, backend)
+        ] * 2
+    assert told["hpu"] == told["cpu"]
+
+
 def test_strategies_that_are_not_adapted_are_refused() -> None:
     python = python_with(*LIGHTNING)
     code = (

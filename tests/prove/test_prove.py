@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import jsonschema
@@ -81,3 +86,88 @@ def test_a_notebook_is_proved_by_its_cells_and_a_script_that_stays_on_the_cpu_is
     assert "over 2 optimizer steps" in done.stdout
     assert "rewrites that ran: 5 of 5 (100%)" in done.stdout
     assert sorted(p.name for p in tmp_path.iterdir()) == ["train.ipynb"]
+
+
+LOOP = """\
+def fit(model, optimizer, batches):
+    for inputs in batches:
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+"""
+OWN = """\
+import sys
+
+import looplib
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = torch.nn.Linear(4, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+looplib.fit(model, optimizer, [torch.ones(3, 4, device=device) for _ in range(4)])
+"""
+
+
+@pytest.mark.parametrize("whose", ["a library", "the project"])
+def test_where_a_mark_is_missing_it_matters_whose_loop_it_is(
+    whose: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "train.py").write_text(OWN)
+    library = tmp_path if whose == "the project" else tmp_path_factory.mktemp("site-packages")
+    (library / "looplib.py").write_text(LOOP)
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    # The rule that marks is left out, as if the loop were no file of the project either way.
+    done = prove("--no-cpu", "--ignore", "HPU501,HPU502", "train.py", cwd=tmp_path)
+    if whose == "a library":
+        assert done.stdout.startswith("equal: over 4 optimizer steps"), done.stdout + done.stderr
+        assert "no mark_step behind the optimizer's step" in done.stdout
+        assert "looplib.py, out of a rewrite's reach" in done.stdout
+    else:
+        (verdict, *_) = done.stdout.splitlines()
+        assert verdict.startswith("different from step 2, by looplib.py"), done.stdout + done.stderr
+        assert "no mark_step behind the optimizer's step" in verdict
+
+
+def test_lines_are_seen_in_a_script_that_goes_to_another_folder(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = TRAIN.replace("args = parser", "import os\nos.chdir(os.sep)\nargs = parser", 1)
+    (tmp_path / "train.py").write_text(text.replace("torch.save(", "0 and torch.save("))
+    kept = tmp_path_factory.mktemp("out") / "proof.json"
+    done = prove("--steps", "2", "--no-cpu", "--certificate", kept, "train.py", cwd=tmp_path)
+    assert done.stdout.startswith("equal"), done.stdout + done.stderr
+    assert json.loads(kept.read_text())["coverage"]["rewrites_run"] > 3
+
+
+WAITS = """\
+import os, pathlib, time
+pathlib.Path(os.environ["TOLD"]).write_text(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_proof_that_is_ended_leaves_no_run_and_no_folder(
+    number: signal.Signals, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (tmp_path / "train.py").write_text(WAITS)
+    scratch = tmp_path_factory.mktemp("scratch")
+    told = scratch / "told"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpushim", "prove", "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(scratch), "TOLD": str(told)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 120
+    while not (told.is_file() and told.read_text()) and time.monotonic() < until:
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(120) == 128 + number
+    assert [one.name for one in scratch.iterdir()] == ["told"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)

@@ -130,6 +130,15 @@ def test_marks_are_asked_for_only_where_training_is_on_hpu() -> None:
     assert compare(first, second, same_device=True).difference is None
 
 
+def test_a_mark_that_a_library_s_own_loop_lacks_is_a_note() -> None:
+    first = _run(_step(1), _step(2))
+    second = _run(_step(1), _step(2, marks=[0, 0, 0], loop="looplib/trainer.py"))
+    found = compare(first, second, same_device=True)
+    assert found.difference is None
+    (note,) = (one for one in found.notes if "behind the optimizer's step" in one)
+    assert "looplib/trainer.py" in note and "PT_HPU_LAZY_MODE=0" in note
+
+
 def test_a_run_that_never_came_to_its_optimizer_is_told_by_its_end() -> None:
     first, second = _run(_step(1), _step(2)), _run(_step(1), code=1)
     second.record.processes[0].by_hand = True
@@ -210,7 +219,7 @@ def _recorded(folder: Path, script: str, lines: dict[str, list[int]]) -> tuple[i
     at = folder / "record"
     at.mkdir()
     copy = folder / "copy"
-    orders = {"at": str(at), "root": str(copy), "copy": str(copy), "tree": str(folder / "tree"),
+    orders = {"at": str(at), "root": str(copy), "copy": str(copy), "tree": str(folder / "tree"), "cwd": str(copy),
               "seed": 5, "steps": 0, "window": [1, 1], "values": False, "lines": lines}  # fmt: skip
     (at / "orders").write_text(json.dumps(orders))
     env = {**os.environ, "PYTHONPATH": STARTUP, "HPUSHIM": "off", "HPUSHIM_PROVE": str(at / "orders")}  # fmt: skip

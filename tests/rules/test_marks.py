@@ -142,6 +142,14 @@ def test_the_step_of_an_engine_is_marked(engine: str) -> None:
     assert marks(body) == body.splitlines()
 
 
+@pytest.mark.parametrize("engine", ["model_engineD", "nets['d']", "self.net"])
+def test_what_has_a_backward_and_a_step_is_an_engine_whatever_the_loss_is_called(
+    engine: str,
+) -> None:
+    body = f"{engine}.backward(errD_real)\n{engine}.backward(errD_fake)\n{engine}.step()"
+    assert marks(body) == body.splitlines()
+
+
 @pytest.mark.parametrize(
     "body",
     [

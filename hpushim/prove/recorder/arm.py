@@ -90,7 +90,7 @@ def _tell_errors(orders: book.Orders) -> None:
         places = []
         step = trace
         while step is not None:
-            file = os.path.realpath(step.tb_frame.f_code.co_filename)
+            file = orders.file_of(step.tb_frame.f_code.co_filename)
             if file.startswith(orders.root + os.sep):
                 places.append([os.path.relpath(file, orders.root), step.tb_lineno])
             step = step.tb_next

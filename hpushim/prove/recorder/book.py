@@ -18,7 +18,7 @@ class Orders:
     """What a run is to record. Read from the file that :data:`VARIABLE` names.
 
     ``at``: folder for the records; ``root``: the copy of the project; ``copy``: all that was made for the run, ``root`` in it;
-    ``tree``: the user's own folder, which must stay as it is; ``seed``; ``steps``: optimizer steps after which the script ends, 0 for all; ``window``: first and last
+    ``tree``: the user's own folder, which must stay as it is; ``cwd``: where the run begins; ``seed``; ``steps``: optimizer steps after which the script ends, 0 for all; ``window``: first and last
     step whose operators are noted; ``values``: whether each operator's result is noted too; ``lines``: file (relative to
     ``root``) to the lines of interest.
     """
@@ -28,12 +28,17 @@ class Orders:
         self.root = str(data["root"])
         self.copy = str(data["copy"])
         self.tree = str(data["tree"])
+        self.cwd = str(data["cwd"])
         self.seed = int(data["seed"])
         self.steps = int(data["steps"])
         first, last = data["window"]
         self.window = (int(first), int(last))
         self.values = bool(data["values"])
         self.lines: dict[str, list[int]] = data["lines"]
+
+    def file_of(self, name: str) -> str:
+        """The real path of a file as a code object names it: a relative one from where the run began, whatever the folder is by now."""
+        return os.path.realpath(os.path.join(self.cwd, name))  # noqa: PTH118
 
 
 def orders() -> Orders:

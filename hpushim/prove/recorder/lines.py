@@ -33,7 +33,7 @@ class _Lines:
         try:
             return self._files[name]
         except KeyError:
-            found = self._left.get(os.path.realpath(name))
+            found = self._left.get(self._orders.file_of(name))
             self._files[name] = found
             return found
 
@@ -41,7 +41,7 @@ class _Lines:
         left = self._files.get(code.co_filename)
         if left and line in left:
             left.discard(line)
-            file = os.path.relpath(os.path.realpath(code.co_filename), self._orders.root)
+            file = os.path.relpath(self._orders.file_of(code.co_filename), self._orders.root)
             book.note(self._orders.at, "line", file=file, line=line)
 
     def wants(self, code: CodeType) -> bool:

@@ -135,15 +135,28 @@ class Watch:
         """File (relative to the project) and line of the innermost frame of the project; None in a thread without one."""
         frame: Any = sys._getframe(2)
         while frame is not None:
-            name = frame.f_code.co_filename
-            try:
-                file = self._files[name]
-            except KeyError:
-                real = os.path.realpath(name)
-                inside = real.startswith(self._orders.root + os.sep) and not name.startswith("<")
-                file = os.path.relpath(real, self._orders.root) if inside else None
-                self._files[name] = file
+            file = self._of_project(frame)
             if file is not None:
                 return [file, frame.f_lineno]
             frame = frame.f_back
         return None
+
+    def below(self) -> list[Any]:
+        """The frames of libraries that the innermost frame of the project has called, inner ones first; none without such a frame."""
+        frames: list[Any] = []
+        frame: Any = sys._getframe(2)
+        while frame is not None:
+            if self._of_project(frame) is not None:
+                return frames
+            frames.append(frame)
+            frame = frame.f_back
+        return []
+
+    def _of_project(self, frame: Any) -> str | None:
+        """The file of a frame, relative to the project; None for one outside of it."""
+        name = frame.f_code.co_filename
+        if name not in self._files:
+            real = self._orders.file_of(name)
+            inside = real.startswith(self._orders.root + os.sep) and not name.startswith("<")
+            self._files[name] = os.path.relpath(real, self._orders.root) if inside else None
+        return self._files[name]

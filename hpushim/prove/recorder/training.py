@@ -28,11 +28,14 @@ class _Training:
         self.marks = [0, 0, 0]
         self.phase = 0
         self.counted = 0
+        #: Frames of libraries that ran the last backward pass.
+        self.behind: list[Any] = []
 
     def backward(self, tensors: Any) -> None:
         """Notes what backward was called on: the loss."""
         roots = [tensors] if isinstance(tensors, self.torch.Tensor) else list(tensors or ())
         self._enter(1)
+        self.behind = self.operators.below()
         with self._aside():
             for root in roots:
                 if isinstance(root, self.torch.Tensor):
@@ -80,9 +83,10 @@ class _Training:
                 parameters=self._norm(parameters),
                 marks=self.marks,
                 place=self.operators.place(),
+                loop=self._loop(),
             )
         self.marks = [0, 0, 0]
-        self.losses, self.gradients = [], None
+        self.losses, self.gradients, self.behind = [], None, []
         first, last = self.orders.window
         if self.step + 1 < first or self.step >= last:
             self.operators.stop()
@@ -91,6 +95,14 @@ class _Training:
         if self.step == self.orders.steps:
             book.note(self.orders.at, "stopped", step=self.step)
             raise SystemExit(0)
+
+    def _loop(self) -> str | None:
+        """The file of the library that calls both backward and the optimizer, so the loop is its own; None where the project does."""
+        for frame in self.operators.below():
+            if any(frame is other for other in self.behind):
+                name = frame.f_code.co_filename.replace(os.sep, "/")
+                return str(name.rpartition("-packages/")[2])
+        return None
 
     def saved(self, path: Any, value: Any) -> None:
         with self._aside():
