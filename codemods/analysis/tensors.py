@@ -22,8 +22,18 @@ _TENSORS_ALONE = frozenset(
         *("is_cuda", "device", "new_zeros", "new_ones", "new_full", "type_as", "clamp", "clamp_"),
         *("index_select", "softmax", "log_softmax", "bmm", "gather", "scatter_", "zero_", "fill_"),
         *("grad", "sigmoid", "expand_as", "view_as", "bool", "topk", "to", "chunk", "bernoulli_"),
+        *(
+            "masked_select",
+            "masked_scatter",
+            "index_add",
+            "index_add_",
+            "index_fill_",
+            "scatter_add_",
+        ),
     ]
 )
+#: Methods that only arrays of numpy, matrices of scipy and tables of pandas have.
+_OF_ARRAYS = frozenset(["astype", "todense", "toarray", "tocsr", "tocoo", "to_numpy"])
 _ARRAYS = frozenset(["numpy", "pandas", "scipy", "cv2", "PIL", "sklearn", "cupy", "tensorflow", "jax"])  # fmt: skip
 #: Functions of torch that take or give no tensor of the card.
 _OTHERS = ("torch.utils.", "torch.from_numpy", "torch.distributed.", "torch.nn.ModuleList")
@@ -69,7 +79,7 @@ def is_other(module: Module, node: ast.expr, depth: int = 6) -> bool:
             continue
         if _of_arrays(module, node.func):
             return True
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _TO_HOST:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _TO_HOST | _OF_ARRAYS:
             return True
         node = node.func
         if isinstance(node, ast.Name):

@@ -35,7 +35,7 @@ class DeviceDtype(Rule):
         names=(*_DOUBLE, *_OTHER, *_EXCHANGE),
         attributes=_POINTERS,
         calls=("double",),
-        beside=("cuda",),
+        beside=("cuda", "hpu"),
     )
     also: ClassVar[dict[str, str]] = {
         "HPU118": "dtype-or-layout-limit",

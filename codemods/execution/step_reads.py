@@ -16,6 +16,7 @@ from ..analysis.placement import is_on_device
 from ..analysis.tensors import is_other, is_tensor
 from ..analysis.training import in_every_step, in_forward, over_parameters
 from ..analysis.verdict import ask, inside
+from ..analysis.wrappers import own_method
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -66,9 +67,14 @@ class StepRead(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node).splitlines()[-1].strip()}` in every step: {inside(answer.note)}",
+                f"`{_shown(module, node)}` in every step: {inside(answer.note)}",
                 row=answer.row,
             )
+
+
+def _shown(module: Module, node: ast.expr) -> str:
+    lines = module.source(node).splitlines()
+    return lines[0] if len(lines) == 1 else f"{lines[0].rstrip()} … {lines[-1].strip()}"
 
 
 def _reads(module: Module, func: ast.Attribute) -> bool:
@@ -86,7 +92,30 @@ def _reads(module: Module, func: ast.Attribute) -> bool:
 
 
 def _is_in_step(module: Module, node: ast.AST) -> bool:
-    return in_every_step(module, node) or over_parameters(module, node)
+    return in_every_step(module, node) or over_parameters(module, node) or _in_pass(module, node)
+
+
+def _in_pass(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` run in each forward pass, also in a method that ``forward`` calls, and those that this one calls?"""
+    return in_forward(module, node) or module.function(node) in module.view(_helpers)
+
+
+def _helpers(module: Module) -> set[ast.AST]:
+    """The methods of torch modules that their ``forward`` calls, or methods called there."""
+    found: set[ast.AST] = set()
+    new = [f for f in module.index.statements(ast.FunctionDef) if in_forward(module, f.body[0])]
+    while new:
+        reached = [
+            method
+            for part in walk(new.pop())
+            if isinstance(part, ast.Call)
+            and isinstance(part.func, ast.Attribute)
+            and (method := own_method(module, part.func)) is not None
+            and method not in found
+        ]
+        found.update(reached)
+        new += reached
+    return found
 
 
 def _is_of_parameters(node: ast.expr) -> bool:

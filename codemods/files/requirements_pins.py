@@ -10,6 +10,7 @@ from hpushim.engine.rules.rule import TextRule
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
 
+from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _TORCH = ("torch", "torchvision", "torchaudio")
 _CONDA = re.compile(
     r"^(cudatoolkit|pytorch-cuda|cuda-toolkit|cudnn|nccl|cuda-nvcc|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
+)
+_PINNED = re.compile(
+    r"(?:[\w-]+::)?(?P<name>pytorch|torch|torchvision|torchaudio)\s*(?P<asked>(?:===?|=|<=?|~=)\s*\S.*)"
 )
 _CUDA_BUILD = re.compile(r"\+cu\d+")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
@@ -62,7 +66,12 @@ class RequirementsPins(TextRule):
         """Dependencies in a conda environment or in ``pyproject.toml``."""
         for entry in document.entries:
             listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
-            if listed and isinstance(entry.value, str) and _CONDA.search(entry.value):
+            if not listed or not isinstance(entry.value, str):
+                continue
+            pinned = _PINNED.fullmatch(entry.value)
+            if pinned is not None and not _CONDA.search(entry.value):
+                yield self._pinned(document, entry.span, pinned["name"], pinned["asked"])
+            elif _CONDA.search(entry.value):
                 yield self.finding(
                     document,
                     entry.span,
@@ -91,13 +100,17 @@ class RequirementsPins(TextRule):
             text = f"`{item.name}` comes from a CUDA build; the Gaudi image has the right one"
             yield self.finding(document, item.span, text, row=row)
         elif item.specifier.startswith(("==", "<", "~=", "===")):
-            text = (
-                f"`{item.name}{item.specifier}` may replace Gaudi's torch, which belongs to one release; "
-                "leave the version open"
-            )
-            yield self.finding(
-                document, item.span, text, row=row, code="HPU817", severity="warning"
-            )
+            yield self._pinned(document, item.span, item.name, item.specifier)
+
+    def _pinned(self, document: Document, span: Span, name: str, asked: str) -> Finding:
+        return self.finding(
+            document,
+            span,
+            f"`{name}{asked}` may replace Gaudi's torch, which belongs to one release; leave the version open",
+            row=ask(document, "torch").row,
+            code="HPU817",
+            severity="warning",
+        )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
         useless = item.name.startswith("nvidia-")
@@ -105,7 +118,7 @@ class RequirementsPins(TextRule):
             note, row = "it is for NVIDIA cards", ask(document, item.name).row
         else:
             known = document.matrix.row(item.name.replace("-", "_"), "package")
-            if known is None or not known.rule.startswith("HPU7"):
+            if known is None or not known.rule.startswith("HPU7") or _unmade(document, known.name):
                 return
             verdict = judge(document, known)
             if verdict.status not in ("unsupported", "changed", "partial"):
@@ -123,3 +136,10 @@ class RequirementsPins(TextRule):
             code="HPU815",
             severity="warning",
         )
+
+
+def _unmade(document: Document, package: str) -> bool:
+    """Do only some classes of the package pick a device, and no file of the project names one of them?"""
+    looked = MAKERS_NAMED.name in dict(document.project.collected)
+    named = document.project.names(MAKERS_NAMED.name)
+    return looked and package in MAKERS and not named & {*MAKERS[package]}

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hpushim.engine.shell.words import Assignment, Command, Word
 
 _SBATCH = re.compile(rb"(?m)^#SBATCH[ \t]+.*?(--gres=gpu\S*|--gpus\S*)")
+_SLURM = ("srun", "salloc", "sbatch")
+_CARDS_ASKED = re.compile(r"--gres=gpu|--gpus(-per-\w+)?=|-G\d")
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
 _IGNORED = re.compile(
@@ -57,6 +59,7 @@ class ShellCommands(TextRule):
         "--gpus",
         "NVTE",
         "#SBATCH",
+        "--gres",
         "16",
     )
     also: ClassVar[dict[str, str]] = {
@@ -87,14 +90,28 @@ class ShellCommands(TextRule):
     def _slurm(self, document: Document) -> Iterator[Finding]:
         """What the job asks the cluster for; how Gaudi cards are called there is the cluster's choice."""
         for found in _SBATCH.finditer(document.data) if b"#SBATCH" in document.read else ():
-            yield self.finding(
-                document,
-                Span(*found.span(1)),
-                f"`{found[1].decode()}` asks for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
-                row=ask(document, "--gres=gpu").row,
-                code="HPU813",
-                severity="warning",
-            )
+            yield self._asks_cluster(document, Span(*found.span(1)), found[1].decode())
+
+    def _step(self, document: Document, command: Command) -> Iterator[Finding]:
+        """The same, where a command asks: ``srun --gres=gpu:8``."""
+        before = ""
+        for word in command.words[1:]:
+            written = document.data[word.span.start : word.span.end].decode()
+            if _CARDS_ASKED.match(written):
+                yield self._asks_cluster(document, word.span, written)
+            elif not written.startswith("-") and not before.startswith("-"):
+                return  # what is started has options of its own
+            before = written
+
+    def _asks_cluster(self, document: Document, span: Span, written: str) -> Finding:
+        return self.finding(
+            document,
+            span,
+            f"`{written}` asks for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
+            row=ask(document, "--gres=gpu").row,
+            code="HPU813",
+            severity="warning",
+        )
 
     def _text(self, document: Document) -> Iterator[Finding]:
         """Commands in a README are listed, not changed: people copy them to machines of both kinds."""
@@ -171,6 +188,9 @@ class ShellCommands(TextRule):
                 row=ask(document, program).row,
                 code="HPU808",
             )
+        elif program in _SLURM:
+            yield from self._step(document, command)
+            yield from self._options(document, command) if launches(command) else ()
         elif program == "docker":
             return  # what a container gets is told by the container's rule
         elif launches(command):
