@@ -116,8 +116,8 @@ class DeviceIds(Rule):
         unseen = (
             ""
             if module.view(LeftBehind).seen
-            else "; no call of the wrapped model is seen here, and a batch that only this wrapper moves stays on the CPU: "
-            "move each with `.to(device)`"
+            else "; where nothing else moves what the model is called with, it stays on the CPU, for this wrapper moves nothing: "
+            "see that each batch goes through `.to(device)`"
         )
         return self.finding(
             module,

@@ -11,6 +11,7 @@ from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Found, Yield
 
 from ..analysis.verdict import inside
+from ..analysis.versions import judge
 from ..bases.row_argument import SEVERITY
 from ..bases.row_name import RowNameRule, wants_of
 
@@ -52,7 +53,7 @@ class FrameworkLimit(RowNameRule):
     def _limit(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
         found = module.matrix.row(row)
         assert found is not None, row
-        verdict = module.matrix.judge(found, module.target)
+        verdict = judge(module, found)
         return self.finding(
             module,
             module.span(node),  # told whatever covers it: no other rule speaks of the same

@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 _FLASH = ("flash_attention_2", "flash_attention_3")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 _MAP = "device_map"
+_TRAINER = "lightning.Trainer(accelerator=)"
 #: Arguments that ask bitsandbytes to quantise.
 _QUANTISED = ("load_in_8bit", "load_in_4bit")
 
 #: Arguments that ask Ray for cards, and its calls that are not named ``ray.…`` where they stand.
 _ASKED = ("use_gpu", "num_gpus")
 _OPTIONS = ("options", "remote")
+#: Arguments that ask Slurm for cards, through submitit.
+_OF_SLURM = ("gpus_per_node", "slurm_gpus_per_node", "slurm_gpus_per_task", "slurm_gres")
 
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
@@ -81,9 +84,10 @@ def _wants(codes: Collection[str]) -> Wants:
     return msgspec.structs.replace(
         called,
         imports=tuple(packages),
-        keywords=(_MAP, *_ATTENTION, *_QUANTISED, *_ASKED),
+        keywords=(_MAP, *_ATTENTION, *_QUANTISED, *_ASKED, *_OF_SLURM),
         words=_FLASH,
         strings=(_MAP,),
+        attributes=("accelerator",),
         facts=(MAKERS_NAMED,),
         hints=frozenset((*called.hints, *hints, *_ATTENTION, *_QUANTISED)),
     )
@@ -171,6 +175,8 @@ class Library(RowRule):
             yield from self._device_map(module, module.span(node), node.value)
         elif node.arg in _QUANTISED:
             yield from self._quantised(module, node)
+        elif node.arg in _OF_SLURM:
+            yield from self._asked_of_slurm(module, node)
         elif node.arg in _ASKED:
             yield from self._asked_of_ray(module, node)
         elif module.constant(node.value) in _FLASH:
@@ -182,6 +188,28 @@ class Library(RowRule):
                 row="flash_attn",
                 code="HPU703",
             )
+
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        """``cfg.trainer.accelerator = "gpu"``, settings that Lightning's trainer is made of."""
+        statement = module.parent(node)
+        if not isinstance(statement, ast.Assign) or word(node.value) != "trainer":
+            return
+        row = module.matrix.row(_TRAINER, "argument")
+        if row is None or module.constant(statement.value) not in ("gpu", "cuda"):
+            return
+        verdict = judge(module, row)
+        fix = None
+        if verdict.status != "unsupported":
+            fix = Rewrite("use hpu", "unsafe", (retext(module, statement.value, "hpu"),))
+        yield self.finding(
+            module,
+            module.span(statement),
+            f"`{module.source(statement).splitlines()[0]}`: {inside(verdict.note)}",
+            fix=fix,
+            row=row.name,
+            code="HPU705",
+            severity=SEVERITY[verdict.status],
+        )
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         """``{"device_map": "auto"}``, which a call is given with ``**``."""
@@ -222,6 +250,20 @@ class Library(RowRule):
             code="HPU716",
             severity=SEVERITY[answer.status],
         )
+
+    def _asked_of_slurm(self, module: Module, node: ast.keyword) -> Yield:
+        """``executor.update_parameters(gpus_per_node=8)``."""
+        call = module.parent(node)
+        if isinstance(call, ast.Call) and word(call.func) == "update_parameters":
+            written = module.source(node).splitlines()[0]
+            yield self.finding(
+                module,
+                module.span(node),
+                f"`{written}` asks Slurm for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
+                row=ask(module, "--gres=gpu").row,
+                code="HPU716",
+                severity="warning",
+            )
 
     def _device_map(self, module: Module, where: Span, value: ast.expr) -> Yield:
         """``from_pretrained(…, device_map="auto")``."""

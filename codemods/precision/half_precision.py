@@ -41,7 +41,7 @@ class AutocastHalf(Rule):
             return
         if node in module.view(autocast_halves):
             yield self._in_autocast(module, node)
-        elif not asks(module, node):
+        elif not asks(module, node) and not _of_host(module, node):
             yield self._elsewhere(module, node)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
@@ -124,6 +124,17 @@ class AutocastHalf(Rule):
             row=answer.row,
             severity="error" if stops else None,
         )
+
+
+def _of_host(module: Module, node: ast.AST) -> bool:
+    """Is it the dtype of a model that a call puts on the host: ``device_map={"": "cpu"}``?"""
+    keyword = module.parent(node)
+    call = module.parent(keyword) if isinstance(keyword, ast.keyword) else None
+    for other in call.keywords if isinstance(call, ast.Call) else ():
+        places = other.value.values if isinstance(other.value, ast.Dict) else [other.value]
+        if other.arg == "device_map" and all(module.constant(place) == "cpu" for place in places):
+            return True
+    return False
 
 
 def _may_be_torch(module: Module, func: ast.Attribute) -> bool:
