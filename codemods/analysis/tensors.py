@@ -37,6 +37,8 @@ _OF_ARRAYS = frozenset(["astype", "todense", "toarray", "tocsr", "tocoo", "to_nu
 _ARRAYS = frozenset(["numpy", "pandas", "scipy", "cv2", "PIL", "sklearn", "cupy", "tensorflow", "jax"])  # fmt: skip
 #: Functions of torch that take or give no tensor of the card.
 _OTHERS = ("torch.utils.", "torch.from_numpy", "torch.distributed.", "torch.nn.ModuleList")
+#: Functions of torch that give several tensors.
+_PAIRS = frozenset(f"torch.{name}" for name in ("sort", "topk", "max", "min", "median", "mode", "kthvalue", "unique", "split", "chunk", "unbind", "meshgrid"))  # fmt: skip
 _NO_TENSORS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Constant, ast.JoinedStr, ast.Tuple, ast.Lambda)  # fmt: skip
 
 
@@ -129,6 +131,10 @@ def _is_tensors_use(module: Module, node: ast.expr) -> bool:
         return name.startswith("torch.") and not name.startswith(_OTHERS)
     if isinstance(parent, ast.Assign) and node in parent.targets:
         return proven(module, parent.value)
+    above = module.parent(parent) if isinstance(parent, (ast.Tuple, ast.List)) else None
+    if isinstance(above, ast.Assign) and parent in above.targets:
+        made = above.value  # `values, indices = torch.sort(x)`
+        return isinstance(made, ast.Call) and module.qualified(made.func) in _PAIRS
     return False
 
 

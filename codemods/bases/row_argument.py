@@ -35,6 +35,7 @@ SEVERITY: dict[str, Severity] = {
 }
 _ROW = re.compile(r"\((?P<name>\w+)=(?P<value>[^)]*)\)$")
 #: Where a row is about any value, the values that are CUDA's; others are as good on Gaudi.
+_HOSTS = ("-1", '"cpu"', "'cpu'")
 _CUDA_VALUES: dict[str, tuple[object, ...]] = {
     "accelerator": ("gpu", "cuda"),
     "precision": (16, "16", "16-mixed", "16-true", "half"),
@@ -188,6 +189,8 @@ def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, Given]]:
 def _is_about(module: Module, wanted: str, argument: Given) -> bool:
     if wanted:
         return module.source(argument.value).replace('"', "'") == wanted
+    if argument.name == "device" and module.source(argument.value) in _HOSTS:
+        return False
     values = _CUDA_VALUES.get(argument.name)
     return values is None or module.constant(argument.value) in values
 

@@ -40,8 +40,9 @@ class RowNameRule(RowRule):
         if isinstance(module.parent(node), ast.Attribute) or module.qualified(node) != name:
             return  # a part of a longer name, which is told by itself
         row = self._row(module, name)
+        row = self.nearer(module, node, row) if row is not None else None
         if row is not None:
-            self._uses.append((node, self.nearer(module, node, row)))
+            self._uses.append((node, row))
 
     def on_module(self, module: Module) -> Yield:
         told: set[str] = set()
@@ -63,8 +64,8 @@ class RowNameRule(RowRule):
                 severity=severity,
             )
 
-    def nearer(self, module: Module, node: ast.expr, row: Row) -> Row:
-        """A row that says more of this use, where a subclass knows one."""
+    def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
+        """A row that says more of this use, where a subclass knows one; None where nothing is to be said of it."""
         return row
 
     def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:

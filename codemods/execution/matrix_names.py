@@ -9,6 +9,8 @@ from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs
 
 from ..analysis.names import called
+from ..analysis.placement import is_on_device
+from ..analysis.tensors import is_in_module
 from ..bases.row_name import RowNameRule, wants_of
 
 if TYPE_CHECKING:
@@ -69,8 +71,10 @@ class MatrixName(RowNameRule):
     wants = wants_of(("HPU512", *_ALSO))
     also: ClassVar[dict[str, str]] = _ALSO
 
-    def nearer(self, module: Module, node: ast.expr, row: Row) -> Row:
-        """``load("ops", sources=["ops.cpp", "ops.cu"])`` builds what cannot be built."""
+    def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
+        """``load("ops", sources=["ops.cpp", "ops.cu"])`` builds what cannot be built; what stays on the host has any size."""
+        if row.rule == "HPU514" and not (is_in_module(module, node) or module.view(is_on_device)):
+            return None
         call = called(module, node)
         if row.name != _LOAD or call is None or not _builds_cuda(module, call):
             return row

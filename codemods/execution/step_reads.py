@@ -29,6 +29,8 @@ _ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum",
 _SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scalars?|set_postfix(_str)?|set_description|float|int|format|track|record|log_metrics?")  # fmt: skip
 #: Of these, those that keep a tensor as it is.
 _KEEPS = frozenset(["append", "update", "log_dict"])
+#: Types that a tensor's value is read with.
+_NUMBERS = ("float", "int")
 _TESTS = (ast.If, ast.While, ast.Assert)
 
 
@@ -40,9 +42,9 @@ class StepRead(Rule):
     costs = Costs(speed=("HPU513",))
     severity = "info"
     wants = Wants(
-        calls=_METHODS,
+        calls=(*_METHODS, *_NUMBERS),
         words=("backward", "manual_backward"),
-        beside=("cuda", "hpu", "device", ".to("),
+        beside=("cuda", "hpu", "device", ".to(", "nn.Module", ".grad"),
         advice=True,
     )
 
@@ -51,7 +53,10 @@ class StepRead(Rule):
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
-        if isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func):
+        by_method = (
+            isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func)
+        )
+        if by_method or _as_number(module, node):
             self._reads.setdefault(module.statement(node), (node, _READ))
         return ()
 
@@ -70,6 +75,16 @@ class StepRead(Rule):
                 f"`{_shown(module, node)}` in every step: {inside(answer.note)}",
                 row=answer.row,
             )
+
+
+def _as_number(module: Module, node: ast.Call) -> bool:
+    """``float(torch.norm(p.grad))``: gradients are read in each step, wherever that is written."""
+    if not isinstance(node.func, ast.Name) or node.func.id not in _NUMBERS or len(node.args) != 1:
+        return False
+    given = node.args[0]
+    return isinstance(given, ast.Call) and any(
+        isinstance(part, ast.Attribute) and part.attr == "grad" for part in walk(given)
+    )
 
 
 def _shown(module: Module, node: ast.expr) -> str:

@@ -42,7 +42,13 @@ _QUANTISED = ("load_in_8bit", "load_in_4bit")
 _ASKED = ("use_gpu", "num_gpus")
 _OPTIONS = ("options", "remote")
 #: Arguments that ask Slurm for cards, through submitit.
-_OF_SLURM = ("gpus_per_node", "slurm_gpus_per_node", "slurm_gpus_per_task", "slurm_gres")
+_OF_SLURM = (
+    "gpus_per_node",
+    "slurm_gpus_per_node",
+    "slurm_gpus_per_task",
+    "slurm_gres",
+    "slurm_mem_per_gpu",
+)
 
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
