@@ -40,6 +40,7 @@ DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
 #: Packages of which only these classes pick a device: a file, and a project, that names none of them needs nothing.
 MAKERS = {
     "lightning": ("Trainer", "Fabric", "LightningCLI", "LightningLite"),
+    "diffusers": ("Pipeline", "DiffusionPipeline"),
     "transformers": ("Trainer", "TrainingArguments", "Seq2SeqTrainer", "Seq2SeqTrainingArguments", "HfArgumentParser"),
 }  # fmt: skip
 _MAKER = re.compile(
@@ -48,7 +49,10 @@ _MAKER = re.compile(
 
 
 def _makers(data: bytes) -> Iterable[bytes]:
-    return _MAKER.findall(data) if any(name.encode() in data for name in MAKERS) else ()
+    if not any(name.encode() in data for name in MAKERS):
+        return ()
+    any_pipeline = [b"Pipeline"] if b"diffusers" in data and b"Pipeline" in data else []
+    return [*_MAKER.findall(data), *any_pipeline]
 
 
 #: Of these classes, those that a file which speaks of their package names.

@@ -42,7 +42,7 @@ class DeviceDtype(Rule):
 
     code = "HPU117"
     name = "float64-on-device"
-    costs = Costs(none=("HPU119",), numbers=("HPU117", "HPU118"))
+    costs = Costs(none=("HPU119",), hours=("HPU118",), numbers=("HPU117",))
     severity = "warning"
     wants = Wants(
         names=(*_DOUBLE, *_limited(), *_EXCHANGE),
@@ -71,12 +71,14 @@ class DeviceDtype(Rule):
             limited = verdict is not None and verdict.status in _LIMITS
             if on_card and named_whole and limited and name not in _NO_FFT:
                 assert verdict is not None
+                stops = verdict.status == "unsupported" and is_in_module(module, node)
                 yield self.finding(
                     module,
                     node,
                     f"`{shown}` is limited on Gaudi: {inside(verdict.note)}",
                     row=part,
                     code="HPU118",
+                    severity="error" if stops else None,
                 )
         else:
             yield self.finding(

@@ -101,7 +101,12 @@ def _reads(module: Module, func: ast.Attribute) -> bool:
     value = func.value
     if isinstance(value, ast.Attribute) and value.attr in ("shape", "queue"):
         return False
-    if not _is_in_step(module, func) or foreign(module, func) or is_other(module, value):
+    of_gradients = func.attr == "item" and any(isinstance(p, ast.Attribute) and p.attr == "grad" for p in walk(value))  # fmt: skip
+    if (
+        not (_is_in_step(module, func) or of_gradients)
+        or foreign(module, func)
+        or is_other(module, value)
+    ):
         return False
     return func.attr == "item" or is_tensor(module, value) or _is_of_parameters(value)
 

@@ -116,6 +116,7 @@ class ConfigValues(TextRule):
             fix=fix,
             row=row.name if row is not None else None,
             code="HPU803",
+            severity="error" if fix is None else None,  # a trainer that is told so stops
         )
 
     def _half(self, document: Document, entry: Entry, new: str) -> Finding:

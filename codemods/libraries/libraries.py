@@ -19,6 +19,7 @@ from ..analysis.optional_imports import guarded, optional
 from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
+from ..analysis.words import words_with
 from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak, wants_of
 from ..bases.row_argument import fix as fix_of_row
 from ..edits.lightning import ROWS as ACCELERATORS
@@ -355,6 +356,6 @@ def _makes(module: Module, classes: tuple[str, ...]) -> bool:
     """Does the file name one of these classes, other than in an import or as the type of a parameter?"""
     return any(
         not any(isinstance(above, ast.arg) for above in module.ancestors(use))
-        for name in classes
+        for name in (*classes, *(words_with(module, "Pipeline") if "Pipeline" in classes else ()))
         for use in (*module.index.names(name), *module.index.attributes(name))
     )

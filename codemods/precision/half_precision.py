@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -126,6 +127,10 @@ class AutocastHalf(Rule):
         )
 
 
+#: What layers and their parameters have: `layer.weight.data.half()`.
+_OF_LAYERS = frozenset(["weight", "bias", "data", "grad"])
+
+
 def _of_host(module: Module, node: ast.AST) -> bool:
     """Is it the dtype of a model that a call puts on the host: ``device_map={"": "cpu"}``?"""
     keyword = module.parent(node)
@@ -143,7 +148,13 @@ def _may_be_torch(module: Module, func: ast.Attribute) -> bool:
         return True
     if foreign(module, func) or defines_method(module, func.attr) or is_other(module, func.value):
         return False
-    return module.view(is_on_device) or is_in_module(module, func)
+    return (
+        module.view(is_on_device)
+        or is_in_module(module, func)
+        or any(
+            isinstance(part, ast.Attribute) and part.attr in _OF_LAYERS for part in walk(func.value)
+        )
+    )
 
 
 def _as_bfloat16(module: Module, node: ast.expr) -> tuple[Change, ...]:
