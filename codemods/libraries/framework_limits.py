@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Found, Yield
 
+from ..analysis.names import word
 from ..analysis.verdict import inside
 from ..analysis.versions import judge
 from ..bases.row_argument import SEVERITY
@@ -18,6 +20,7 @@ from ..bases.row_name import RowNameRule, wants_of
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+_SCHEDULER = re.compile(r"sched|lr", re.I)
 _LIGHTNING = ("lightning", "pytorch_lightning")
 _LOADER = "habana_dataloader"
 _OPTIMIZERS_ROW = "several optimizers in Lightning"
@@ -78,7 +81,7 @@ def _several(value: ast.expr) -> bool:
     first = value.elts[0]
     if isinstance(value, ast.Tuple) and isinstance(first, ast.List | ast.Tuple):
         return len(first.elts) > 1  # optimizers and schedulers
-    return True
+    return not any(_SCHEDULER.search(word(each)) for each in value.elts[1:])
 
 
 def _imports_lightning(module: Module) -> bool:
