@@ -12,8 +12,8 @@ from hpushim.matrix import load
 
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.tensors import is_in_module
-from ..analysis.verdict import inside, known
+from ..analysis.tensors import is_in_module, is_tensor
+from ..analysis.verdict import ask, inside, known
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 _FFT = "torch.fft"
 #: Functions among the FFTs that compute none: frequencies, and the order of a result.
+_LINALG = "torch.linalg"
+#: Methods of tensors that are decompositions, or made with one.
+_DECOMPOSED = ("inverse", "slogdet", "logdet", "det", "svd", "pinverse")
 _NO_FFT = ("torch.fft.fftfreq", "torch.fft.rfftfreq", "torch.fft.fftshift", "torch.fft.ifftshift")
 _POINTERS = ("data_ptr", "__cuda_array_interface__")
 #: What shows that the file is about a card.
@@ -47,7 +50,7 @@ class DeviceDtype(Rule):
     wants = Wants(
         names=(*_DOUBLE, *_limited(), *_EXCHANGE),
         attributes=_POINTERS,
-        calls=("double",),
+        calls=("double", *_DECOMPOSED),
         beside=("cuda", "hpu", "nn.Module", "device"),
     )
     also: ClassVar[dict[str, str]] = {
@@ -64,6 +67,8 @@ class DeviceDtype(Rule):
             yield from self._double(module, node, f"`{shown}`")
         elif not name.startswith(_SHARED):
             part, verdict = known(module, _FFT if name.startswith(f"{_FFT}.") else name)
+            if _is_once(module, node):
+                return
             on_card = (
                 _CARD.search(module.data) or is_in_module(module, node) or module.view(is_on_device)
             )
@@ -98,11 +103,23 @@ class DeviceDtype(Rule):
         )
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
-        if isinstance(node.func, ast.Attribute) and not node.args:
+        if not isinstance(node.func, ast.Attribute) or node.args:
+            return
+        if node.func.attr in _DECOMPOSED:
+            answer = ask(module, _LINALG)
+            if is_tensor(module, node.func.value) and module.qualified(node.func) is None:
+                yield self.finding(
+                    module,
+                    node,
+                    f"`.{node.func.attr}()` is limited on Gaudi: {inside(answer.note)}",
+                    row=answer.row,
+                    code="HPU118",
+                )
+        else:
             yield from self._double(module, node, "`.double()`")
 
     def _double(self, module: Module, node: ast.expr, shown: str) -> Yield:
-        if not _CARD.search(module.data):
+        if not (_CARD.search(module.data) or is_in_module(module, node)):
             return
         yield self.finding(
             module,
@@ -111,3 +128,10 @@ class DeviceDtype(Rule):
             row="torch.float64",
             severity="info",
         )
+
+
+def _is_once(module: Module, node: ast.expr) -> bool:
+    """Is it a function that is called where a module is made, on the host and once?"""
+    function = module.function(node)
+    written = module.source(node).rpartition(".")[2]
+    return getattr(function, "name", "") == "__init__" and written.islower()
