@@ -70,7 +70,7 @@ class DeviceDtype(Rule):
             if _is_once(module, node):
                 return
             on_card = (
-                _CARD.search(module.data) or is_in_module(module, node) or module.view(is_on_device)
+                module.matches(_CARD) or is_in_module(module, node) or module.view(is_on_device)
             )
             named_whole = not isinstance(module.parent(node), ast.Attribute)
             limited = verdict is not None and verdict.status in _LIMITS
@@ -119,7 +119,7 @@ class DeviceDtype(Rule):
             yield from self._double(module, node, "`.double()`")
 
     def _double(self, module: Module, node: ast.expr, shown: str) -> Yield:
-        if not (_CARD.search(module.data) or is_in_module(module, node)):
+        if not (module.matches(_CARD) or is_in_module(module, node)):
             return
         yield self.finding(
             module,
