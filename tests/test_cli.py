@@ -315,3 +315,21 @@ def test_a_migrated_script_runs_natively(project: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "device hpu:0" in done.stdout
     assert json.loads(books.read_text())["mark_steps"] == 6
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (1, 2), (0, 1, 2)])
+def test_streams_that_were_closed_before_the_start_are_no_fault(
+    tmp_path: Path, closed: tuple[int, ...]
+) -> None:
+    """``hpushim check . >&-``, as cron and service managers start programs: the exit code still says what was found."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    told = tmp_path / "told.txt"
+    shut = " ".join(f"{stream}>&-" if stream else "<&-" for stream in closed)
+    open_ones = "".join(f" {n}>{told}.{n}" for n in (1, 2) if n not in closed)
+    line = f'"{sys.executable}" -m hpushim check train.py --format concise{open_ones} {shut}'
+    ended = subprocess.run(["sh", "-c", line], cwd=tmp_path, check=False)
+    assert ended.returncode == 1
+    if 1 not in closed:
+        assert "HPU102" in Path(f"{told}.1").read_text()
+    if 2 not in closed:
+        assert "Traceback" not in Path(f"{told}.2").read_text()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hpushim.codemods.analysis.project_facts import DEVICE_PARAMETERS, EXTENSIONS
 from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.base.text import ALONE, Project
@@ -74,7 +75,21 @@ def _context(block: Block) -> Context:
     asked = re.fullmatch(r"([\w-]+)(\W.*)", block.options.get("asks", ""))
     declared = frozenset(filter(None, [block.options.get("declares")]))
     pins = ((asked[1], asked[2]),) if asked else ()
-    project = Project(pins=pins, options=declared) if pins or declared else ALONE
+    facts = {"builds": EXTENSIONS, "takes": DEVICE_PARAMETERS}
+    collected = tuple(
+        (fact.name, frozenset({block.options[option]}))
+        for option, fact in facts.items()
+        if option in block.options
+    )
+    imported = frozenset(
+        ("ours", name.partition(":")[0]) for _, names in collected for name in names
+    )
+    known = pins or declared or collected
+    project = (
+        Project(pins=pins, options=declared, collected=collected, imported=imported)
+        if known
+        else ALONE
+    )
     return Context(Target(**options), load(), project, unsafe="unsafe" in block.options)
 
 

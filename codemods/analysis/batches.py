@@ -208,7 +208,8 @@ def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
     for call in walk(statement):
         if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
             continue
-        given = [*call.args, *(k.value for k in call.keywords)]
+        given = [a.value if isinstance(a, ast.Starred) else a for a in call.args]
+        given += [k.value for k in call.keywords]
         of = {a: _part(_converted(a)) for a in given}
         parts = [a for a in given if of[a] in loop.parts or moved(module, a) is not None]
         if parts:

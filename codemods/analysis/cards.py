@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
 _TYPES = {"torch.device", "builtins.str"}
 _COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count")
+_CURRENT = ("torch.cuda.current_device", "torch.hpu.current_device")
 
 
 def is_card(module: Module, node: ast.expr | None) -> bool:
@@ -33,7 +34,7 @@ def is_card(module: Module, node: ast.expr | None) -> bool:
     if isinstance(inner, ast.Call):
         called = module.qualified(inner.func) or ""
         last = called.rpartition(".")[2] or getattr(inner.func, "attr", "")
-        return called == "torch.cuda.current_device" or bool(re.search(r"(^|_)rank$", last))
+        return called in _CURRENT or bool(re.search(r"(^|_)rank$", last))
     if not _RANK.search(word(inner).lower()):
         values = module.values(node) if isinstance(node, ast.Name) else []
         return bool(values) and all(v is not node and _counts_cards(module, v) for v in values)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .project_facts import EXTENSIONS
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
@@ -41,13 +43,15 @@ def kernel_calls(module: Module) -> Iterator[ast.expr]:
 
 
 def _names(module: Module) -> Iterator[str]:
+    built = {each.rpartition(".")[2] for each in module.project.names(EXTENSIONS.name)}
     for statement in module.imports:
         front = getattr(statement, "module", None) or ""
         if isinstance(statement, ast.ImportFrom) and front.split(".")[0] in _OTHERS:
             continue
         for alias in statement.names:
             package, _, last = alias.name.rpartition(".")
-            if package.split(".")[0] not in _OTHERS and _EXTENSION.fullmatch(last):
+            ours = _EXTENSION.fullmatch(last) or last in built
+            if package.split(".")[0] not in _OTHERS and ours:
                 yield alias.asname or alias.name.split(".")[0]
     for word, name in _LOADERS.items():
         for call in module.index.calls(word):

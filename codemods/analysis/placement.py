@@ -43,6 +43,12 @@ def is_on_device(module: Module) -> bool:
             isinstance(name.ctx, ast.Load) and may_be_device(module, name)
             for name in index.names("device")
         )
+        or any(
+            call.args
+            and module.qualified(call.func) == "torch.device"
+            and not _is_cpu(module, call)
+            for call in index.calls("device")
+        )
         or _names_a_device(module)
         or bool(_packages(module) & _DRIVERS)
     )

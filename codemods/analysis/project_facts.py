@@ -35,6 +35,72 @@ def _device_options(data: bytes) -> Iterable[bytes]:
 #: As they are read: ``where`` for ``--where``.
 DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
 
+# -- classes that pick a device ----------------------------------------------------------------
+
+#: Packages of which only these classes pick a device: a file, and a project, that names none of them needs nothing.
+MAKERS = {
+    "lightning": ("Trainer", "Fabric", "LightningCLI", "LightningLite"),
+    "diffusers": ("Pipeline", "DiffusionPipeline"),
+    "transformers": ("Trainer", "TrainingArguments", "Seq2SeqTrainer", "Seq2SeqTrainingArguments", "HfArgumentParser"),
+}  # fmt: skip
+_MAKER = re.compile(
+    rb"\b(?:%s)\b" % b"|".join(name.encode() for names in MAKERS.values() for name in names)
+)
+
+
+def _makers(data: bytes) -> Iterable[bytes]:
+    if not any(name.encode() in data for name in MAKERS):
+        return ()
+    any_pipeline = [b"Pipeline"] if b"diffusers" in data and b"Pipeline" in data else []
+    return [*_MAKER.findall(data), *any_pipeline]
+
+
+#: Of these classes, those that a file which speaks of their package names.
+MAKERS_NAMED = ProjectFact("classes that pick a device", _makers)
+
+# -- extensions that the project builds --------------------------------------------------------
+
+_BUILT = re.compile(rb"(?i:\w*ext(?:ension)?)\w*\(\s*(?:name\s*=\s*)?[\"']([A-Za-z_][\w.]*)[\"']")
+_CPP_ONLY = re.compile(rb"CppExtension\(")
+
+
+def _extensions(data: bytes) -> Iterable[bytes]:
+    """The names in ``CUDAExtension("ours._C", …)``, also through a variable that may be that class."""
+    if b"CUDAExtension" not in data:
+        return
+    for found in _BUILT.finditer(data):
+        if not _CPP_ONLY.match(data, found.start()):
+            yield found[1]
+
+
+#: The names under which they are imported.
+EXTENSIONS = ProjectFact("CUDA extensions that the project builds", _extensions)
+
+# -- functions that are given a device ---------------------------------------------------------
+
+_SIGNATURE = re.compile(rb"def[ \t]+(\w+)\(((?:[^()]|\([^()]*\))*)\)")
+_WITHIN = re.compile(rb"\[[^\[\]]*\]|\([^()]*\)|#[^\n]*")
+_PARAMETER = re.compile(rb"\s*(?:device|dev)\s*(?:[:=].*)?", re.S)
+
+
+def _device_parameters(data: bytes) -> Iterable[bytes]:
+    """``move:1`` for ``def move(batch, device)``: the function, and the place of its device among what it is given."""
+    if b"device" not in data:
+        return
+    for found in _SIGNATURE.finditer(data):
+        given = found[2]
+        while _WITHIN.search(given):
+            given = _WITHIN.sub(b"", given)
+        names = given.split(b",")
+        if names[0].strip() in (b"self", b"cls"):
+            names = names[1:]
+        for place, written in enumerate(names):
+            if _PARAMETER.fullmatch(written):
+                yield found[1] + b":" + str(place).encode()
+
+
+DEVICE_PARAMETERS = ProjectFact("functions that are given a device", _device_parameters)
+
 # -- scalers and steps in other files ----------------------------------------------------------
 
 _SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)

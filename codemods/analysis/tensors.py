@@ -22,11 +22,23 @@ _TENSORS_ALONE = frozenset(
         *("is_cuda", "device", "new_zeros", "new_ones", "new_full", "type_as", "clamp", "clamp_"),
         *("index_select", "softmax", "log_softmax", "bmm", "gather", "scatter_", "zero_", "fill_"),
         *("grad", "sigmoid", "expand_as", "view_as", "bool", "topk", "to", "chunk", "bernoulli_"),
+        *(
+            "masked_select",
+            "masked_scatter",
+            "index_add",
+            "index_add_",
+            "index_fill_",
+            "scatter_add_",
+        ),
     ]
 )
+#: Methods that only arrays of numpy, matrices of scipy and tables of pandas have.
+_OF_ARRAYS = frozenset(["astype", "todense", "toarray", "tocsr", "tocoo", "to_numpy"])
 _ARRAYS = frozenset(["numpy", "pandas", "scipy", "cv2", "PIL", "sklearn", "cupy", "tensorflow", "jax"])  # fmt: skip
 #: Functions of torch that take or give no tensor of the card.
 _OTHERS = ("torch.utils.", "torch.from_numpy", "torch.distributed.", "torch.nn.ModuleList")
+#: Functions of torch that give several tensors.
+_PAIRS = frozenset(f"torch.{name}" for name in ("sort", "topk", "max", "min", "median", "mode", "kthvalue", "unique", "split", "chunk", "unbind", "meshgrid"))  # fmt: skip
 _NO_TENSORS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Constant, ast.JoinedStr, ast.Tuple, ast.Lambda)  # fmt: skip
 
 
@@ -69,7 +81,7 @@ def is_other(module: Module, node: ast.expr, depth: int = 6) -> bool:
             continue
         if _of_arrays(module, node.func):
             return True
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _TO_HOST:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _TO_HOST | _OF_ARRAYS:
             return True
         node = node.func
         if isinstance(node, ast.Name):
@@ -119,6 +131,10 @@ def _is_tensors_use(module: Module, node: ast.expr) -> bool:
         return name.startswith("torch.") and not name.startswith(_OTHERS)
     if isinstance(parent, ast.Assign) and node in parent.targets:
         return proven(module, parent.value)
+    above = module.parent(parent) if isinstance(parent, (ast.Tuple, ast.List)) else None
+    if isinstance(above, ast.Assign) and parent in above.targets:
+        made = above.value  # `values, indices = torch.sort(x)`
+        return isinstance(made, ast.Call) and module.qualified(made.func) in _PAIRS
     return False
 
 

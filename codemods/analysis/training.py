@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.python.walk import walk
 
+from .names import word
 from .optimizers import is_optimizer, is_scaler
 from .tensors import is_in_module
 
@@ -55,7 +56,28 @@ def step_regions(module: Module) -> set[ast.AST]:
     for call in _steps(module):
         around = (a for a in module.ancestors(call) if isinstance(a, (*_LOOPS, *_FUNCTIONS)))
         found.update(itertools.islice(around, 1))
+    new = list(found)
+    while new:
+        above = [each for each in _callers(module, new.pop()) if each not in found]
+        found.update(above)
+        new += above
     return {each for each in found if not getattr(each, "name", "").startswith("test")}
+
+
+def _callers(module: Module, step: ast.AST) -> Iterator[ast.AST]:
+    """Where the methods of the same class call a method that is one step: the loop around the call, or the method."""
+    owner = module.parent(step) if isinstance(step, _FUNCTIONS) else None
+    if not isinstance(owner, ast.ClassDef) or not isinstance(step, _FUNCTIONS):
+        return
+    for call in module.index.calls(step.name):
+        if isinstance(call.func, ast.Attribute) and word(call.func.value) == "self":
+            around = [
+                a
+                for a in module.ancestors(call)
+                if isinstance(a, (*_LOOPS, *_FUNCTIONS, ast.ClassDef))
+            ]
+            if owner in around and around[0] is not owner:
+                yield around[0]
 
 
 def _steps(module: Module) -> Iterator[ast.Call]:

@@ -35,6 +35,7 @@ SEVERITY: dict[str, Severity] = {
 }
 _ROW = re.compile(r"\((?P<name>\w+)=(?P<value>[^)]*)\)$")
 #: Where a row is about any value, the values that are CUDA's; others are as good on Gaudi.
+_HOSTS = ("-1", '"cpu"', "'cpu'")
 _CUDA_VALUES: dict[str, tuple[object, ...]] = {
     "accelerator": ("gpu", "cuda"),
     "precision": (16, "16", "16-mixed", "16-true", "half"),
@@ -107,7 +108,7 @@ def arguments_of(module: Module, call: ast.Call) -> Iterator[Given]:
         if keyword.arg is not None:
             yield Given(keyword.arg, keyword.value, keyword)
             continue
-        for value in module.values(keyword.value):
+        for value in _either(module, keyword.value):
             if isinstance(value, ast.Dict):
                 for key, item in zip(value.keys, value.values, strict=True):
                     name = module.constant(key) if key is not None else None
@@ -117,6 +118,15 @@ def arguments_of(module: Module, call: ast.Call) -> Iterator[Given]:
                 yield from arguments_of(module, value)
         if isinstance(keyword.value, ast.Name):
             yield from _added(module, keyword.value)
+
+
+def _either(module: Module, node: ast.expr) -> Iterator[ast.expr]:
+    """What a name holds, and both sides of ``{"device_map": "auto"} if many else {}``."""
+    for value in module.values(node):
+        if isinstance(value, ast.IfExp):
+            yield from (value.body, value.orelse)
+        else:
+            yield value
 
 
 def _added(module: Module, name: ast.Name) -> Iterator[Given]:
@@ -161,21 +171,26 @@ def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, Given]]:
     name = module.qualified(call.func)
     if name is None:
         return
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for row in module.matrix.arguments(name):
         for written in row.names:
             found = _ROW.search(written)
-            if found is None or written.split("(")[0] != name or row.name in seen:
+            if found is None or written.split("(")[0] != name:
                 continue
             for argument in arguments_of(module, call):
-                if argument.name == found["name"] and _is_about(module, found["value"], argument):
-                    seen.add(row.name)
+                about = argument.name == found["name"] and _is_about(
+                    module, found["value"], argument
+                )
+                if about and (row.name, argument.name) not in seen:
+                    seen.add((row.name, argument.name))
                     yield row, argument
 
 
 def _is_about(module: Module, wanted: str, argument: Given) -> bool:
     if wanted:
         return module.source(argument.value).replace('"', "'") == wanted
+    if argument.name == "device" and module.source(argument.value) in _HOSTS:
+        return False
     values = _CUDA_VALUES.get(argument.name)
     return values is None or module.constant(argument.value) in values
 

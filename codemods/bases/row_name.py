@@ -39,7 +39,10 @@ class RowNameRule(RowRule):
         yield from super().on_name(module, node, name)
         if isinstance(module.parent(node), ast.Attribute) or module.qualified(node) != name:
             return  # a part of a longer name, which is told by itself
+        if _is_asked_for(module, node):
+            return
         row = self._row(module, name)
+        row = self.nearer(module, node, row) if row is not None else None
         if row is not None:
             self._uses.append((node, row))
 
@@ -63,6 +66,10 @@ class RowNameRule(RowRule):
                 severity=severity,
             )
 
+    def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
+        """A row that says more of this use, where a subclass knows one; None where nothing is to be said of it."""
+        return row
+
     def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
         """What a subclass can put in the place of a use."""
         return None
@@ -75,6 +82,19 @@ class RowNameRule(RowRule):
                 return row if row.rule in self.codes() and row.kind == "python" else None
             name = name.rpartition(".")[0]
         return None
+
+
+def _is_asked_for(module: Module, node: ast.expr) -> bool:
+    """Is it a class that something may be: the second argument of ``isinstance``?"""
+    above = module.parent(node)
+    inner: ast.AST = node
+    if isinstance(above, ast.Tuple):
+        inner, above = above, module.parent(above)
+    return (
+        isinstance(above, ast.Call)
+        and module.qualified(above.func) in ("builtins.isinstance", "builtins.issubclass")
+        and inner in above.args[1:]
+    )
 
 
 def wants_of(codes: Collection[str]) -> Wants:

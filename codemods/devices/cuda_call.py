@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _METHODS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
+#: Methods of tensors that give their storage.
+_STORAGES = ("storage", "untyped_storage", "typed_storage", "_typed_storage")
 _POSITIONAL = ("device", "non_blocking", "memory_format")
 
 
@@ -204,8 +206,15 @@ def _is_plain(call: ast.Call) -> bool:
 
 
 def _is_storage(module: Module, receiver: ast.expr) -> bool:
-    """Is ``receiver`` what ``torch.load`` gives its ``map_location`` function? ``.to`` of a storage
+    """Is ``receiver`` made as a storage, or what ``torch.load`` gives its ``map_location`` function? ``.to`` of a storage
     takes its device by name only."""
+    for value in module.values(receiver):
+        made = value.func if isinstance(value, ast.Call) else None
+        if isinstance(made, ast.Attribute) and made.attr in _STORAGES:
+            return True
+        name = (module.qualified(made) if made is not None else None) or ""
+        if name.startswith("torch.") and name.endswith("Storage"):
+            return True
     if not isinstance(receiver, ast.Name):
         return False
     for function in module.ancestors(receiver):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Rewrite
@@ -11,12 +12,17 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.cards import is_card
 from ..analysis.devices import Devices
+from ..analysis.names import word
+from ..analysis.project_facts import DEVICE_PARAMETERS
 from ..analysis.roles import Role
+from ..edits.arguments import argument
 from ..edits.spelling import numbered
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+#: What the number of a card is called where it is handed on.
+_CARDS = ("rank", "local_rank", "gpu")
 _MAKERS = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "to")
 
 
@@ -26,7 +32,13 @@ class DeviceKeyword(Rule):
     code = "HPU105"
     name = "cuda-device-argument"
     severity = "error"
-    wants = Wants(keywords=("device",), words=("cuda",), beside=("cuda",))
+    wants = Wants(
+        keywords=("device",),
+        words=("cuda", *_CARDS),
+        beside=("cuda", *_CARDS),
+        hints=frozenset(_CARDS),
+        facts=(DEVICE_PARAMETERS,),
+    )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """``torch.zeros(3, device=rank)``: the number of a card."""
@@ -46,6 +58,15 @@ class DeviceKeyword(Rule):
             )
 
     def on_module(self, module: Module) -> Yield:
+        for number in _handed(module):
+            yield self.finding(
+                module,
+                number,
+                f"`{module.source(number)}` is handed to a function of the project as its device, and picks a card by number; "
+                "a process on Gaudi holds one card, `hpu`",
+                fix=Rewrite("write hpu", "unsafe", (numbered(module, number),)),
+                row="cuda",
+            )
         devices = module.view(Devices)
         for site in devices.of_role(Role.ARGUMENT):
             yield self.finding(
@@ -56,6 +77,30 @@ class DeviceKeyword(Rule):
                 row="cuda",
                 covers=site.covers,
             )
+
+
+def _handed(module: Module) -> Iterator[ast.expr]:
+    """Cards by number in the place of the parameter ``device`` of a function that the project defines."""
+    for each in sorted(module.project.names(DEVICE_PARAMETERS.name)):
+        name, _, place = each.partition(":")
+        for call in module.index.calls(name):
+            number = argument(call, "device", int(place))
+            if (
+                number is not None
+                and word(number) in _CARDS
+                and is_card(module, number)
+                and _is_own(module, call, name)
+            ):
+                yield number
+
+
+def _is_own(module: Module, call: ast.Call, name: str) -> bool:
+    """Does the name come from the project: imported from one of its modules, defined here, a method of this class?"""
+    func = call.func
+    if isinstance(func, ast.Attribute):
+        return word(func.value) == "self" or word(func.value) in module.project.modules
+    imported = {each for _, each in module.project.imported}
+    return bool(module.index.definitions(name)) or name in imported
 
 
 def _makes_tensors(module: Module, call: ast.Call) -> bool:

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import load
 
-from ..analysis.verdict import inside, known
+from ..analysis.names import called
+from ..analysis.placement import is_on_device
+from ..analysis.tensors import is_in_module, is_tensor
+from ..analysis.verdict import ask, inside, known
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
-_OTHER = (
-    "torch.complex64", "torch.complex128", "torch.complex32", "torch.cfloat", "torch.cdouble",
-    "torch.view_as_complex", "torch.polar", "torch.complex",
-    "torch.qint8", "torch.quint8", "torch.qint32",
-)  # fmt: skip
+_FFT = "torch.fft"
+#: Functions among the FFTs that compute none: frequencies, and the order of a result.
+_LINALG = "torch.linalg"
+#: Methods of tensors that are decompositions, or made with one.
+_DECOMPOSED = ("inverse", "slogdet", "logdet", "det", "svd", "pinverse")
+_NO_FFT = ("torch.fft.fftfreq", "torch.fft.rfftfreq", "torch.fft.fftshift", "torch.fft.ifftshift")
 _POINTERS = ("data_ptr", "__cuda_array_interface__")
+#: What shows that the file is about a card.
+_CARD = re.compile(rb"cuda|hpu")
+_SHARED = ("torch.utils.dlpack", "torch.to_dlpack", "torch.from_dlpack")
 _EXCHANGE = ("torch.utils.dlpack.*", "torch.to_dlpack", "torch.from_dlpack")
 _LIMITS = ("unsupported", "unknown", "partial", "emulated")
+
+
+def _limited() -> tuple[str, ...]:
+    """The names that the matrix tells of under HPU118; of ``torch.fft`` whatever lies below."""
+    rows = [r for r in load().by_kind("python") if r.rule == "HPU118" and r.status in _LIMITS]
+    names = dict.fromkeys(name for row in rows for name in row.names)
+    return (*names, "torch.fft.*")
 
 
 class DeviceDtype(Rule):
@@ -29,13 +45,13 @@ class DeviceDtype(Rule):
 
     code = "HPU117"
     name = "float64-on-device"
-    costs = Costs(none=("HPU119",), numbers=("HPU117", "HPU118"))
+    costs = Costs(none=("HPU119",), hours=("HPU118",), numbers=("HPU117",))
     severity = "warning"
     wants = Wants(
-        names=(*_DOUBLE, *_OTHER, *_EXCHANGE),
+        names=(*_DOUBLE, *_limited(), *_EXCHANGE),
         attributes=_POINTERS,
-        calls=("double",),
-        beside=("cuda",),
+        calls=("double", *_DECOMPOSED),
+        beside=("cuda", "hpu", "nn.Module", "device"),
     )
     also: ClassVar[dict[str, str]] = {
         "HPU118": "dtype-or-layout-limit",
@@ -43,19 +59,32 @@ class DeviceDtype(Rule):
     }
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if not isinstance(node, ast.Attribute) or module.qualified(node) != name:
+        by_itself = isinstance(node, ast.Attribute) or called(module, node) is not None
+        if not by_itself or module.qualified(node) != name:
             return
         shown = module.source(node)
         if name in _DOUBLE:
-            yield self._double(module, node, f"`{shown}`")
-        elif name in _OTHER:
-            part, verdict = known(module, name)
-            if verdict is None or verdict.status in _LIMITS:
-                note = inside(verdict.note) if verdict else "it is not in the matrix"
+            yield from self._double(module, node, f"`{shown}`")
+        elif not name.startswith(_SHARED):
+            part, verdict = known(module, _FFT if name.startswith(f"{_FFT}.") else name)
+            if _is_once(module, node):
+                return
+            on_card = (
+                module.matches(_CARD) or is_in_module(module, node) or module.view(is_on_device)
+            )
+            named_whole = not isinstance(module.parent(node), ast.Attribute)
+            limited = verdict is not None and verdict.status in _LIMITS
+            if on_card and named_whole and limited and name not in _NO_FFT:
+                assert verdict is not None
+                stops = verdict.status == "unsupported" and is_in_module(module, node)
                 yield self.finding(
-                    module, node, f"`{shown}` is limited on Gaudi: {note}",
-                    row=part if verdict else None, code="HPU118",
-                )  # fmt: skip
+                    module,
+                    node,
+                    f"`{shown}` is limited on Gaudi: {inside(verdict.note)}",
+                    row=part,
+                    code="HPU118",
+                    severity="error" if stops else None,
+                )
         else:
             yield self.finding(
                 module,
@@ -74,14 +103,35 @@ class DeviceDtype(Rule):
         )
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
-        if isinstance(node.func, ast.Attribute) and not node.args:
-            yield self._double(module, node, "`.double()`")
+        if not isinstance(node.func, ast.Attribute) or node.args:
+            return
+        if node.func.attr in _DECOMPOSED:
+            answer = ask(module, _LINALG)
+            if is_tensor(module, node.func.value) and module.qualified(node.func) is None:
+                yield self.finding(
+                    module,
+                    node,
+                    f"`.{node.func.attr}()` is limited on Gaudi: {inside(answer.note)}",
+                    row=answer.row,
+                    code="HPU118",
+                )
+        else:
+            yield from self._double(module, node, "`.double()`")
 
-    def _double(self, module: Module, node: ast.expr, shown: str) -> Found:
-        return self.finding(
+    def _double(self, module: Module, node: ast.expr, shown: str) -> Yield:
+        if not (module.matches(_CARD) or is_in_module(module, node)):
+            return
+        yield self.finding(
             module,
             node,
             f"{shown} is kept as 32-bit floats on the card",
             row="torch.float64",
             severity="info",
         )
+
+
+def _is_once(module: Module, node: ast.expr) -> bool:
+    """Is it a function that is called where a module is made, on the host and once?"""
+    function = module.function(node)
+    written = module.source(node).rpartition(".")[2]
+    return getattr(function, "name", "") == "__init__" and written.islower()

@@ -9,6 +9,7 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.batches import loops
 from ..analysis.names import foreign
 from ..analysis.verdict import ask
 from ..edits.arguments import called
@@ -33,7 +34,7 @@ class HostRead(Rule):
         func = node.func
         if not isinstance(func, ast.Attribute) or node.args or node.keywords:
             return
-        if _is_mixed(module) and not foreign(module, func) and _may_be_half(func.value):
+        if _is_mixed(module) and not foreign(module, func) and _may_be_half(module, func.value):
             yield self._numpy(module, func)
 
     def _numpy(self, module: Module, func: ast.Attribute) -> Found:
@@ -53,10 +54,11 @@ def _is_mixed(module: Module) -> bool:
     return any(module.holds(text) for text in _HALF)
 
 
-def _may_be_half(value: ast.expr) -> bool:
-    """Does a value come from the card as it was computed, as far as the chain of calls says?"""
-    moved = False
+def _may_be_half(module: Module, value: ast.expr, moved: bool = False, depth: int = 4) -> bool:
+    """Does a value come from the card as it was computed, as far as the chain of calls says, and what its name was given?"""
     while True:
+        if isinstance(value, (ast.Compare, ast.BoolOp)):
+            return False  # truth values
         if isinstance(value, ast.Call):
             method = value.func.attr if isinstance(value.func, ast.Attribute) else ""
             if method in _OTHER or (
@@ -70,4 +72,17 @@ def _may_be_half(value: ast.expr) -> bool:
         elif isinstance(value, (ast.Attribute, ast.Subscript)):
             value = value.value
         else:
-            return moved
+            return moved and not _is_whole(module, value, depth)
+
+
+def _is_whole(module: Module, value: ast.expr, depth: int) -> bool:
+    """Is a name given nothing but numbers of other kinds, as ``pred = logits.argmax(-1)``, or is it a part of the batch?"""
+    if not isinstance(value, ast.Name) or depth == 0:
+        return False
+    given = [each for each in module.values(value) if each is not value]
+    if given and all(not _may_be_half(module, each, True, depth - 1) for each in given):
+        return True
+    return any(
+        value.id in loop.parts and any(above is loop.node for above in module.ancestors(value))
+        for loop in module.view(loops)
+    )

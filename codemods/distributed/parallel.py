@@ -10,11 +10,13 @@ from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.cards import is_card
 from ..analysis.data_parallel import DDP, LeftBehind
 from ..analysis.data_parallel import NAMES as DATA_PARALLEL
 from ..analysis.data_parallel import ROW as DATA_PARALLEL_ROW
 from ..analysis.names import called
 from ..analysis.verdict import ask
+from ..bases.row_argument import Given, arguments_of
 from ..edits.arguments import argument, drop
 from ..edits.imports import torch
 from ..edits.spelling import DEVICE, chosen, dual, kept_for_cuda, quoted, retext
@@ -39,7 +41,6 @@ _MESHES = frozenset(
         "torch.distributed._tensor.device_mesh.DeviceMesh",
     }
 )
-_CURRENT_DEVICE = ("torch.cuda.current_device", "torch.hpu.current_device")
 
 
 class DeviceIds(Rule):
@@ -56,6 +57,10 @@ class DeviceIds(Rule):
         "HPU315": "barrier-device-ids",
         "HPU317": "device-mesh-cuda",
     }
+
+    def __init__(self) -> None:
+        #: What was told: two calls may be given one dictionary.
+        self._told: set[ast.expr] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node)
@@ -77,35 +82,42 @@ class DeviceIds(Rule):
         by_place = len(call.args) in (2, 3) and not any(
             isinstance(a, ast.Starred) for a in call.args
         )
-        given = _given(call, "device_ids", "output_device")
+        given = [
+            each
+            for each in _given(module, call, "device_ids", "output_device")
+            if each.value not in self._told
+        ]
         if not given and not by_place:
             return
+        self._told.update(each.value for each in given)
         answer = ask(module, "torch.nn.parallel.DistributedDataParallel")
+        spread = [each for each in given if each.keyword not in call.keywords]
         if dual(module):
-            values = [*(keyword.value for keyword in given), *(call.args[1:] if by_place else ())]
+            values = [*(each.value for each in given), *(call.args[1:] if by_place else ())]
             gone = _kept_for_cuda(module, values)
             if not gone:
                 return
         else:
             gone = drop(call, "device_ids", "output_device", positional=1 if by_place else None)
+            gone = (*gone, *(Replace(each.value, "None") for each in spread))
+        first = given[0] if given else None
         yield self.finding(
             module,
-            given[0] if given else call.args[1],
+            call.args[1] if first is None else first.keyword or first.value,
             "DDP on Gaudi takes no `device_ids`: each process has one card, and the module is on it; "
             "without them DDP moves no inputs",
             fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
-            covers=[keyword.value for keyword in given],
+            covers=[each.value for each in given],
         )
 
     def _data_parallel(self, module: Module, call: ast.Call) -> Found:
         """On one card the wrapper passes everything through, also what is on the CPU."""
-        seen = module.view(LeftBehind).seen
         unseen = (
             ""
-            if seen
-            else "; its calls are not seen here, and a batch that only this wrapper moves stays on the CPU: "
-            "move each with `.to(device)`"
+            if module.view(LeftBehind).seen
+            else "; where nothing else moves what the model is called with, it stays on the CPU, for this wrapper moves nothing: "
+            "see that each batch goes through `.to(device)`"
         )
         return self.finding(
             module,
@@ -114,47 +126,51 @@ class DeviceIds(Rule):
             f"Gaudi card, which it leaves alone: use DistributedDataParallel for more{unseen}",
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",
-            severity="warning" if seen else "unknown",
+            severity="warning",
         )
 
     def _fsdp(self, module: Module, call: ast.Call) -> Yield:
-        given = argument(call, "device_id")
-        if not isinstance(given, ast.Call) or module.qualified(given.func) not in _CURRENT_DEVICE:
-            return
         answer = ask(module, "torch.distributed.fsdp.FullyShardedDataParallel(device_id=)")
-        device, needed = torch(module, given.func, "device")
-        bare = f"{device}({quoted(module, DEVICE)})"
-        if dual(module):
-            bare = chosen(module, given, bare)
-        change = Replace(given, bare)
-        yield self.finding(
-            module,
-            given,
-            "FSDP on Gaudi takes the bare device, not an index",
-            fix=Rewrite("name the device", answer.safety, (change, *needed)),
-            row=answer.row,
-            code="HPU309",
-            covers=(given,),
-        )
+        for each in _given(module, call, "device_id"):
+            given = each.value
+            if given in self._told or not is_card(module, given):
+                continue
+            self._told.add(given)
+            device, needed = torch(module, given, "device")
+            bare = f"{device}({quoted(module, DEVICE)})"
+            if dual(module):
+                bare = chosen(module, given, bare)
+            change = Replace(given, bare)
+            yield self.finding(
+                module,
+                given,
+                "FSDP on Gaudi takes the bare device, not an index",
+                fix=Rewrite("name the device", answer.safety, (change, *needed)),
+                row=answer.row,
+                code="HPU309",
+                covers=(given,),
+            )
 
     def _barrier(self, module: Module, call: ast.Call) -> Yield:
-        given = _given(call, "device_ids")
+        given = [
+            each for each in _given(module, call, "device_ids") if each.keyword in call.keywords
+        ]
         if not given or _is_passed_on(module, given[0].value):
             return
         answer = ask(module, "torch.distributed.barrier")
         gone: tuple[Change, ...] = drop(call, "device_ids")
         if dual(module):
-            gone = _kept_for_cuda(module, [keyword.value for keyword in given])
+            gone = _kept_for_cuda(module, [each.value for each in given])
             if not gone:
                 return
         yield self.finding(
             module,
-            given[0],
+            given[0].keyword or call,
             "`device_ids` of a barrier is for NCCL; hccl knows its card",
             fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
             code="HPU315",
-            covers=[keyword.value for keyword in given],
+            covers=[each.value for each in given],
         )
 
     def _mesh(self, module: Module, call: ast.Call) -> Yield:
@@ -188,11 +204,11 @@ def _is_passed_on(module: Module, node: ast.expr) -> bool:
     )
 
 
-def _given(call: ast.Call, *names: str) -> list[ast.keyword]:
-    """The arguments by keyword of these names that are not plainly None."""
+def _given(module: Module, call: ast.Call, *names: str) -> list[Given]:
+    """The arguments by keyword of these names that are not plainly None, also through ``**options``."""
     return [
-        keyword
-        for keyword in call.keywords
-        if keyword.arg in names
-        and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
+        each
+        for each in arguments_of(module, call)
+        if each.name in names
+        and not (isinstance(each.value, ast.Constant) and each.value.value is None)
     ]

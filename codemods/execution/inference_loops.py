@@ -27,6 +27,8 @@ _EVALUATES = re.compile(
 )
 _TEXT = re.compile(r"token|process|extractor|codec$", re.I)
 _BATCHES = re.compile(r"loader|batches|_dl$|^dl$|data_iter", re.I)
+#: Methods that bring a value to the host, and so run what was collected.
+_READS = frozenset(["item", "cpu", "tolist", "numpy"])
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
 
@@ -46,6 +48,7 @@ class InferenceLoop(Rule):
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):
             return
+        told: set[ast.Call] = set()
         for loop in module.view(loops):
             node = loop.node
             called = [call for call, _ in loop.calls if _is_model(module, call)]
@@ -53,12 +56,33 @@ class InferenceLoop(Rule):
                 called = [*_by_method(module, loop), *_feeding(node)]
             if not called or _trains(node) or not _is_evaluation(module, node, called[0]):
                 continue
+            if called[0] in told or _reads_always(node):
+                continue  # seen in the loop around this one; or the read runs what was collected
+            told.add(called[0])
             yield self.finding(
                 module,
                 called[0],
                 f"in lazy mode what `{module.source(called[0].func)}` does here is collected until a result is read; "
                 "call `htcore.mark_step()` after it where the loop keeps results on the card",
             )
+
+
+def _reads_always(loop: ast.For) -> bool:
+    """Does each turn of the loop, or of one inside, read a value to the host: ``losses.update(loss.item())``?"""
+    parts: list[ast.AST] = list(loop.body)
+    while parts:
+        part = parts.pop()
+        if (
+            isinstance(part, ast.Call)
+            and word(part.func) in _READS
+            and isinstance(part.func, ast.Attribute)
+        ):
+            return True
+        if isinstance(part, (ast.If, ast.IfExp)):
+            parts.append(part.test)  # what is read now and then leaves the other turns collected
+        elif not isinstance(part, (ast.Lambda, ast.FunctionDef)):
+            parts += ast.iter_child_nodes(part)
+    return False
 
 
 def _feeding(loop: ast.For) -> Iterator[ast.Call]:

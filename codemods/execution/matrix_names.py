@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import ast
+from typing import TYPE_CHECKING, ClassVar
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs
 
+from ..analysis.names import called
+from ..analysis.placement import is_on_device
+from ..analysis.tensors import is_in_module
 from ..bases.row_name import RowNameRule, wants_of
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+    from hpushim.matrix import Row
+
+_LOAD = "torch.utils.cpp_extension.load"
+_CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 
 _ALSO = {
     "HPU210": "tf32-switch",
@@ -58,3 +70,27 @@ class MatrixName(RowNameRule):
     )
     wants = wants_of(("HPU512", *_ALSO))
     also: ClassVar[dict[str, str]] = _ALSO
+
+    def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
+        """``load("ops", sources=["ops.cpp", "ops.cu"])`` builds what cannot be built; what stays on the host has any size."""
+        if row.rule == "HPU514" and not (is_in_module(module, node) or module.view(is_on_device)):
+            return None
+        call = called(module, node)
+        if row.name != _LOAD or call is None or not _builds_cuda(module, call):
+            return row
+        return module.matrix.row(_CUDA_EXTENSION) or row
+
+
+def _builds_cuda(module: Module, call: ast.Call) -> bool:
+    """Is a source of CUDA among what a call is given, as far as the file shows?"""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if any(keyword.arg == "cuda_sources" for keyword in call.keywords):
+        return True
+    return any(
+        isinstance(part, ast.Constant)
+        and isinstance(part.value, str)
+        and part.value.endswith(".cu")
+        for each in given
+        for value in module.values(each)
+        for part in walk(value)
+    )

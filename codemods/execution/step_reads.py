@@ -16,6 +16,7 @@ from ..analysis.placement import is_on_device
 from ..analysis.tensors import is_other, is_tensor
 from ..analysis.training import in_every_step, in_forward, over_parameters
 from ..analysis.verdict import ask, inside
+from ..analysis.wrappers import own_method
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -28,6 +29,8 @@ _ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum",
 _SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scalars?|set_postfix(_str)?|set_description|float|int|format|track|record|log_metrics?")  # fmt: skip
 #: Of these, those that keep a tensor as it is.
 _KEEPS = frozenset(["append", "update", "log_dict"])
+#: Types that a tensor's value is read with.
+_NUMBERS = ("float", "int")
 _TESTS = (ast.If, ast.While, ast.Assert)
 
 
@@ -39,9 +42,9 @@ class StepRead(Rule):
     costs = Costs(speed=("HPU513",))
     severity = "info"
     wants = Wants(
-        calls=_METHODS,
+        calls=(*_METHODS, *_NUMBERS),
         words=("backward", "manual_backward"),
-        beside=("cuda", "hpu", "device", ".to("),
+        beside=("cuda", "hpu", "device", ".to(", "nn.Module", ".grad"),
         advice=True,
     )
 
@@ -50,7 +53,10 @@ class StepRead(Rule):
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
-        if isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func):
+        by_method = (
+            isinstance(func, ast.Attribute) and func.attr in _METHODS and _reads(module, func)
+        )
+        if by_method or _as_number(module, node):
             self._reads.setdefault(module.statement(node), (node, _READ))
         return ()
 
@@ -66,9 +72,24 @@ class StepRead(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node).splitlines()[-1].strip()}` in every step: {inside(answer.note)}",
+                f"`{_shown(module, node)}` in every step: {inside(answer.note)}",
                 row=answer.row,
             )
+
+
+def _as_number(module: Module, node: ast.Call) -> bool:
+    """``float(torch.norm(p.grad))``: gradients are read in each step, wherever that is written."""
+    if not isinstance(node.func, ast.Name) or node.func.id not in _NUMBERS or len(node.args) != 1:
+        return False
+    given = node.args[0]
+    return isinstance(given, ast.Call) and any(
+        isinstance(part, ast.Attribute) and part.attr == "grad" for part in walk(given)
+    )
+
+
+def _shown(module: Module, node: ast.expr) -> str:
+    lines = module.source(node).splitlines()
+    return lines[0] if len(lines) == 1 else f"{lines[0].rstrip()} … {lines[-1].strip()}"
 
 
 def _reads(module: Module, func: ast.Attribute) -> bool:
@@ -80,13 +101,41 @@ def _reads(module: Module, func: ast.Attribute) -> bool:
     value = func.value
     if isinstance(value, ast.Attribute) and value.attr in ("shape", "queue"):
         return False
-    if not _is_in_step(module, func) or foreign(module, func) or is_other(module, value):
+    of_gradients = func.attr == "item" and any(isinstance(p, ast.Attribute) and p.attr == "grad" for p in walk(value))  # fmt: skip
+    if (
+        not (_is_in_step(module, func) or of_gradients)
+        or foreign(module, func)
+        or is_other(module, value)
+    ):
         return False
     return func.attr == "item" or is_tensor(module, value) or _is_of_parameters(value)
 
 
 def _is_in_step(module: Module, node: ast.AST) -> bool:
-    return in_every_step(module, node) or over_parameters(module, node)
+    return in_every_step(module, node) or over_parameters(module, node) or _in_pass(module, node)
+
+
+def _in_pass(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` run in each forward pass, also in a method that ``forward`` calls, and those that this one calls?"""
+    return in_forward(module, node) or module.function(node) in module.view(_helpers)
+
+
+def _helpers(module: Module) -> set[ast.AST]:
+    """The methods of torch modules that their ``forward`` calls, or methods called there."""
+    found: set[ast.AST] = set()
+    new = [f for f in module.index.statements(ast.FunctionDef) if in_forward(module, f.body[0])]
+    while new:
+        reached = [
+            method
+            for part in walk(new.pop())
+            if isinstance(part, ast.Call)
+            and isinstance(part.func, ast.Attribute)
+            and (method := own_method(module, part.func)) is not None
+            and method not in found
+        ]
+        found.update(reached)
+        new += reached
+    return found
 
 
 def _is_of_parameters(node: ast.expr) -> bool:

@@ -43,6 +43,7 @@ class ConfigValues(TextRule):
         "16-",
         "precision",
         "accelerator",
+        "gpus",
         "MULTI_GPU",
     )
     also: ClassVar[dict[str, str]] = {"HPU802": "config-float16", "HPU803": "config-accelerator"}
@@ -56,6 +57,8 @@ class ConfigValues(TextRule):
 
     def _scalar(self, document: Document, entry: Entry) -> Iterator[Finding]:
         value, key = entry.value, entry.name
+        if "gpus" in entry.path[-2:] and any("trainer" in str(part) for part in entry.path):
+            yield from self._counted(document, entry)
         if isinstance(value, str):
             yield from self._named(document, entry)
             if found := _DEVICE.fullmatch(value):
@@ -64,8 +67,8 @@ class ConfigValues(TextRule):
                 yield self._backend(document, entry, value)
             elif value in _HALF and _HALF_KEY.search(key):
                 yield self._half(document, entry, _HALF[value])
-            elif key == "accelerator" and value in _ACCELERATORS:
-                yield self._accelerator(document, entry)
+            elif key == "accelerator" and value in (*_ACCELERATORS, "auto"):
+                yield from self._accelerator(document, entry)
         elif value is True and key in ("fp16", "use_fp16"):
             yield self._fp16(document, entry)
         elif value is True and entry.path[-2:] == ("fp16", "enabled"):
@@ -100,7 +103,22 @@ class ConfigValues(TextRule):
             row=answer.row,
         )
 
-    def _accelerator(self, document: Document, entry: Entry) -> Finding:
+    def _counted(self, document: Document, entry: Entry) -> Iterator[Finding]:
+        """``trainer: {gpus: 8}``, once for a list."""
+        row = document.matrix.row("lightning.Trainer(gpus=)", "argument")
+        counted = entry.path[-1] == "gpus" and entry.value
+        if row is None or not (counted or entry.path[-1] == 0):
+            return
+        yield self.finding(
+            document,
+            entry.span,
+            f"`{entry.name}` asks Lightning for NVIDIA cards: {inside(judge(document, row).note)}",
+            row=row.name,
+            code="HPU803",
+            severity="error",
+        )
+
+    def _accelerator(self, document: Document, entry: Entry) -> Iterator[Finding]:
         """Lightning's setting: ``hpu`` is written only where the project's Lightning knows it."""
         row = document.matrix.row(_TRAINER, "argument")
         verdict = judge(document, row) if row is not None else None
@@ -109,13 +127,24 @@ class ConfigValues(TextRule):
             fix = Fix(f"use {DEVICE}", "unsafe", (document.rewrite(entry, DEVICE),))
         else:
             text = inside(verdict.note)
-        return self.finding(
+        if entry.value == "auto":
+            if fix is None:
+                yield self.finding(
+                    document,
+                    entry.span,
+                    f"`accelerator: auto` trains on the CPU with the newest Lightning; {text}",
+                    row=row.name if row is not None else None,
+                    code="HPU803",
+                )
+            return
+        yield self.finding(
             document,
             entry.span,
             f"`accelerator: {entry.value}` asks for an NVIDIA GPU; {text}",
             fix=fix,
             row=row.name if row is not None else None,
             code="HPU803",
+            severity="error" if fix is None else None,  # a trainer that is told so stops
         )
 
     def _half(self, document: Document, entry: Entry, new: str) -> Finding:

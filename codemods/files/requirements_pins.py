@@ -10,17 +10,22 @@ from hpushim.engine.rules.rule import TextRule
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
 
+from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
-    from hpushim.engine.shell.words import Requirement
+    from hpushim.engine.shell.words import Command, Requirement
 
 _TORCH = ("torch", "torchvision", "torchaudio")
 _CONDA = re.compile(
-    r"^(cudatoolkit|pytorch-cuda|cuda-toolkit|cudnn|nccl|cuda-nvcc|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
+    r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cuda-toolkit|cudnn|nccl|cuda-nvcc|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
 )
+_PINNED = re.compile(
+    r"(?:[\w-]+::)?(?P<name>pytorch|torch|torchvision|torchaudio)\s*(?P<asked>(?:===?|=|<=?|~=)\s*\S.*)"
+)
+_INSTALLERS = frozenset(["pip", "conda", "mamba", "micromamba", "uv"])
 _CUDA_BUILD = re.compile(r"\+cu\d+")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 
@@ -38,7 +43,9 @@ class RequirementsPins(TextRule):
     code = "HPU814"
     name = "cuda-build-required"
     severity = "error"
-    kinds = frozenset({"requirements", "yaml", "toml"})
+    kinds = frozenset(
+        {"requirements", "yaml", "toml", "shell", "dockerfile", "makefile", "notebook"}
+    )
     markers = ("torch", "nvidia", "cuda", "/cu1", "+cu1", *_packages())
     also: ClassVar[dict[str, str]] = {
         "HPU815": "cuda-package-required",
@@ -47,8 +54,12 @@ class RequirementsPins(TextRule):
     }
 
     def check(self, document: Document) -> Iterator[Finding]:
-        if document.kind != "requirements":
+        if document.kind in ("yaml", "toml"):
             yield from self._environment(document)
+            return
+        if document.kind != "requirements":
+            for command in document.script.commands:
+                yield from self._installed(document, command)
             return
         for item in document.requirements:
             if item.option:
@@ -62,7 +73,12 @@ class RequirementsPins(TextRule):
         """Dependencies in a conda environment or in ``pyproject.toml``."""
         for entry in document.entries:
             listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
-            if listed and isinstance(entry.value, str) and _CONDA.search(entry.value):
+            if not listed or not isinstance(entry.value, str):
+                continue
+            pinned = _PINNED.fullmatch(entry.value)
+            if pinned is not None and not _CONDA.search(entry.value):
+                yield self._pinned(document, entry.span, pinned["name"], pinned["asked"])
+            elif _CONDA.search(entry.value):
                 yield self.finding(
                     document,
                     entry.span,
@@ -70,6 +86,30 @@ class RequirementsPins(TextRule):
                     row=ask(document, "torch").row,
                     code="HPU816",
                     severity="warning",
+                )
+
+    def _installed(self, document: Document, command: Command) -> Iterator[Finding]:
+        """``pip install torch --index-url …/whl/cu118``, ``conda install pytorch cudatoolkit=11.1``."""
+        words = [word.text for word in command.words]
+        if "install" not in words or not _INSTALLERS & {
+            *map(_program, words[: words.index("install")])
+        }:
+            return
+        for word in command.words[words.index("install") + 1 :]:
+            pinned = _PINNED.fullmatch(word.text)
+            if _CUDA_INDEX.search(word.text):
+                text = f"`{word.text}` serves CUDA builds, which would replace Gaudi's torch"
+                yield self.finding(document, word.span, text, row=ask(document, "torch").row)
+            elif pinned and _CUDA_BUILD.search(pinned["asked"]):
+                text = f"`{word.text}` is a CUDA build and would replace Gaudi's; the Gaudi image has the right one"
+                yield self.finding(document, word.span, text, row=ask(document, "torch").row)
+            elif pinned:
+                yield self._pinned(document, word.span, pinned["name"], pinned["asked"])
+            elif _CONDA.search(word.text):
+                text = f"`{word.text}` brings CUDA, which would replace Gaudi's torch or is not needed; take it out"
+                row = ask(document, "torch").row
+                yield self.finding(
+                    document, word.span, text, row=row, code="HPU816", severity="warning"
                 )
 
     def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
@@ -91,13 +131,17 @@ class RequirementsPins(TextRule):
             text = f"`{item.name}` comes from a CUDA build; the Gaudi image has the right one"
             yield self.finding(document, item.span, text, row=row)
         elif item.specifier.startswith(("==", "<", "~=", "===")):
-            text = (
-                f"`{item.name}{item.specifier}` may replace Gaudi's torch, which belongs to one release; "
-                "leave the version open"
-            )
-            yield self.finding(
-                document, item.span, text, row=row, code="HPU817", severity="warning"
-            )
+            yield self._pinned(document, item.span, item.name, item.specifier)
+
+    def _pinned(self, document: Document, span: Span, name: str, asked: str) -> Finding:
+        return self.finding(
+            document,
+            span,
+            f"`{name}{asked}` may replace Gaudi's torch, which belongs to one release; leave the version open",
+            row=ask(document, "torch").row,
+            code="HPU817",
+            severity="warning",
+        )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
         useless = item.name.startswith("nvidia-")
@@ -105,7 +149,7 @@ class RequirementsPins(TextRule):
             note, row = "it is for NVIDIA cards", ask(document, item.name).row
         else:
             known = document.matrix.row(item.name.replace("-", "_"), "package")
-            if known is None or not known.rule.startswith("HPU7"):
+            if known is None or not known.rule.startswith("HPU7") or _unmade(document, known.name):
                 return
             verdict = judge(document, known)
             if verdict.status not in ("unsupported", "changed", "partial"):
@@ -123,3 +167,15 @@ class RequirementsPins(TextRule):
             code="HPU815",
             severity="warning",
         )
+
+
+def _program(word: str) -> str:
+    """``pip`` for ``/opt/venv/bin/pip3.10``."""
+    return re.sub(r"[\d.]+$", "", word.rpartition("/")[2])
+
+
+def _unmade(document: Document, package: str) -> bool:
+    """Do only some classes of the package pick a device, and no file of the project names one of them?"""
+    looked = MAKERS_NAMED.name in dict(document.project.collected)
+    named = document.project.names(MAKERS_NAMED.name)
+    return looked and package in MAKERS and not named & {*MAKERS[package]}

@@ -14,6 +14,7 @@ from hpushim.engine.rules.rule import Yield
 
 from ..analysis.names import called
 from ..analysis.verdict import ask, inside
+from ..bases.row_argument import Given, arguments_of
 from ..bases.row_name import RowNameRule, wants_of
 from ..edits.arguments import drop
 
@@ -60,8 +61,24 @@ class ApexPart(RowNameRule):
             }
             if len(call.args) > 1 and lacking:
                 return None  # by place, which is another argument of torch's
-            changes += drop(call, *lacking)
+            given = [each for each in arguments_of(module, call) if each.name in lacking]
+            if any(each.keyword not in call.keywords for each in given):
+                return None  # in a dictionary, which others may be given too
         return Rewrite(f"use {row.target}", "unsafe", tuple(changes), group=f"apex:{row.name}")
+
+    def fix_of(
+        self, module: Module, call: ast.Call, argument: Given, row: Row, status: str
+    ) -> Rewrite | None:
+        """What torch's class lacks goes when that takes the place of apex's."""
+        part = self._row(module, module.qualified(call.func) or "")
+        if (
+            part is None
+            or argument.keyword is None
+            or self.rewrite(module, call.func, part) is None
+        ):
+            return None
+        gone = drop(call, argument.name)
+        return Rewrite("leave it out", "unsafe", gone, group=f"apex:{part.name}")
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         """A text that names such a package where the program stops."""

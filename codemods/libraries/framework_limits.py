@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,13 +11,16 @@ import msgspec
 from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Found, Yield
 
+from ..analysis.names import word
 from ..analysis.verdict import inside
+from ..analysis.versions import judge
 from ..bases.row_argument import SEVERITY
 from ..bases.row_name import RowNameRule, wants_of
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+_SCHEDULER = re.compile(r"sched|lr", re.I)
 _LIGHTNING = ("lightning", "pytorch_lightning")
 _LOADER = "habana_dataloader"
 _OPTIMIZERS_ROW = "several optimizers in Lightning"
@@ -52,7 +56,7 @@ class FrameworkLimit(RowNameRule):
     def _limit(self, module: Module, node: ast.AST, what: str, row: str) -> Found:
         found = module.matrix.row(row)
         assert found is not None, row
-        verdict = module.matrix.judge(found, module.target)
+        verdict = judge(module, found)
         return self.finding(
             module,
             module.span(node),  # told whatever covers it: no other rule speaks of the same
@@ -77,7 +81,7 @@ def _several(value: ast.expr) -> bool:
     first = value.elts[0]
     if isinstance(value, ast.Tuple) and isinstance(first, ast.List | ast.Tuple):
         return len(first.elts) > 1  # optimizers and schedulers
-    return True
+    return not any(_SCHEDULER.search(word(each)) for each in value.elts[1:])
 
 
 def _imports_lightning(module: Module) -> bool:

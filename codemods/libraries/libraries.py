@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
+from hpushim.model import Span
 
 from ..analysis.names import word
+from ..analysis.optional_imports import guarded, optional
+from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
+from ..analysis.words import words_with
 from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak, wants_of
 from ..bases.row_argument import fix as fix_of_row
 from ..edits.lightning import ROWS as ACCELERATORS
@@ -33,25 +36,26 @@ if TYPE_CHECKING:
 _FLASH = ("flash_attention_2", "flash_attention_3")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 _MAP = "device_map"
+_TRAINER = "lightning.Trainer(accelerator=)"
 #: Arguments that ask bitsandbytes to quantise.
 _QUANTISED = ("load_in_8bit", "load_in_4bit")
 
 #: Arguments that ask Ray for cards, and its calls that are not named ``ray.…`` where they stand.
 _ASKED = ("use_gpu", "num_gpus")
 _OPTIONS = ("options", "remote")
-
-_CAUGHT = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
-
-_NOTES = (ast.Assign, ast.AnnAssign)
-_REPLACES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+#: Arguments that ask Slurm for cards, through submitit.
+_OF_SLURM = (
+    "gpus_per_node",
+    "slurm_gpus_per_node",
+    "slurm_gpus_per_task",
+    "slurm_gres",
+    "slurm_mem_per_gpu",
+)
 
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
-#: Packages of which only these classes pick a device: a file that names none of them needs nothing.
-_MAKERS = {
-    "lightning": ("Trainer", "Fabric", "LightningCLI", "LightningLite"),
-    "transformers": ("Trainer", "TrainingArguments", "Seq2SeqTrainer", "Seq2SeqTrainingArguments", "HfArgumentParser"),
-}  # fmt: skip
+#: The codes of classes that have another one's name put in their place.
+_REPLACED = ("HPU602", "HPU718")
 
 _ALSO = {
     "HPU213": "fp8-library",
@@ -88,8 +92,11 @@ def _wants(codes: Collection[str]) -> Wants:
     return msgspec.structs.replace(
         called,
         imports=tuple(packages),
-        keywords=(_MAP, *_ATTENTION, *_QUANTISED, *_ASKED),
+        keywords=(_MAP, *_ATTENTION, *_QUANTISED, *_ASKED, *_OF_SLURM),
         words=_FLASH,
+        strings=(_MAP,),
+        attributes=("accelerator",),
+        facts=(MAKERS_NAMED,),
         hints=frozenset((*called.hints, *hints, *_ATTENTION, *_QUANTISED)),
     )
 
@@ -143,14 +150,16 @@ class Library(RowRule):
             return
         if row.name == "lightning" and has_plugin(module):
             return
-        if row.name in _MAKERS and not _makes(module, _MAKERS[row.name]):
+        if row.name in MAKERS and not _makes(module, MAKERS[row.name]):
+            return
+        if _part_is_told(module, alias, name):
             return
         self._told.add(row.name)
         severity = SEVERITY[verdict.status]
         said = f"`{row.name}`: {inside(verdict.note)}"
-        if _optional(module, alias):
+        if optional(module, alias):
             severity, said = "info", f"{said}; the code goes on without it"
-        elif severity == "error" and _guarded(module, alias):
+        elif severity == "error" and guarded(module, alias):
             severity = "warning"
         yield self.finding(
             module,
@@ -171,9 +180,11 @@ class Library(RowRule):
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         if node.arg == _MAP:
-            yield from self._device_map(module, node)
+            yield from self._device_map(module, module.span(node), node.value)
         elif node.arg in _QUANTISED:
             yield from self._quantised(module, node)
+        elif node.arg in _OF_SLURM:
+            yield from self._asked_of_slurm(module, node)
         elif node.arg in _ASKED:
             yield from self._asked_of_ray(module, node)
         elif module.constant(node.value) in _FLASH:
@@ -185,6 +196,40 @@ class Library(RowRule):
                 row="flash_attn",
                 code="HPU703",
             )
+
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        """``cfg.trainer.accelerator = "gpu"``, settings that Lightning's trainer is made of."""
+        statement = module.parent(node)
+        if not isinstance(statement, ast.Assign) or word(node.value) != "trainer":
+            return
+        row = module.matrix.row(_TRAINER, "argument")
+        if row is None or module.constant(statement.value) not in ("gpu", "cuda"):
+            return
+        verdict = judge(module, row)
+        fix = None
+        if verdict.status != "unsupported":
+            fix = Rewrite("use hpu", "unsafe", (retext(module, statement.value, "hpu"),))
+        yield self.finding(
+            module,
+            module.span(statement),
+            f"`{module.source(statement).splitlines()[0]}`: {inside(verdict.note)}",
+            fix=fix,
+            row=row.name,
+            code="HPU705",
+            severity=SEVERITY[verdict.status],
+        )
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        """``{"device_map": "auto"}``, which a call is given with ``**``."""
+        table = module.parent(node)
+        if node.value == _MAP and isinstance(table, ast.Dict) and node in table.keys:
+            value = table.values[table.keys.index(node)]
+            where = Span(module.span(node).start, module.span(value).end)
+            yield from self._device_map(module, where, value)
+        elif node.value == _MAP and isinstance(table, ast.Subscript) and table.slice is node:
+            statement = module.parent(table)  # options["device_map"] = "auto"
+            if isinstance(statement, ast.Assign) and table in statement.targets:
+                yield from self._device_map(module, module.span(statement), statement.value)
 
     def _quantised(self, module: Module, node: ast.keyword) -> Yield:
         """``from_pretrained(…, load_in_8bit=True)``, ``BitsAndBytesConfig(load_in_4bit=True)``."""
@@ -215,15 +260,29 @@ class Library(RowRule):
             severity=SEVERITY[answer.status],
         )
 
-    def _device_map(self, module: Module, node: ast.keyword) -> Yield:
+    def _asked_of_slurm(self, module: Module, node: ast.keyword) -> Yield:
+        """``executor.update_parameters(gpus_per_node=8)``."""
+        call = module.parent(node)
+        if isinstance(call, ast.Call) and word(call.func) == "update_parameters":
+            written = module.source(node).splitlines()[0]
+            yield self.finding(
+                module,
+                module.span(node),
+                f"`{written}` asks Slurm for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
+                row=ask(module, "--gres=gpu").row,
+                code="HPU716",
+                severity="warning",
+            )
+
+    def _device_map(self, module: Module, where: Span, value: ast.expr) -> Yield:
         """``from_pretrained(…, device_map="auto")``."""
-        values = module.values(node.value)
+        values = module.values(value)
         if any(_numbers(module, value) for value in values):
             answer = ask(module, "device_map with the number of a card")
             yield self.finding(
                 module,
-                module.span(node),
-                f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+                where,
+                f"`{module.source(where).splitlines()[0]}`: {inside(answer.note)}",
                 row=answer.row,
                 code="HPU702",
             )
@@ -231,8 +290,8 @@ class Library(RowRule):
             answer = ask(module, "transformers.AutoModel.from_pretrained(device_map=)")
             yield self.finding(
                 module,
-                node,
-                f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+                where,
+                f"`{module.source(where).splitlines()[0]}`: {inside(answer.note)}",
                 row=answer.row,
                 code="HPU702",
             )
@@ -283,27 +342,15 @@ def _row(module: Module, name: str) -> Row | None:
     return None
 
 
-def _optional(module: Module, node: ast.AST) -> bool:
-    """Does the code catch that the package is not there, and note it, or take another: ``except ImportError: flash = None``?"""
-    below = node
-    for above in module.ancestors(node):
-        if isinstance(above, ast.Try) and below in above.body:
-            noted = any(isinstance(each, _NOTES) for each in (*above.body, *above.orelse))
-            return any(_goes_on(handler, noted=noted) for handler in above.handlers)
-        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            return False
-        below = above
-    return False
-
-
-def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
-    """Does a handler catch a failed import, raise nothing, and leave a word of it (``noted``: the other branch does)?"""
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    inner = [*walk(handler)]
+def _part_is_told(module: Module, alias: ast.alias, name: str) -> bool:
+    """Is what the import names told where it is used, and the import goes with the rewrite of that?"""
+    part = module.matrix.row(name)
     return (
-        any(each is None or word(each) in _CAUGHT for each in caught)
-        and not any(isinstance(each, ast.Raise) for each in inner)
-        and (noted or any(isinstance(each, (*_NOTES, *_REPLACES)) for each in inner))
+        part is not None
+        and part.kind == "python"
+        and part.rule in _REPLACED
+        and bool(part.target)
+        and bool(module.index.names(alias.asname or alias.name))
     )
 
 
@@ -311,14 +358,6 @@ def _makes(module: Module, classes: tuple[str, ...]) -> bool:
     """Does the file name one of these classes, other than in an import or as the type of a parameter?"""
     return any(
         not any(isinstance(above, ast.arg) for above in module.ancestors(use))
-        for name in classes
+        for name in (*classes, *(words_with(module, "Pipeline") if "Pipeline" in classes else ()))
         for use in (*module.index.names(name), *module.index.attributes(name))
-    )
-
-
-def _guarded(module: Module, node: ast.AST) -> bool:
-    """Does the code go on without the package: under ``try``, under ``if``, inside a function?"""
-    return any(
-        isinstance(above, (ast.Try, ast.If, ast.FunctionDef, ast.AsyncFunctionDef))
-        for above in module.ancestors(node)
     )

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -41,7 +42,7 @@ class AutocastHalf(Rule):
             return
         if node in module.view(autocast_halves):
             yield self._in_autocast(module, node)
-        elif not asks(module, node):
+        elif not asks(module, node) and not _of_host(module, node):
             yield self._elsewhere(module, node)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
@@ -126,13 +127,34 @@ class AutocastHalf(Rule):
         )
 
 
+#: What layers and their parameters have: `layer.weight.data.half()`.
+_OF_LAYERS = frozenset(["weight", "bias", "data", "grad"])
+
+
+def _of_host(module: Module, node: ast.AST) -> bool:
+    """Is it the dtype of a model that a call puts on the host: ``device_map={"": "cpu"}``?"""
+    keyword = module.parent(node)
+    call = module.parent(keyword) if isinstance(keyword, ast.keyword) else None
+    for other in call.keywords if isinstance(call, ast.Call) else ():
+        places = other.value.values if isinstance(other.value, ast.Dict) else [other.value]
+        if other.arg == "device_map" and all(module.constant(place) == "cpu" for place in places):
+            return True
+    return False
+
+
 def _may_be_torch(module: Module, func: ast.Attribute) -> bool:
     """Is ``x.half()`` torch's, as far as is seen: no method of the project, of another library, of something on the host?"""
     if proven(module, func.value):
         return True
     if foreign(module, func) or defines_method(module, func.attr) or is_other(module, func.value):
         return False
-    return module.view(is_on_device) or is_in_module(module, func)
+    return (
+        module.view(is_on_device)
+        or is_in_module(module, func)
+        or any(
+            isinstance(part, ast.Attribute) and part.attr in _OF_LAYERS for part in walk(func.value)
+        )
+    )
 
 
 def _as_bfloat16(module: Module, node: ast.expr) -> tuple[Change, ...]:

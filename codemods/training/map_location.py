@@ -13,6 +13,7 @@ from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices
 from ..analysis.load_places import LOADS, Unplaced, halves, unplaced
 from ..analysis.names import called
+from ..analysis.placement import is_on_device
 from ..analysis.roles import Role
 from ..analysis.verdict import ask
 from ..edits.arguments import add
@@ -39,15 +40,16 @@ class MapLocation(Rule):
         self._halves: set[ast.AST] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        """Loads that name no place, in a file that speaks of CUDA."""
+        """Loads that name no place, in a file that speaks of CUDA or puts something on a device."""
         call = called(module, node)
-        if not module.holds(_CUDA) or module.qualified(node) != name or call is None:
+        if module.qualified(node) != name or call is None:
             return
         told = False
-        for half in unplaced(module, call, LOADS[name]):
+        speaks = module.holds(_CUDA)
+        for half in unplaced(module, call, LOADS[name]) if speaks else ():
             told = True
             yield from self._as_other_half(module, half)
-        if not told and len(call.args) == 1:
+        if not told and (speaks or module.view(is_on_device)) and len(call.args) == 1:
             named = any(k.arg in ("map_location", None) for k in call.keywords)
             if not named and not isinstance(call.args[0], ast.Starred):
                 yield self._without(module, call)

@@ -88,6 +88,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     # The package arms the shim when it is imported; a command is no training script.
     hpushim.disarm()
+    _open_streams()
     try:
         result = cli.main(args=argv, prog_name="hpushim", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -97,6 +98,13 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except (Exception, click.exceptions.Abort) as error:
         return _told(error)
+
+
+def _open_streams() -> None:
+    """Python sets a stream that was closed before the start (``hpushim check . >&-``) to None; then nobody reads it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
 
 
 def _told(error: BaseException) -> int:

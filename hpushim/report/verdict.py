@@ -18,7 +18,7 @@ _ONE_IN = 5
 def decide(report: Report, items: Sequence[Item], lines: LineCounts) -> tuple[Verdict, str]:
     """The verdict, from the worst that was found."""
     verdict, sentence = _worst(report, items)
-    if lines.total:
+    if lines.total and verdict != "clean":
         sentence += f" {_share(lines)}"
     unread = {item.path for item in items if item.trouble == "unread"}
     unread |= {file.path for file in report.files if file.status == "failed"}
@@ -65,7 +65,7 @@ def _worst(report: Report, items: Sequence[Item]) -> tuple[Verdict, str]:
     if dark:
         return (
             "needs-you",
-            f"{count(dark, 'place')} {_verb(dark, 'needs')} you: what Gaudi does there is not known.",
+            f"{count(dark, 'place')} {_verb(dark, 'needs')} you: what it does on Gaudi is not known.",
         )
     return _passable(report, items, len(open_ones))
 

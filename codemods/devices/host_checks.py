@@ -1,0 +1,67 @@
+"""Checks for the CPU that send every other device to kernels for CUDA."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.extensions import kernel_calls
+from ..analysis.verdict import ask
+from ..edits.spelling import DEVICE, quoted
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class HostCheck(Rule):
+    """``if x.device.type == "cpu": … else: ours_cuda.scale(x)``."""
+
+    code = "HPU123"
+    name = "cpu-check-before-kernel"
+    severity = "error"
+    wants = Wants(words=("cpu",), beside=("import",), hints=frozenset({"cpu"}))
+
+    def on_module(self, module: Module) -> Yield:
+        told: set[ast.expr] = set()
+        for kernel in kernel_calls(module):
+            found = _check(module, kernel)
+            if found is None or found in told:
+                continue
+            told.add(found)
+            text = f"{module.source(found.left)} in ({quoted(module, 'cpu')}, {quoted(module, DEVICE)})"
+            yield self.finding(
+                module,
+                found,
+                f"`{module.source(found)}` sends every other device to `{module.source(kernel)}`, a kernel for CUDA, and so "
+                "Gaudi; it can go the way of the CPU, if that is made of torch operators",
+                fix=Rewrite("go the way of the CPU", "unsafe", (Replace(found, text),)),
+                row=ask(module, "torch.utils.cpp_extension.CUDAExtension").row,
+            )
+
+
+def _check(module: Module, kernel: ast.AST) -> ast.Compare | None:
+    """The check for the CPU in whose other branch the kernel is called."""
+    inner = kernel
+    for above in module.ancestors(kernel):
+        if isinstance(above, (ast.If, ast.IfExp)) and _asks_cpu(module, above.test):
+            other = above.orelse if isinstance(above.orelse, list) else [above.orelse]
+            if inner in other:
+                assert isinstance(above.test, ast.Compare)
+                return above.test
+        elif isinstance(above, (ast.FunctionDef, ast.ClassDef)):
+            return None
+        inner = above
+    return None
+
+
+def _asks_cpu(module: Module, test: ast.expr) -> bool:
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.Eq)
+        and len(test.ops) == 1
+        and module.constant(test.comparators[0]) == "cpu"
+    )

@@ -1,0 +1,76 @@
+"""Imports of the CUDA extensions that the project builds for itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.optional_imports import guarded, optional
+from ..analysis.project_facts import EXTENSIONS
+from ..analysis.verdict import ask
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+    from hpushim.model import Severity
+
+_ROW = "torch.utils.cpp_extension.CUDAExtension"
+
+
+class OwnExtension(Rule):
+    """``import ours_cuda``, where ``setup.py`` says ``CUDAExtension("ours_cuda", …)``."""
+
+    code = "HPU723"
+    name = "own-cuda-extension"
+    costs = Costs(none=("HPU723",), kernels=("HPU723",))
+    severity = "error"
+    safety = "manual"
+    wants = Wants(
+        words=("Function", "torch"),
+        beside=("import",),
+        hints=frozenset({"torch"}),
+        facts=(EXTENSIONS,),
+    )
+
+    def on_module(self, module: Module) -> Yield:
+        built = module.project.names(EXTENSIONS.name)
+        told: set[str] = set()
+        for statement in module.imports if built else ():
+            for alias, written in _imported(statement):
+                name = next((each for each in sorted(built) if _is(written, each)), None)
+                if name is None or name in told:
+                    continue
+                told.add(name)
+                severity: Severity = "error"
+                said = (
+                    f"`{name}` is built from CUDA sources, which cannot be done for Gaudi: "
+                    "the import fails; write what it does with torch operators"
+                )
+                if optional(module, alias):
+                    severity, said = "info", f"{said}; the code goes on without it"
+                elif guarded(module, alias):
+                    severity = "warning"
+                yield self.finding(
+                    module, alias, said, row=ask(module, _ROW).row, severity=severity
+                )
+
+
+def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alias, str]]:
+    """What a statement imports, with its dots: ``ours._C.scale`` for ``from ours._C import scale``, ``.._C`` from a package."""
+    front = ""
+    if isinstance(statement, ast.ImportFrom):
+        front = "." * statement.level + (statement.module or "")
+        front += "" if front.endswith(".") else "."
+    for alias in statement.names:
+        yield alias, front + alias.name
+
+
+def _is(written: str, built: str) -> bool:
+    """Does an import name an extension, or something in it? Of a relative one only the end is known."""
+    if not written.startswith("."):
+        return f"{written}.".startswith(f"{built}.")
+    inner = f".{written.lstrip('.')}."
+    return "." in built and f".{built.rpartition('.')[2]}." in inner
