@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "compare"))
 from forms import FORMS, FormCase
 
-from hpushim.shim.run import rewrite
+from hpushim.shim.run import rewrite, widened
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +94,27 @@ def test_the_usual_forms_need_no_function(source: str, result: str) -> None:
 @pytest.mark.parametrize("case", [c for c in FORMS if c.holds in ("handled", "no")], ids=lambda c: c.name)  # fmt: skip
 def test_left_alone(case: FormCase) -> None:
     assert rewritten(case.code) == ast.unparse(ast.parse(case.code))
+
+
+@pytest.mark.parametrize(
+    ("collection", "text", "expected"),
+    [
+        ({"hpu"}, "hpu", True), ({"hpu": 1}, "cuda", True), (["hpu:0"], "cuda:0", True),
+        (["hpu:0"], "cuda", False), ("on hpu:0", "cuda:0", True), ("shpunk", "cuda", False),
+        (map(str, ["hpu"]), "cuda", True), (map(str, ["hpu"]), "cpu", False), ([1], 1, True), ([Device("hpu")], "cuda", False),
+    ],
+)  # fmt: skip
+def test_what_holds_cuda(collection: Any, text: Any, expected: bool) -> None:
+    assert widened.holds(collection, text) is expected
+
+
+def test_a_table_that_nobody_changes_gets_no_entry() -> None:
+    counts = collections.defaultdict(int, {"cpu": 1})
+    assert widened.looked_up(counts, "get", "hpu") is None
+    assert widened.entry(counts, "hpu") == "hpu" and widened.entry(counts, "cuda:1") == "cuda:1"
+    assert dict(counts) == {"cpu": 1}
+    told = pickle.loads(pickle.dumps(widened.told_as_cuda("cuda".__eq__)))
+    assert [told(text) for text in ("hpu", "cpu", "cuda")] == [True, False, True]
 
 
 def test_a_word_follows_where_the_program_says_nothing_of_hpu() -> None:

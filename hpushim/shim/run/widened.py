@@ -60,15 +60,15 @@ def among(value: Any, collection: Any) -> bool:
 
 def holds(collection: Any, text: Any) -> bool:
     """``text in collection``, where the collection is a text, or holds devices' texts, and the text names CUDA."""
-    if not isinstance(text, str) or not text.lower().startswith("cuda"):
-        return text in as_cuda(collection)
     if isinstance(collection, (map, filter, GeneratorType)):
         return any(same(one, text) for one in collection)
     if text in collection:
         return True
+    if not isinstance(text, str):
+        return False
     if isinstance(collection, str):
         return text in as_cuda(collection)
-    return ("hpu:0" if text[4:5] == ":" else "hpu") in collection
+    return text.startswith("cuda") and ("hpu:0" if text[4:5] == ":" else "hpu") in collection
 
 
 def lookup(table: Any, key: Any) -> Any:
