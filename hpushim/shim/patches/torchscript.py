@@ -22,7 +22,7 @@ _with_is_cuda: dict[str, bool] = {}
 def parse_def(original: Original, *args: Any, **kwargs: Any) -> Any:
     """TorchScript reads a function's source anew: CUDA's names in it, and questions for CUDA, are HPU's."""
     parsed = original(*args, **kwargs)
-    if "cuda" not in parsed.source:
+    if "cuda" not in parsed.source.lower():
         return parsed
     place = (parsed.filename or "<unknown>", parsed.file_lineno)
     return parsed._replace(ast=_translated(parsed.ast, place), ctx=_longer(parsed))
