@@ -78,4 +78,7 @@ class DeviceCompare(Rule):
     def _speaks_of_cuda(module: Module, one: Comparison) -> bool:
         """Whether CUDA's name stands in the comparison, or in what it may look up or match."""
         glued = one.form in (Form.LOOKUP, Form.SEARCH) and not isinstance(one.node, ast.Compare)
+        given = one.node.args if isinstance(one.node, ast.Call) else []
+        if given and module.source(given[0]) == "torch":
+            return False  # getattr(torch, x.device.type): there is a torch.hpu
         return bool(one.texts) or (glued and _GLUED.search(module.data) is not None)

@@ -252,8 +252,8 @@ class _Finder:
             yield self._made(node, Form.METHOD, [node.args[0]], [], known=known)
 
     def _attribute(self, node: ast.Call, owner: ast.expr, name: ast.expr) -> Iterator[Comparison]:
-        """``getattr(self, f"run_{x.device.type}")``; torch itself has what is asked for by either name."""
-        if last_name(owner) == "torch" or isinstance(name, ast.Constant):
+        """``getattr(self, f"run_{x.device.type}")``, ``getattr(torch, x.device.type)``."""
+        if isinstance(name, ast.Constant):
             return
         if self._evidence.is_composed(name) or self._evidence.is_reading(name):
             yield self._made(node, Form.LOOKUP, [name], [], sure=True)

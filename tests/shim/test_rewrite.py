@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import pickle
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,16 @@ def test_a_table_that_nobody_changes_gets_no_entry() -> None:
     assert dict(counts) == {"cpu": 1}
     told = pickle.loads(pickle.dumps(widened.told_as_cuda("cuda".__eq__)))
     assert [told(text) for text in ("hpu", "cpu", "cuda")] == [True, False, True]
+
+
+def test_an_attribute_by_device() -> None:
+    owner = types.SimpleNamespace(run_cuda=1, hpu=2, cuda=3)
+    assert widened.attribute(owner, "run_hpu") == 1 and widened.attribute(owner, "hpu") == 2
+    assert widened.attribute(owner, "run_cpu", None) is None and not widened.has_attribute(
+        owner, "x"
+    )
+    owner.__name__ = "torch"
+    assert widened.attribute(owner, "hpu") == 3 and widened.has_attribute(owner, "run_hpu")
 
 
 def test_a_word_follows_where_the_program_says_nothing_of_hpu() -> None:

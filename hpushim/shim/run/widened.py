@@ -93,7 +93,7 @@ def entry(table: Any, key: Any) -> Any:
 
 
 def attribute(owner: Any, name: Any, *default: Any) -> Any:
-    """``getattr(owner, name)``: of an owner that has none for HPU, CUDA's."""
+    """``getattr(owner, name)``: of an owner that has none for HPU, CUDA's; of torch ``torch.cuda``, where more is answered."""
     return getattr(owner, _attribute(owner, name), *default)
 
 
@@ -104,7 +104,9 @@ def has_attribute(owner: Any, name: Any) -> bool:
 
 def _attribute(owner: Any, name: Any) -> Any:
     other = as_cuda(name) if isinstance(name, str) else name
-    return other if other != name and not hasattr(owner, name) and hasattr(owner, other) else name
+    if other == name or not hasattr(owner, other):
+        return name
+    return other if getattr(owner, "__name__", "") == "torch" or not hasattr(owner, name) else name
 
 
 class told_as_cuda:
