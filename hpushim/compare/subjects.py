@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from hpushim.compare import texts
 from hpushim.compare.scopes import Binding, Function, Scopes, last_name
@@ -33,19 +35,36 @@ def is_named(name: str) -> bool:
     return _NAMED.search(name.lstrip("-")) is not None
 
 
+def _remembered(question: Callable[[Any, ast.expr, int], bool]) -> Callable[..., bool]:
+    """Asks a question of a node once for each depth; of nothing, too deep, or while it is being asked, the answer is no."""
+
+    @functools.wraps(question)
+    def asked(self: Evidence, node: ast.expr | None, depth: int = _DEPTH) -> bool:
+        if node is None or depth == 0:
+            return False
+        key = (question.__name__, node, depth)
+        known = self.known.get(key)
+        if known is None:
+            self.known[key] = False
+            known = self.known[key] = question(self, node, depth)
+        return known
+
+    return asked
+
+
 class Evidence:
     """Answers for the expressions of one file. ``told`` may know more of some: True, False, or None for no opinion."""
 
     def __init__(self, scopes: Scopes, told: Told | None = None) -> None:
         self._scopes = scopes
         self._told = told
+        self.known: dict[tuple[str, ast.expr | str, int], bool] = {}
 
     # -- devices ----------------------------------------------------------------------------
 
-    def is_device(self, node: ast.expr | None, depth: int = _DEPTH) -> bool:
+    @_remembered
+    def is_device(self, node: ast.expr, depth: int) -> bool:
         """Whether the value may be a device, a device's type or a device's text."""
-        if node is None or depth == 0:
-            return False
         if self._told is not None and (known := self._told(node)) is not None:
             return known
         if (inside := texts.shown(node)) is not None:
@@ -55,13 +74,13 @@ class Evidence:
                 node.attr == "type"
                 or is_named(node.attr)
                 or self._any(self._scopes.attributes.get(node.attr, ()), depth)
-                or self._is_any_reading(self._scopes.added.get(node.attr, ()))
+                or self._is_named_reading("added", node.attr)
             )
         if isinstance(node, ast.Name):
             return (
                 is_named(node.id)
                 or self._any(self._scopes.bindings(node), depth)
-                or self._is_any_reading(self._scopes.added.get(node.id, ()))
+                or self._is_named_reading("added", node.id)
             )
         if isinstance(node, ast.Subscript):
             key = texts.constant(node.slice)
@@ -82,10 +101,9 @@ class Evidence:
             return self.is_device(node.left, depth - 1) or self.is_device(node.right, depth - 1)
         return False
 
-    def is_composed(self, node: ast.expr | None, depth: int = _DEPTH) -> bool:
+    @_remembered
+    def is_composed(self, node: ast.expr, depth: int) -> bool:
         """Whether the value is a text with a device's text in it: ``f"run-{x.device}"``, ``",".join(map(str, devices))``."""
-        if node is None or depth == 0:
-            return False
         if any(self.is_device(part) or self.is_composed(part, depth - 1) for part in texts.made_of(node)):  # fmt: skip
             return True
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
@@ -99,10 +117,9 @@ class Evidence:
             bound = self._scopes.attributes.get(node.attr, [])
         return any(not one.element and self.is_composed(one.value, depth - 1) for one in bound)
 
-    def is_keyed(self, node: ast.expr | None, depth: int = _DEPTH) -> bool:
+    @_remembered
+    def is_keyed(self, node: ast.expr, depth: int) -> bool:
         """Whether the value is a table or a count whose keys were read from devices."""
-        if node is None or depth == 0:
-            return False
         if isinstance(node, ast.Dict):
             return self._is_any_reading([key for key in node.keys if key is not None])
         if isinstance(node, ast.DictComp):
@@ -116,8 +133,7 @@ class Evidence:
                     self.is_keyed(one, depth - 1) or self._is_pairs(one) for one in node.args
                 )
             return False
-        name = last_name(node)
-        if name and self._is_any_reading(self._scopes.keys.get(name, ())):
+        if self._is_named_reading("keys", last_name(node)):
             return True
         bound: list[Binding] = []
         if isinstance(node, ast.Name):
@@ -135,15 +151,23 @@ class Evidence:
             pairs = [node.elt]
         return any(isinstance(one, ast.Tuple) and one.elts and self.is_reading(one.elts[0]) for one in pairs)  # fmt: skip
 
+    def _is_named_reading(self, which: str, name: str) -> bool:
+        """Whether a device's text was added to the collection of this name, or is a key of the table of this name."""
+        key = (which, name, 0)
+        if key not in self.known:
+            self.known[key] = False
+            values: dict[str, list[ast.expr]] = getattr(self._scopes, which)
+            self.known[key] = bool(name) and self._is_any_reading(values.get(name, ()))
+        return self.known[key]
+
     def _is_any_reading(self, values: Iterable[ast.expr]) -> bool:
         return any(
             self.is_reading(one) for one in values if not isinstance(one, ast.Constant | ast.Slice)
         )
 
-    def is_reading(self, node: ast.expr | None, depth: int = _DEPTH) -> bool:
+    @_remembered
+    def is_reading(self, node: ast.expr, depth: int) -> bool:
         """Whether the value was surely read from a device: ``x.device.type``, ``str(device)``, or a name bound to one."""
-        if node is None or depth == 0:
-            return False
         if (inside := texts.shown(node)) is not None:
             return self.is_device(inside)
         if isinstance(node, ast.Attribute):
