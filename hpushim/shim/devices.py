@@ -75,9 +75,6 @@ def index_of(device: Any) -> int | None:
     return getattr(device, "index", None)
 
 
-_cards_told: set[int] = set()
-
-
 def tell_card(index: int, *, placing: bool = True) -> None:
     """Says once that a card other than the first is the one card of this process, or that there is no such card.
 
@@ -85,13 +82,12 @@ def tell_card(index: int, *, placing: bool = True) -> None:
     means a process to ask for, so nothing is said of that.
     """
     torch: Any = sys.modules.get("torch")
-    if index in _cards_told or torch is None or torch.compiler.is_compiling():
+    if torch is None or torch.compiler.is_compiling() or os.environ.get("LOCAL_RANK") == str(index):
         return
-    if os.environ.get("LOCAL_RANK") == str(index):
+    if not log.is_first("card", str(index), str(placing)):
         return
     count = int(torch.hpu.device_count())
     if index >= count:
-        _cards_told.add(index)
         cards = f"{count} card is" if count == 1 else f"{count} cards are"
         log.warn(
             "HPU121",
@@ -99,7 +95,6 @@ def tell_card(index: int, *, placing: bool = True) -> None:
             "it is hpu:0, the one card of this process",
         )
     elif placing:
-        _cards_told.add(index)
         log.note(
             "HPU121",
             f"cuda:{index} is hpu:0, as cuda:0 is: a process holds one Gaudi card; start one process per card with torchrun",
