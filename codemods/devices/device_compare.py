@@ -20,8 +20,16 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.engine.rules.told import Told
 
-#: A name or a text that is put together with CUDA's: ``run_cuda``, ``"model.cuda.pt"``, ``r"cuda|mps"``.
-_GLUED = re.compile(rb"[A-Za-z0-9][._-]cuda(?![A-Za-z0-9])|(?<![\w.])cuda[|_-]|\bcuda *=(?!=)")
+#: CUDA's name beside something else in a text, or in letters of its own: ``"run-cuda"``, ``"cuda|mps"``, ``"CUDA"``, ``b"cuda"``.
+_IN_TEXT = re.compile(
+    rb"""["'][\w.\- ]*[-_ :/|,]cuda(?![a-z(])[\w:.|, -]*["']|["'](?!torch)[\w-]+\.cuda\."""
+    rb"""|["']cuda(?::\d+)?[,|;_-]|["'](?:Cuda|CUDA)(?::\d+)?["']|\bb["']cuda|\(\)\s*[!=]=\s*["']cuda"""
+)
+#: A name that is CUDA's or has it at its end, and what looks names up.
+_IN_NAME = re.compile(
+    rb"^\s*def \w+_cuda\(|^\s+cuda\s*=[^=]|[(,]\s*cuda=(?!True|False|not |[a-z])", re.MULTILINE
+)
+_LOOKS_UP = re.compile(rb"\b(?:getattr|hasattr|globals|vars)\(")
 
 
 class DeviceCompare(Rule):
@@ -57,8 +65,9 @@ class DeviceCompare(Rule):
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
         """What is made of a device's text and compared in a form that no rule turns."""
-        if module.tree is None:
-            return
+        looked_up = _LOOKS_UP.search(module.data) and _IN_NAME.search(module.data)
+        if module.tree is None or not (looked_up or _IN_TEXT.search(module.data)):
+            return  # most files, and the finder reads the whole tree
         for one in find(module.tree):
             span = module.span(one.node)
             if one.sure and not one.handled and self._speaks_of_cuda(module, one):
@@ -76,9 +85,14 @@ class DeviceCompare(Rule):
 
     @staticmethod
     def _speaks_of_cuda(module: Module, one: Comparison) -> bool:
-        """Whether CUDA's name stands in the comparison, or in what it may look up or match."""
-        glued = one.form in (Form.LOOKUP, Form.SEARCH) and not isinstance(one.node, ast.Compare)
+        """Whether CUDA's name stands in the comparison, or may stand in what it looks up or matches."""
         given = one.node.args if isinstance(one.node, ast.Call) else []
         if given and module.source(given[0]) == "torch":
             return False  # getattr(torch, x.device.type): there is a torch.hpu
-        return bool(one.texts) or (glued and _GLUED.search(module.data) is not None)
+        if one.texts or one.form is Form.SEARCH:
+            return bool(one.texts) or not isinstance(one.node, ast.Compare)
+        key = one.subjects[0]
+        made = isinstance(key, ast.BinOp) or (
+            isinstance(key, ast.JoinedStr) and len(key.values) > 1
+        )
+        return one.form is Form.LOOKUP and (made or len(given) > 1)
