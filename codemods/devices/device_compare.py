@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from typing import TYPE_CHECKING, ClassVar
 
+from hpushim.compare import Comparison, Form, find
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.devices import Devices
 from ..analysis.roles import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hpushim.engine.python.module import Module
+    from hpushim.engine.rules.told import Told
+
+#: CUDA's name beside something else in a text, or in letters of its own: ``"run-cuda"``, ``"cuda|mps"``, ``"CUDA"``, ``b"cuda"``.
+_IN_TEXT = re.compile(
+    rb"""["'][\w.\- ]*[-_ :/|,]cuda(?![a-z(])[\w:.|, -]*["']|["'](?!torch)[\w-]+\.cuda\."""
+    rb"""|["']cuda(?::\d+)?[,|;_-]|["'](?:Cuda|CUDA)(?::\d+)?["']|\bb["']cuda|\(\)\s*[!=]=\s*["']cuda"""
+)
+#: A name that is CUDA's or has it at its end, and what looks names up.
+_IN_NAME = re.compile(
+    rb"^\s*def \w+_cuda\(|^\s+cuda\s*=[^=]|[(,]\s*cuda=(?!True|False|not |[a-z])", re.MULTILINE
+)
+_LOOKS_UP = re.compile(rb"\b(?:getattr|hasattr|globals|vars)\(")
 
 
 class DeviceCompare(Rule):
@@ -21,7 +38,7 @@ class DeviceCompare(Rule):
     code = "HPU107"
     name = "device-compared-with-cuda"
     severity = "error"
-    wants = Wants(words=("cuda",))
+    wants = Wants(words=("cuda",), texts=("_cuda", "Cuda"))
     also: ClassVar[dict[str, str]] = {"HPU125": "comparison-chooses-kernels"}
 
     def on_module(self, module: Module) -> Yield:
@@ -45,3 +62,37 @@ class DeviceCompare(Rule):
                 safety="manual",
                 covers=site.covers,
             )
+
+    def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
+        """What is made of a device's text and compared in a form that no rule turns."""
+        looked_up = _LOOKS_UP.search(module.data) and _IN_NAME.search(module.data)
+        if module.tree is None or not (looked_up or _IN_TEXT.search(module.data)):
+            return  # most files, and the finder reads the whole tree
+        for one in find(module.tree):
+            span = module.span(one.node)
+            if one.sure and not one.handled and self._speaks_of_cuda(module, one):
+                if told.covers(span, module.position(span.start)[0]):
+                    continue
+                yield self.finding(
+                    module,
+                    one.node,
+                    f"`{module.source(one.subjects[0])}` is made of a device's text, which says `hpu` on Gaudi: "
+                    "what it is compared with stays",
+                    severity="warning",
+                    safety="manual",
+                    row="cuda",
+                )
+
+    @staticmethod
+    def _speaks_of_cuda(module: Module, one: Comparison) -> bool:
+        """Whether CUDA's name stands in the comparison, or may stand in what it looks up or matches."""
+        given = one.node.args if isinstance(one.node, ast.Call) else []
+        if given and module.source(given[0]) == "torch":
+            return False  # getattr(torch, x.device.type): there is a torch.hpu
+        if one.texts or one.form is Form.SEARCH:
+            return bool(one.texts) or not isinstance(one.node, ast.Compare)
+        key = one.subjects[0]
+        made = isinstance(key, ast.BinOp) or (
+            isinstance(key, ast.JoinedStr) and len(key.values) > 1
+        )
+        return one.form is Form.LOOKUP and (made or len(given) > 1)

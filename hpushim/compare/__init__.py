@@ -2,7 +2,8 @@
 
 ``x.device.type == "cuda"`` is False on HPU, and nothing at run time can change that without breaking torch.compile. So
 the source changes: the shim widens such comparisons while it loads a program. Which expressions these are is decided here,
-from one file's tree, with the standard library alone; the codemod's rules may import it, and do not yet::
+from one file's tree, with the standard library alone. The codemod turns the usual ones by rules of its own, and tells those
+that are found here and that no rule spoke of::
 
     from hpushim.compare import Form, find
     for one in find(ast.parse(source)):
@@ -15,6 +16,7 @@ What is not sure is a word that happens to be ``"cuda"``: ``backend == "cuda"``.
 
 from __future__ import annotations
 
-from hpushim.compare.finder import Comparison, Form, find
+from hpushim.compare.comparison import Comparison, Form
+from hpushim.compare.finder import find
 
 __all__ = ["Comparison", "Form", "find"]

@@ -4,47 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
 
-from hpushim.compare import texts
+from hpushim.compare import spelling, texts
 from hpushim.compare.beside import handles_hpu
-from hpushim.compare.scopes import Scopes
-from hpushim.compare.subjects import OPERATIONS, Evidence, Told
-
-
-class Form(Enum):
-    """How a device is compared."""
-
-    EQUAL = "equal"  #: ``device.type == "cuda"``, ``!=``, chains, ``operator.eq``, ``assertEqual``
-    MEMBER = "member"  #: ``device.type in ("cuda", "xpu")``
-    SEARCH = "search"  #: ``"cuda" in str(device)``, ``re.match("cuda", text)``, also of a collection of devices
-    METHOD = "method"  #: ``text.startswith("cuda")``, ``text.replace("cuda:", "")``
-    LOOKUP = "lookup"  #: ``TABLE[device.type]``, ``TABLE.get(device.type)``
-    PATTERN = "pattern"  #: ``match device.type: case "cuda":``
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """One comparison.
-
-    ``node``: the expression that compares, or the ``match`` statement. ``subjects``: what is compared, innermost first
-    where text is made of it. ``texts``: the CUDA names that stand in the comparison itself, in source order; empty where
-    they stand elsewhere (a table by name, another file). ``sure``: the file shows that the subject holds a device;
-    otherwise only that it is compared with such a word. ``handled``: the code beside it knows ``hpu``.
-    """
-
-    node: ast.expr | ast.Match
-    form: Form
-    subjects: tuple[ast.expr, ...]
-    texts: tuple[ast.expr, ...]
-    sure: bool
-    handled: bool
-
-    @property
-    def line(self) -> int:
-        """The line that it begins on, from 1."""
-        return self.node.lineno
+from hpushim.compare.comparison import Comparison, Form
+from hpushim.compare.functions import function_comparison
+from hpushim.compare.scopes import Scopes, last_name
+from hpushim.compare.subjects import OF_SETS, Evidence, Told
 
 
 def find(tree: ast.Module, told: Told | None = None) -> list[Comparison]:
@@ -62,8 +28,12 @@ _EQUALITY = (ast.Eq, ast.NotEq)
 _SETS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TESTS = frozenset(("startswith", "endswith", "find", "rfind", "index", "rindex", "count", "__contains__", "__eq__", "__ne__"))  # fmt: skip
 _CUTS = frozenset(("replace", "split", "rsplit", "partition", "rpartition", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix"))  # fmt: skip
-_LOOKUPS = frozenset(("get", "pop", "setdefault", "__getitem__"))
-_SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall"))
+_SET_METHODS = frozenset(("issubset", "issuperset", "isdisjoint", "intersection", "union", "difference", "symmetric_difference"))  # fmt: skip
+_LOOKUPS = frozenset(("get", "pop", "setdefault", "index", "__getitem__"))
+_SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall", "finditer", "sub", "subn", "filter"))  # fmt: skip
+_MODULES = frozenset(
+    ("re", "regex", "fnmatch")
+)  # their functions are named as methods of texts are
 _PAIRS = frozenset(("eq", "ne", "is_", "contains", "assertEqual", "assertNotEqual", "assertEquals", "assertIn", "assertNotIn", "assertCountEqual", "assertStartsWith"))  # fmt: skip
 
 
@@ -80,8 +50,23 @@ class _Finder:
             yield from self._call(node)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             yield from self._lookup(node, node.value, node.slice)
+            yield from self._cut(node)
+        elif isinstance(node, ast.Subscript):
+            yield from self._written(node)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, OF_SETS):
+            yield from self._of_sets(node, node.left, [node.right])
         elif isinstance(node, ast.Match):
             yield from self._match(node)
+        if isinstance(node, ast.Call | ast.Attribute):
+            applied = function_comparison(node, self._scopes)
+            if applied is not None:
+                named: list[ast.expr] = [
+                    one
+                    for one in ast.walk(node)
+                    if isinstance(one, ast.expr) and texts.is_beginning(one)
+                ]
+                sure = any(self._evidence.is_device(one) for one in applied)
+                yield self._made(node, Form.FUNCTION, [node], named, sure=sure)
 
     # -- operators --------------------------------------------------------------------------
 
@@ -122,7 +107,19 @@ class _Finder:
         for subject, other in ((left, right), (right, left)):
             if self._evidence.texts(other) and self._evidence.is_device(subject) and not texts.is_hpu(subject):  # fmt: skip
                 return ([subject], []) if not self._evidence.texts(subject) else ([], [])
+        for subject, other in ((left, right), (right, left)):
+            if self._is_other_spelling(subject, other):
+                return [subject], [other]
         return self._sets(left, right)
+
+    def _is_other_spelling(self, subject: ast.expr, other: ast.expr) -> bool:
+        """Whether a literal is what a text made of a device's is on CUDA: ``"run-cuda"``, ``"CUDA"``, ``"cu"``."""
+        if not isinstance(other, ast.Constant):
+            return False
+        if texts.names_cuda(other) and self._evidence.is_composed(subject):
+            return True
+        cut = isinstance(subject, ast.Subscript | ast.Call) and self._evidence.is_reading(subject)
+        return cut and (texts.is_part(other) or texts.is_cased(other))
 
     def _sets(self, left: ast.expr, right: ast.expr) -> tuple[list[ast.expr], list[ast.expr]]:
         """``{p.device.type for p in parameters} == {"cuda"}``."""
@@ -141,7 +138,11 @@ class _Finder:
             named = [left] if texts.is_beginning(left) else []
             if evidence.is_device(right) and not isinstance(right, ast.Dict):
                 return ([right], named), Form.SEARCH
+            if evidence.is_composed(right) or evidence.is_keyed(right) or (named and spelling.is_word(right)):  # fmt: skip
+                return ([right], named), Form.SEARCH
             return ([], []), Form.SEARCH
+        if self._is_other_spelling(right, left):
+            return ([right], [left]), Form.SEARCH
         if texts.constant(left):
             return ([], []), Form.MEMBER
         members = evidence.members(right)
@@ -150,6 +151,10 @@ class _Finder:
             if here or any(evidence.texts(one) for one in members):
                 literal = isinstance(right, ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Call)
                 return ([left], here if literal else []), Form.MEMBER
+            if isinstance(left, ast.Tuple) and any(evidence.is_reading(one) for one in left.elts):
+                pairs = [one for one in members if isinstance(one, ast.Tuple)]
+                if any(texts.is_cuda(one) for pair in pairs for one in pair.elts):
+                    return ([left], []), Form.MEMBER
             return ([], []), Form.MEMBER
         if evidence.is_reading(left):
             return ([left], []), Form.MEMBER
@@ -164,8 +169,14 @@ class _Finder:
             base = called.value
             if name in _TESTS or name in _CUTS:
                 yield from self._method(node, base, name)
+            elif name in _SET_METHODS:
+                yield from self._of_sets(node, base, node.args)
             if name in _LOOKUPS and node.args:
                 yield from self._lookup(node, base, node.args[0])
+        elif name in ("getattr", "hasattr") and len(node.args) > 1:
+            yield from self._attribute(node, *node.args[:2])
+        elif name in self._scopes.classes and len(node.args) == 1:
+            yield from self._enumeration(node, name)
         if name in _SEARCHES:
             yield from self._search(node)
         elif name in _PAIRS and len(node.args) >= 2:
@@ -177,44 +188,152 @@ class _Finder:
                 yield self._made(node, Form.EQUAL, *found)
 
     def _method(self, node: ast.Call, base: ast.expr, name: str) -> Iterator[Comparison]:
-        words = [one for arg in node.args for one in _elements(arg)]
+        subject, given = base, node.args
+        if isinstance(base, ast.Name) and base.id == "str" and len(given) > 1:
+            subject, given = given[0], given[1:]  # str.startswith(text, "cuda")
+        elif texts.is_beginning(base) and given and self._evidence.is_device(given[0]):
+            yield self._made(node, Form.METHOD, [given[0]], [base])
+            return
+        elif last_name(base) in _MODULES:
+            return
+        words = [one for arg in given for one in spelling.elements(arg)]
         named = [one for one in words if texts.is_beginning(one)]
-        known = [one for one in words if self._evidence.texts(one)]
-        if (named or known) and self._evidence.is_device(base):
-            yield self._made(node, Form.METHOD, [base], named)
+        if self._evidence.is_device(subject):
+            if not named and (name in _TESTS or "fix" in name):
+                named = [one for one in words if texts.is_part(one) or texts.is_cased(one)]
+            known = named or [one for one in words if self._spells(one)]
+        else:
+            composed = self._evidence.is_composed(subject)
+            known = [one for one in words if texts.names_cuda(one)] if composed else []
+            known = known or (named if spelling.is_word(subject) else [])
+            named = known
+        if known:
+            yield self._made(node, Form.METHOD, [subject], named)
+
+    def _spells(self, node: ast.expr) -> bool:
+        """Whether a name holds CUDA's text, the beginning of one, or a collection with one in it."""
+        if self._evidence.texts(node):
+            return True
+        if any(texts.is_beginning(one) for one in self._evidence.members(node) or ()):
+            return True
+        bound = self._scopes.bindings(node) if isinstance(node, ast.Name) else []
+        return any(texts.is_beginning(one.value) for one in bound if not one.element)
+
+    def _cut(self, node: ast.Subscript) -> Iterator[Comparison]:
+        """``str(device)[5:]``, ``text[len("cuda:"):]``: what stands behind CUDA's name."""
+        start = node.slice.lower if isinstance(node.slice, ast.Slice) else None
+        if not self._evidence.is_reading(node.value):
+            return
+        if isinstance(start, ast.Constant) and start.value in (len("cuda"), len("cuda:")):
+            yield self._made(node, Form.METHOD, [node.value], [])
+        elif isinstance(start, ast.Call) and last_name(start.func) == "len" and start.args:
+            named = [one for one in start.args if texts.is_beginning(one)]
+            if named or self._spells(start.args[0]):
+                yield self._made(node, Form.METHOD, [node.value], named)
+
+    def _of_sets(
+        self, node: ast.expr, base: ast.expr, given: list[ast.expr]
+    ) -> Iterator[Comparison]:
+        """``{"cuda"}.issubset(types)``, ``types.isdisjoint({"cuda"})``, ``types & {"cuda"}``."""
+        for subject, other in ((base, given), *((one, [base]) for one in given)):
+            named = [text for one in other for text in self._evidence.members(one) or () if texts.is_cuda(text)]  # fmt: skip
+            if named and self._evidence.is_device(subject):
+                yield self._made(node, Form.METHOD, [subject], named)
+                return
+
+    def _enumeration(self, node: ast.Call, name: str) -> Iterator[Comparison]:
+        """``Kind(x.device.type)``, of an enumeration with CUDA's text among its values."""
+        if not self._evidence.is_reading(node.args[0]):
+            return
+        scopes = self._scopes.classes[name]
+        values = [one.value for scope in scopes for some in scope.names.values() for one in some]
+        if any(texts.is_cuda(one) for one in values):
+            known = [one for one in values if one is not None]
+            yield self._made(node, Form.METHOD, [node.args[0]], [], known=known)
+
+    def _attribute(self, node: ast.Call, owner: ast.expr, name: ast.expr) -> Iterator[Comparison]:
+        """``getattr(self, f"run_{x.device.type}")``, ``getattr(torch, x.device.type)``."""
+        if isinstance(name, ast.Constant):
+            return
+        if self._evidence.is_composed(name) or self._evidence.is_reading(name):
+            yield self._made(node, Form.LOOKUP, [name], [], sure=True)
 
     def _search(self, node: ast.Call) -> Iterator[Comparison]:
         """``re.match("cuda", text)``, ``pattern.match(text)``, ``fnmatch(text, "cuda*")``."""
         parts = list(node.args)
         named = [one for one in parts if texts.is_pattern(one)]
+        evidence = self._evidence
+        subjects = [one for one in parts if one not in named and (evidence.is_device(one) or evidence.is_composed(one))]  # fmt: skip
         compiled = node.func.value if isinstance(node.func, ast.Attribute) else None
-        subjects = [one for one in parts if one not in named and self._evidence.is_device(one)]
-        if subjects and (named or self._is_compiled(compiled)):
-            yield self._made(node, Form.SEARCH, subjects[:1], named)
+        if subjects and (named or self._is_pattern(compiled) or any(map(self._is_pattern, parts))):
+            yield self._made(node, Form.SEARCH, subjects[:1], named, sure=True)
 
-    def _is_compiled(self, node: ast.expr | None) -> bool:
-        """Whether a name holds a compiled expression that speaks of CUDA."""
+    def _is_pattern(self, node: ast.expr | None) -> bool:
+        """Whether a name holds an expression that speaks of CUDA, compiled or not."""
         values: list[ast.expr | None] = [node]
         if isinstance(node, ast.Name):
             values = [bound.value for bound in self._scopes.bindings(node)]
+        elif isinstance(node, ast.Attribute):
+            values = [bound.value for bound in self._evidence.named_in_class(node)]
         return any(
-            isinstance(value, ast.Call)
-            and getattr(value.func, "attr", "") == "compile"
-            and any(texts.is_pattern(arg) for arg in value.args)
+            (texts.is_pattern(value) and value is not node)
+            or (
+                isinstance(value, ast.Call)
+                and getattr(value.func, "attr", "") == "compile"
+                and any(texts.is_pattern(arg) for arg in value.args)
+            )
             for value in values
         )
 
     # -- tables and patterns ----------------------------------------------------------------
 
     def _lookup(self, node: ast.expr, table: ast.expr, key: ast.expr) -> Iterator[Comparison]:
-        if isinstance(key, ast.Constant | ast.Slice) or not self._evidence.is_device(key):
+        evidence = self._evidence
+        if isinstance(key, ast.Constant) or texts.is_cuda(key):
+            if texts.is_cuda(key):
+                yield from self._asked_for_cuda(node, table, key)
             return
-        members = self._evidence.members(table)
+        composed = evidence.is_composed(key)
+        of_pair = isinstance(key, ast.Tuple) and any(map(evidence.is_reading, key.elts))
+        if isinstance(key, ast.Slice) or not (composed or of_pair or evidence.is_device(key)):
+            return
+        members = evidence.members(table)
         named = [one for one in members or () if texts.is_cuda(one)]
         # A table by name may have got more keys, or come from elsewhere: the text of a device says enough.
-        if named or (self._evidence.is_reading(key) and _may_be_table(table)):
+        known = composed or of_pair or evidence.is_reading(key)
+        if named or (known and spelling.may_be_table(table)) or ((composed or of_pair) and isinstance(table, ast.Dict)):  # fmt: skip
             here = named if isinstance(table, ast.Dict) else []
-            yield self._made(node, Form.LOOKUP, [key], here, known=members)
+            yield self._made(node, Form.LOOKUP, [key], here, known=members, sure=known or None)
+
+    def _written(self, node: ast.Subscript) -> Iterator[Comparison]:
+        """``counts[x.device.type] += 1``, of a table that may have CUDA's entry already."""
+        table = node.value
+        while isinstance(table, ast.Attribute):
+            table = table.value
+        read = self._evidence.is_reading(node.slice) or self._evidence.is_composed(node.slice)
+        if isinstance(table, ast.Name) and read and not isinstance(node.slice, ast.Slice):
+            known = self._evidence.members(node.value)
+            yield self._made(node, Form.LOOKUP, [node.slice], [], known=known, sure=True)
+
+    def _asked_for_cuda(
+        self, node: ast.expr, table: ast.expr, key: ast.expr
+    ) -> Iterator[Comparison]:
+        """``counts["cuda"]``, ``counts.get("cuda")``: of a table whose keys were read from devices."""
+        sure = self._evidence.is_keyed(table)
+        asked = isinstance(node, ast.Call) and last_name(node.func) in ("get", "pop")
+        if not sure and (self._evidence.members(table) is not None or not (asked or self._is_grown(table))):  # fmt: skip
+            return
+        known = [*(self._evidence.members(table) or ()), *self._scopes.keys.get(last_name(table), ())]  # fmt: skip
+        yield self._made(node, Form.LOOKUP, [table], [key], known=known, sure=sure)
+
+    def _is_grown(self, table: ast.expr) -> bool:
+        """Whether a name is bound to a table that the program fills while it runs."""
+        bound = self._scopes.bindings(table) if isinstance(table, ast.Name) else []
+        return any(
+            isinstance(one.value, ast.DictComp)
+            or (isinstance(one.value, ast.Call) and last_name(one.value.func) in ("Counter", "defaultdict", "OrderedDict"))
+            for one in bound
+        )  # fmt: skip
 
     def _match(self, node: ast.Match) -> Iterator[Comparison]:
         named = [
@@ -233,8 +352,14 @@ class _Finder:
         subjects: list[ast.expr],
         named: list[ast.expr],
         known: list[ast.expr] | None = None,
+        sure: bool | None = None,
     ) -> Comparison:
-        sure = any(self._evidence.is_device(one) for one in subjects)
+        if sure is None:
+            evidence = self._evidence
+            sure = any(
+                evidence.is_device(one) or evidence.is_composed(one) or evidence.is_keyed(one)
+                for one in subjects
+            )
         handled = handles_hpu(self._scopes, node) or any(texts.is_hpu(one) for one in known or ())
         if isinstance(node, ast.Compare):
             handled = handled or any(
@@ -243,14 +368,3 @@ class _Finder:
                 for one in self._evidence.members(side) or ()
             )
         return Comparison(node, form, tuple(subjects), tuple(named), sure, handled)
-
-
-def _elements(node: ast.expr) -> list[ast.expr]:
-    return list(node.elts) if isinstance(node, ast.Tuple) else [node]
-
-
-def _may_be_table(node: ast.expr) -> bool:
-    """Whether a name or attribute may hold a table; a text that is cut, or the result of a call, is none."""
-    if isinstance(node, ast.Call):
-        return getattr(node.func, "attr", "") not in OPERATIONS
-    return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)

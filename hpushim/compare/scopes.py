@@ -42,6 +42,10 @@ class Scopes:
         self.calls: dict[str, list[ast.Call]] = {}
         self.attributes: dict[str, list[Binding]] = {}  #: values given to an attribute of this name
         self.classes: dict[str, list[Scope]] = {}
+        self.added: dict[str, list[ast.expr]] = {}  #: values put into a collection of this name
+        self.keys: dict[
+            str, list[ast.expr]
+        ] = {}  #: keys that a table of this name is asked for or given
         self._module = Scope(None)
         self._of: dict[ast.AST, Scope] = {}
         self._enter(tree, self._module)
@@ -100,6 +104,13 @@ class Scopes:
             called = node.func
             name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
             self.calls.setdefault(name, []).append(node)
+            if isinstance(called, ast.Attribute) and node.args:
+                if name in ("add", "append"):
+                    self.added.setdefault(last_name(called.value), []).append(node.args[0])
+                elif name == "setdefault":
+                    self.keys.setdefault(last_name(called.value), []).append(node.args[0])
+        elif isinstance(node, ast.Subscript):
+            self.keys.setdefault(last_name(node.value), []).append(node.slice)
         self._enter(node, scope)
 
     def _function(self, node: Function, scope: Scope) -> None:
@@ -157,6 +168,11 @@ class Scopes:
                 self._bind(one, its, scope)
         elif isinstance(target, ast.Starred):
             self._bind(target.value, None, scope)
+
+
+def last_name(node: ast.AST) -> str:
+    """``table`` of ``table`` and of ``self.table``; empty for what has no name."""
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 
 def _default(argument: ast.arg, args: ast.arguments) -> ast.expr | None:

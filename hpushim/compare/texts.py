@@ -8,7 +8,8 @@ import re
 CUDA = "cuda"
 HPU = "hpu"
 
-_WHOLE = re.compile(r"cuda(?::\d+)?")
+_WHOLE = re.compile(r"cuda(?::\d+)?|device\(type='cuda'(?:, index=\d+)?\)")
+_WORD = re.compile(r"(?<![a-z0-9])cuda(?![a-z])", re.IGNORECASE)
 _FORMAT = re.compile(r"cuda:\{[^{}]*\}")
 _PERCENT = re.compile(r"cuda:%[dis]")
 
@@ -56,6 +57,13 @@ def shown(node: ast.expr) -> ast.expr | None:
     return None
 
 
+def shows_text(node: ast.expr) -> bool:
+    """Whether an expression is a text whatever it shows: ``str(device)``, ``f"{device}"``."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in ("str", "repr", "format")
+    return isinstance(node, ast.JoinedStr)
+
+
 def _one_of(node: ast.expr) -> ast.expr | None:
     if not isinstance(node, ast.Tuple):
         return node
@@ -70,6 +78,41 @@ def is_beginning(node: ast.AST | None) -> bool:
 def is_pattern(node: ast.AST | None) -> bool:
     """Whether a literal is a regular expression, or a file name pattern, that CUDA devices match."""
     return CUDA in constant(node)
+
+
+def names_cuda(node: ast.AST | None) -> bool:
+    """Whether a literal has CUDA's name as a word in it, in any case, text or bytes: ``"run-cuda"``, ``"CUDA"``."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    return isinstance(text, str) and _WORD.search(text) is not None
+
+
+def is_cased(node: ast.AST | None) -> bool:
+    """Whether a literal is a CUDA device in other letters, or in bytes: ``"CUDA"``, ``"Cuda:0"``, ``b"cuda"``."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    return isinstance(text, str) and _WHOLE.fullmatch(text.lower().rstrip(":")) is not None
+
+
+def is_part(node: ast.AST | None) -> bool:
+    """Whether a literal may be cut out of CUDA's name: ``"c"``, ``"cu"``, ``"da"``."""
+    return len(constant(node)) < len(CUDA) and constant(node) in CUDA and bool(constant(node))
+
+
+def made_of(node: ast.expr) -> list[ast.expr]:
+    """What a text is put together from: ``f"run-{device}"``, ``"on " + text``, ``", ".join(texts)``, ``"…".format(…)``."""
+    if isinstance(node, ast.JoinedStr):
+        return [one.value for one in node.values if isinstance(one, ast.FormattedValue)]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [side for side in (node.left, node.right) if not isinstance(side, ast.Constant)]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and constant(node.left):
+        return list(node.right.elts) if isinstance(node.right, ast.Tuple) else [node.right]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr == "format" and constant(node.func.value):
+            return [*node.args, *(keyword.value for keyword in node.keywords)]
+        if node.func.attr == "join" and isinstance(node.func.value, ast.Constant):
+            return list(node.args)
+    return []
 
 
 def is_hpu(node: ast.AST | None) -> bool:

@@ -35,7 +35,11 @@ def text(device: str) -> str:
     """``"cuda"`` to ``"hpu"``, ``"cuda:N"`` to ``"hpu:0"``; any other text as it is."""
     if device == "cuda":
         return DEVICE
-    return INDEXED if is_cuda_text(device) else device
+    if not is_cuda_text(device):
+        return device
+    if device != "cuda:0":
+        tell_card(int(device[5:]))
+    return INDEXED
 
 
 def mapped(device: Any) -> Any:
@@ -47,8 +51,12 @@ def mapped(device: Any) -> Any:
     if isinstance(device, bool):
         return device
     if isinstance(device, int):
+        if device > 0:
+            tell_card(device)
         return INDEXED if device >= 0 else device
     if getattr(device, "type", None) == "cuda":
+        if device.index:
+            tell_card(device.index)
         return INDEXED if device.index is not None else DEVICE
     return device
 
@@ -65,6 +73,39 @@ def index_of(device: Any) -> int | None:
     if isinstance(device, str):
         return int(device[5:]) if is_cuda_text(device) and ":" in device else None
     return getattr(device, "index", None)
+
+
+def tell_card(index: int, *, placing: bool = True) -> None:
+    """Says once that a card other than the first is the one card of this process, or that there is no such card.
+
+    With ``placing`` false, for what only asks of a card, the second alone. The card of its own rank is what a launcher
+    means a process to ask for, so nothing is said of that.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or torch.compiler.is_compiling() or os.environ.get("LOCAL_RANK") == str(index):
+        return
+    if not log.is_first("card", str(index), str(placing)):
+        return
+    count = int(torch.hpu.device_count())
+    if index >= count:
+        cards = f"{count} card is" if count == 1 else f"{count} cards are"
+        log.warn(
+            "HPU121",
+            f"cuda:{index} was asked for and {cards} here, which CUDA refuses as an invalid device ordinal; "
+            "it is hpu:0, the one card of this process",
+        )
+    elif placing:
+        log.note(
+            "HPU121",
+            f"cuda:{index} is hpu:0, as cuda:0 is: a process holds one Gaudi card; start one process per card with torchrun",
+        )
+
+
+def tell_asked(device: Any) -> None:
+    """The same for ``2``, ``"cuda:2"`` or a device that a call of ``torch.cuda`` only asks of."""
+    index = index_of(device)
+    if isinstance(index, int) and index > 0:
+        tell_card(index, placing=False)
 
 
 _chosen: list[str] = []

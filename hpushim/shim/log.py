@@ -103,6 +103,15 @@ def forget() -> None:
         _unhandled.clear()
 
 
+def is_first(*key: str) -> bool:
+    """Whether this is asked for the first time since the books were started: for what is dear to find out."""
+    with _lock:
+        if key in _said:
+            return False
+        _said.add(key)
+        return True
+
+
 def wants_summary() -> bool:
     """Whether a summary at exit was asked for."""
     return messages.verbosity() in ("summary", "sites", "trace")

@@ -8,28 +8,13 @@ told on its command line. ``holds`` says what the finder is to say of it:
 ``handled``  a comparison, but the code beside it knows ``hpu``
 ``no``       no comparison with CUDA at all
 
-``lines``: where the comparisons begin, when it is not the last line alone.
+``lines``: where the comparisons begin, when it is not the last line alone. ``further_forms`` goes on with the table.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class FormCase:
-    """One form; ``code`` is a whole program."""
-
-    name: str
-    code: str
-    holds: str = "device"
-    lines: tuple[int, ...] = ()
-
-
-def expression(name: str, text: str, holds: str = "device") -> FormCase:
-    """A form that is one expression."""
-    return FormCase(name, f"def f(x, device, given):\n    return {text}\n", holds, (2,))
-
+from form_case import FormCase, expression
+from further_forms import FURTHER
 
 EXPRESSIONS = [
     # -- equality
@@ -306,6 +291,11 @@ PROGRAMS = [
         lines=(2,),
     ),
     FormCase(
+        "a table that has its own entry for hpu",
+        'TABLE = {"cuda": 1, "hpu": 3}\ndef f(x, device, given):\n    return TABLE.get(x.device.type)\n',
+        "handled",
+    ),
+    FormCase(
         "a name bound twice, once to a type",
         'def f(x, device, given):\n    kind = given\n    kind = x.device.type\n    return kind == "cuda"\n',
     ),
@@ -317,4 +307,4 @@ PROGRAMS = [
     ),
 ]
 
-FORMS = EXPRESSIONS + PROGRAMS
+FORMS = EXPRESSIONS + PROGRAMS + FURTHER

@@ -64,3 +64,21 @@ def test_it_needs_the_standard_library_alone() -> None:
         check=True,
     )
     assert done.stdout.strip() == "[] []"
+
+
+def questions(lines: int) -> int:
+    """How often it is asked whether an expression is a device, in a program of texts made of one another."""
+    names = "abcdefgh"
+    code = "".join(
+        f'{names[n % 8]} = {names[n % 7]} + f"{{{names[n % 5]}}}-{{{names[n % 3]}}}"\nseen.append(str({names[n % 8]}))\n'
+        f'"cuda" in seen or {names[n % 8]}.endswith("cuda")\n'
+        for n in range(lines)
+    )
+    asked: list[ast.expr] = []
+    find(ast.parse(code), asked.append)  # type: ignore[arg-type, func-returns-value]
+    return len(asked)
+
+
+def test_names_bound_to_one_another_do_not_multiply_the_questions() -> None:
+    short, long = questions(20), questions(80)
+    assert long < 6 * short

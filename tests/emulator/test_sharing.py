@@ -134,14 +134,30 @@ def test_a_spawned_worker_has_a_device_of_its_own(run, tmp_path):
 def test_a_forked_worker_that_touches_the_device(run, tmp_path, policy):
     """A Gaudi is held by one process: told when observing, an error otherwise; with file and line."""
     result = run(loader(tmp_path, "hpu", "fork"), check=False, HPUSHIM_POLICY=policy)
-    assert (
-        "program.py:10: this process was forked from one that has tensors on hpu" in result.stderr
-    )
+    assert "program.py:10: this process was forked from one that has used hpu" in result.stderr
     assert "emulated HPU, HPU" in result.stderr and "spawn" in result.stderr
     if policy == "observe":
         assert result.stdout == "72.0\n"
     else:
         assert result.returncode != 0 and result.stdout == ""
+
+
+FREED = """
+if __name__ == "__main__":
+    x = torch.ones(2, device="hpu")
+    del x
+    if os.fork() == 0:
+        print(torch.ones(2, device="hpu").sum().item(), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_a_fork_after_the_last_tensor_is_gone(run, tmp_path):
+    """The card stays open, as CUDA stays initialised."""
+    result = run(script(tmp_path, f"import os\n{FREED}"), check=False, HPUSHIM_POLICY="faithful")
+    assert "this process was forked from one that has used hpu" in result.stderr
+    assert result.stdout == ""
 
 
 def test_a_fork_before_the_device_is_open_may_use_it(run, tmp_path):

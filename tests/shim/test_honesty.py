@@ -98,6 +98,8 @@ def test_row(row: Any, mode: str, policy: str) -> None:
         assert outcome in ("silent", "told", "refused"), text
     elif "says" in probe:
         assert probe["says"] in text
+    elif "goes_on" in probe:
+        assert outcome == ("refused" if mode == "native" and policy == "strict" else "told"), text
     elif mode == "native" and policy != "observe":
         assert outcome in ("refused", "error", "torch's own"), (outcome, text)
     else:

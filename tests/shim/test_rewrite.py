@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
+import pickle
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "compare"))
 from forms import FORMS, FormCase
 
-from hpushim.shim.run import rewrite
+from hpushim.shim.run import rewrite, widened
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +28,10 @@ class Device:
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{index})"
 
 
 class Tensor:
@@ -48,7 +55,7 @@ def answer(code: str, device: Device, given: str, *, as_rewritten: bool = False)
     exec(compile(tree, "<form>", "exec"), scope)
     try:
         return scope["f"](Tensor(device), device, given)
-    except (LookupError, ValueError, TypeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
         return type(error)
 
 
@@ -57,7 +64,7 @@ def test_form_answers_as_on_cuda(case: FormCase) -> None:
     on_cuda = answer(case.code, Device("cuda", 0), "cuda")
     on_cpu = answer(case.code, Device("cpu"), "cpu")
     here = answer(case.code, Device("hpu", 0), "cuda", as_rewritten=True)
-    if case.holds == "device":
+    if case.holds == "device" or case.follows:
         assert here == on_cuda
         assert answer(case.code, Device("hpu", 0), "cuda") != on_cuda, "the form shows nothing"
     else:
@@ -88,6 +95,37 @@ def test_the_usual_forms_need_no_function(source: str, result: str) -> None:
 @pytest.mark.parametrize("case", [c for c in FORMS if c.holds in ("handled", "no")], ids=lambda c: c.name)  # fmt: skip
 def test_left_alone(case: FormCase) -> None:
     assert rewritten(case.code) == ast.unparse(ast.parse(case.code))
+
+
+@pytest.mark.parametrize(
+    ("collection", "text", "expected"),
+    [
+        ({"hpu"}, "hpu", True), ({"hpu": 1}, "cuda", True), (["hpu:0"], "cuda:0", True),
+        (["hpu:0"], "cuda", False), ("on hpu:0", "cuda:0", True), ("shpunk", "cuda", False),
+        (map(str, ["hpu"]), "cuda", True), (map(str, ["hpu"]), "cpu", False), ([1], 1, True), ([Device("hpu")], "cuda", False),
+    ],
+)  # fmt: skip
+def test_what_holds_cuda(collection: Any, text: Any, expected: bool) -> None:
+    assert widened.holds(collection, text) is expected
+
+
+def test_a_table_that_nobody_changes_gets_no_entry() -> None:
+    counts = collections.defaultdict(int, {"cpu": 1})
+    assert widened.looked_up(counts, "get", "hpu") is None
+    assert widened.entry(counts, "hpu") == "hpu" and widened.entry(counts, "cuda:1") == "cuda:1"
+    assert dict(counts) == {"cpu": 1}
+    told = pickle.loads(pickle.dumps(widened.told_as_cuda("cuda".__eq__)))
+    assert [told(text) for text in ("hpu", "cpu", "cuda")] == [True, False, True]
+
+
+def test_an_attribute_by_device() -> None:
+    owner = types.SimpleNamespace(run_cuda=1, hpu=2, cuda=3)
+    assert widened.attribute(owner, "run_hpu") == 1 and widened.attribute(owner, "hpu") == 2
+    assert widened.attribute(owner, "run_cpu", None) is None and not widened.has_attribute(
+        owner, "x"
+    )
+    owner.__name__ = "torch"
+    assert widened.attribute(owner, "hpu") == 3 and widened.has_attribute(owner, "run_hpu")
 
 
 def test_a_word_follows_where_the_program_says_nothing_of_hpu() -> None:

@@ -73,6 +73,8 @@ def test_names_and_questions_mean_hpu(tmp_path: Path) -> None:
         '{"cuda": 1, "cpu": 2}[x.device.type]',
         'x.device.type == y.device.type == "cuda"',
         'int(str(x.device).replace("cuda:", ""))',
+        'x.device.type.upper() == "CUDA"',
+        'x.device.type.upper().startswith("CUDA")',
     ],
 )
 def test_what_cannot_be_said_in_torchscript_is_refused(tmp_path: Path, line: str) -> None:

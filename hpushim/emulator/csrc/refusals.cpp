@@ -44,8 +44,10 @@ const char* const kMakesCompressed[] = {
     "_sparse_compressed_tensor_unsafe", "_sparse_csr_tensor_unsafe", "_sparse_csc_tensor_unsafe",
     "_sparse_bsr_tensor_unsafe", "_sparse_bsc_tensor_unsafe"};
 
+// The card stays open when the last tensor is gone.
 void child_after_fork() {
-  if (memory_stats().live > 0) forked.store(true);
+  const auto stats = memory_stats();
+  if (stats.live > 0 || stats.allocations > 0) forked.store(true);
 }
 
 }  // namespace
@@ -87,7 +89,7 @@ void watch_forks() {
 void object_to_fork() {
   if (inside > 0) return;
   note("forked", "the device is held by the parent process");
-  const std::string what = user_line() + ": this process was forked from one that has tensors on hpu, and a Gaudi is "
+  const std::string what = user_line() + ": this process was forked from one that has used hpu, and a Gaudi is "
                            "held by one process: it cannot be used here (" + signed_by("fork") + "); start children "
                            "with spawn, or return CPU tensors and move them in the parent";
   if (policy_now() == Policy::kObserve) {

@@ -38,6 +38,7 @@ def set_device(original: Original, device: Any) -> None:
     index = devices.index_of(device)
     if index is None or index < 0:
         return
+    devices.tell_asked(index)
     devices.choose_card(index)
 
 
@@ -45,6 +46,8 @@ def set_device(original: Original, device: Any) -> None:
 def synchronize(original: Original, device: Any = None) -> None:
     """Waits for the HPU."""
     import torch
+
+    devices.tell_asked(device)
 
     torch.hpu.synchronize()
 
@@ -109,6 +112,7 @@ def get_sync_debug_mode(original: Original) -> int:
 @patch("torch.cuda:device.__init__", "torch.cuda:device_of.__init__", level=APPROXIMATE)
 def device_context_init(original: Original, self: Any, device: Any) -> None:
     """``with torch.cuda.device(i)``: the one device is always current."""
+    devices.tell_asked(device)
     self.idx = 0
     self.prev_idx = -1
 
@@ -130,6 +134,7 @@ def get_device_name(original: Original, device: Any = None) -> str:
     """The name of the Gaudi."""
     import torch
 
+    devices.tell_asked(device)
     return str(torch.hpu.get_device_name())
 
 
@@ -138,6 +143,7 @@ def get_device_capability(original: Original, device: Any = None) -> tuple[int, 
     """A capability for code that compares: ``(8, 0)`` turns bf16 on; ``HPUSHIM_CAPABILITY`` sets another."""
     from hpushim.shim import properties
 
+    devices.tell_asked(device)
     text = ".".join(map(str, properties.capability()))
     log.warn("HPU112", f"Gaudi has no CUDA compute capability; code that asks is told {text}")
     return properties.capability()
@@ -234,4 +240,5 @@ def get_device_properties(original: Original, device: Any = None) -> Any:
 
     from hpushim.shim import properties
 
+    devices.tell_asked(device)
     return properties.of(torch.hpu)

@@ -66,7 +66,8 @@ def cuda(original: Callable[..., Any]) -> Callable[..., Any]:
             return move(self, here)
         if len(args) > 1:
             kwargs["non_blocking"] = args[1]
-        kwargs.pop("device", None)
+        given = kwargs.pop("device", None)
+        _mapped(args[0] if args else given)
         if kwargs.get("memory_format", here) is None:
             del kwargs["memory_format"]
         return move(self, here, **kwargs)
@@ -77,6 +78,7 @@ def cuda(original: Callable[..., Any]) -> Callable[..., Any]:
 @patch("torch.nn:Module.cuda", level=EXACT)
 def module_cuda(original: Callable[..., Any], self: Any, device: Any = None) -> Any:
     """``model.cuda(rank)``: moves every parameter and buffer."""
+    _mapped(device)
     return original(self)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from hpushim.compare import Comparison, Form, find
+from hpushim.compare import Comparison, Form, find, texts
 from hpushim.shim import devices, log
 from hpushim.shim.patch import WARN, patch
 
@@ -22,7 +22,7 @@ _with_is_cuda: dict[str, bool] = {}
 def parse_def(original: Original, *args: Any, **kwargs: Any) -> Any:
     """TorchScript reads a function's source anew: CUDA's names in it, and questions for CUDA, are HPU's."""
     parsed = original(*args, **kwargs)
-    if "cuda" not in parsed.source:
+    if "cuda" not in parsed.source.lower():
         return parsed
     place = (parsed.filename or "<unknown>", parsed.file_lineno)
     return parsed._replace(ast=_translated(parsed.ast, place), ctx=_longer(parsed))
@@ -59,7 +59,8 @@ class _Names(ast.NodeTransformer):
 
     def _widened(self, node: ast.Compare, one: Comparison) -> ast.expr:
         left, operator, right = node.left, node.ops[0], node.comparators[0]
-        if len(node.ops) == 1 and len(one.texts) == 1 and one.texts[0] in (left, right):
+        word = one.texts[0] if len(one.texts) == 1 else None
+        if len(node.ops) == 1 and word in (left, right) and texts.is_beginning(word):
             subject = right if one.texts[0] is left else left
             text = getattr(one.texts[0], "value", None)
             if one.form is Form.EQUAL and isinstance(text, str):
@@ -109,7 +110,7 @@ class _Names(ast.NodeTransformer):
         """``text.startswith("cuda")``."""
         called = node.func
         word = getattr(one.texts[0], "value", "") if len(one.texts) == 1 else ""
-        if isinstance(called, ast.Attribute) and called.attr == "startswith" and node.args == [*one.texts]:  # fmt: skip
+        if isinstance(called, ast.Attribute) and called.attr == "startswith" and node.args == [*one.texts] and word.startswith("cuda"):  # fmt: skip
             other = ast.Call(called, [ast.Constant(str(word).replace("cuda", devices.DEVICE))], [])
             return ast.BoolOp(ast.Or(), [node, other])
         return self._refuse(node)

@@ -101,7 +101,7 @@ def parsed(path: str, data: bytes) -> ast.Module:
 def comparisons(file: str) -> list[Rewrite]:
     """The comparisons of a device with CUDA in a file. Raises OSError."""
     data = Path(file).read_bytes()
-    if b"cuda" not in data:
+    if b"cuda" not in data.lower():
         return []
     from hpushim.shim.run import rewrite
 
@@ -220,7 +220,7 @@ def _holds_cuda(spec: Any) -> bool:
     """Whether a module without a source file speaks of cuda at all."""
     read: Any = getattr(spec.loader, "get_data", None)
     try:
-        return spec.origin.endswith((".pyc", ".py")) and b"cuda" in read(spec.origin)
+        return spec.origin.endswith((".pyc", ".py")) and b"cuda" in read(spec.origin).lower()
     except (OSError, TypeError):
         return False
 
@@ -231,6 +231,6 @@ class _Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
         data = self.get_data(path)
-        if b"cuda" not in data:
+        if b"cuda" not in data.lower():
             return super().get_code(fullname)
         return compiled(path, data)

@@ -9,12 +9,15 @@ expressions these are; a comparison beside which ``hpu`` is handled stays as it 
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from hpushim.compare import Comparison, Form
 from hpushim.compare import find as find_comparisons
+from hpushim.compare.scopes import last_name
 from hpushim.compare.subjects import OPERATIONS
+from hpushim.compare.texts import shows_text
 
 _TWIN = {"cuda": "hpu", "cuda:0": "hpu:0"}
 _HELPERS = "__hpushim_widened__"
@@ -88,6 +91,8 @@ class _Widen(ast.NodeTransformer):
             return self._match(node)
         if one.form is Form.LOOKUP:
             return self._lookup(node)
+        if one.form is Form.FUNCTION and isinstance(node, ast.expr):
+            return ast.copy_location(self._call("told_as_cuda", node), node)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             changed = self._compare(node, one)
             if changed is not None:
@@ -112,6 +117,8 @@ class _Widen(ast.NodeTransformer):
         if isinstance(operator, ast.In | ast.NotIn):
             negated = isinstance(operator, ast.NotIn)
             if one.form is Form.SEARCH:
+                if _is_cut(right):
+                    return None
                 return self._negated(self._call("holds", right, left), negated)
             literal = isinstance(right, ast.Tuple | ast.List | ast.Set) and all(
                 isinstance(text, ast.Constant) and text.value in _TWIN for text in one.texts
@@ -124,8 +131,15 @@ class _Widen(ast.NodeTransformer):
         return None
 
     def _lookup(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            table = copy.deepcopy(node.value)
+            node.slice = ast.copy_location(self._call("entry", table, node.slice), node.slice)
+            return node
         if isinstance(node, ast.Subscript):
             return ast.copy_location(self._call("lookup", node.value, node.slice), node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = "attribute" if node.func.id == "getattr" else "has_attribute"
+            return ast.copy_location(self._call(name, *node.args), node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             method = ast.Constant(node.func.attr)
             changed = self._call("looked_up", node.func.value, method, *node.args)
@@ -213,8 +227,13 @@ def _cut_from(node: ast.expr) -> ast.expr | None:
     """The text that an expression is cut out of, or made from in another way."""
     if isinstance(node, ast.Subscript):
         inner = _cut_from(node.value)
-        return node.value if inner is not None or isinstance(node.slice, ast.Slice) else None
+        letter = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int)
+        letter = letter and (getattr(node.value, "attr", "") == "type" or shows_text(node.value))
+        cut = inner is not None or letter or isinstance(node.slice, ast.Slice)
+        return node.value if cut else None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr == "__str__" or last_name(node.func.value) in ("re", "regex"):
+            return None  # what is cut is an argument, or no text yet
         return node.func.value if node.func.attr in OPERATIONS else None
     return None
 

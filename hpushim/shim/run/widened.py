@@ -6,24 +6,36 @@ the answer the one that CUDA would give. Plain Python, so that torch.compile rea
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from types import GeneratorType
 from typing import Any
 
 _AS_CUDA = {"hpu": "cuda", "hpu:0": "cuda:0"}
+_HPU = re.compile(r"(?<![A-Za-z0-9])hpu(?![A-Za-z0-9])")
 
 
 def as_cuda(value: Any) -> Any:
-    """A device's type or text as CUDA would have it; a collection of such texts; anything else as it is."""
+    """A device's type or text as CUDA would have it, also inside a longer text; a collection of such texts; else as it is."""
     if isinstance(value, str):
-        return _AS_CUDA.get(value, value)
+        if value in _AS_CUDA:
+            return _AS_CUDA[value]
+        return _HPU.sub("cuda", value) if "hpu" in value else value
     if isinstance(value, (set, frozenset, list, tuple)) and type(value).__module__ == "builtins":
         return type(value)(as_cuda(one) for one in value)
+    if isinstance(value, (map, filter, GeneratorType)):
+        return map(as_cuda, value)
     return value
 
 
 def same(left: Any, right: Any) -> Any:
     """``left == right``; every CUDA device is the HPU of this process."""
     if isinstance(left, str) and isinstance(right, str):
-        return left == right or _is_hpus(left, right) or _is_hpus(right, left)
+        if left == right or _is_hpus(left, right) or _is_hpus(right, left):
+            return True
+        return as_cuda(left) == as_cuda(right) if "hpu" in left or "hpu" in right else False
+    if isinstance(left, (list, tuple, set, frozenset)) and type(left) is type(right):
+        return left == right or as_cuda(left) == as_cuda(right)
     return left == right
 
 
@@ -38,36 +50,71 @@ def among(value: Any, collection: Any) -> bool:
     """``value in collection``."""
     if value in collection:
         return True
-    if not isinstance(value, str) or value not in _AS_CUDA:
+    other = as_cuda(value) if isinstance(value, (str, tuple)) else value
+    if other == value:
         return False
-    if isinstance(collection, str):
-        return _AS_CUDA[value] in collection
-    return any(same(value, one) for one in collection)
+    return other in collection or (
+        not isinstance(collection, str) and any(same(value, one) for one in collection)
+    )
 
 
 def holds(collection: Any, text: Any) -> bool:
-    """``text in collection``, where the collection is a device's text, or devices' texts, and the text names CUDA."""
+    """``text in collection``, where the collection is a text, or holds devices' texts, and the text names CUDA."""
+    if isinstance(collection, (map, filter, GeneratorType)):
+        return any(same(one, text) for one in collection)
     if text in collection:
         return True
-    if isinstance(text, str) and text.startswith("cuda"):
-        if isinstance(collection, str):
-            return text.replace("cuda", "hpu", 1) in collection
-        return any(same(one, text) for one in collection)
-    return False
+    if not isinstance(text, str):
+        return False
+    if isinstance(collection, str):
+        return text in as_cuda(collection)
+    return text.startswith("cuda") and ("hpu:0" if text[4:5] == ":" else "hpu") in collection
 
 
 def lookup(table: Any, key: Any) -> Any:
-    """``table[key]``: a table that has no entry for HPU has CUDA's."""
-    return table[_entry(table, key)]
+    """``table[key]``: a table that has no entry for HPU has CUDA's, and one that has none for CUDA has HPU's."""
+    return table[entry(table, key)]
 
 
 def looked_up(table: Any, method: str, key: Any, *args: Any, **kwargs: Any) -> Any:
     """``table.get(key, …)`` and its like."""
-    return getattr(table, method)(_entry(table, key), *args, **kwargs)
+    return getattr(table, method)(entry(table, key), *args, **kwargs)
 
 
-def _entry(table: Any, key: Any) -> Any:
-    """The key to look up: CUDA's where the table has none for HPU."""
-    if not isinstance(key, str) or key not in _AS_CUDA or not hasattr(table, "__contains__"):
+def entry(table: Any, key: Any) -> Any:
+    """The key to look up: the other device's where the table has none for this one."""
+    if not isinstance(key, (str, tuple)) or not hasattr(table, "__contains__") or key in table:
         return key
-    return _AS_CUDA[key] if key not in table and _AS_CUDA[key] in table else key
+    if isinstance(key, str) and key.startswith("cuda"):
+        other: Any = "hpu:0" if key[4:5] == ":" else "hpu"
+    else:
+        other = as_cuda(key)
+    return other if other != key and other in table else key
+
+
+def attribute(owner: Any, name: Any, *default: Any) -> Any:
+    """``getattr(owner, name)``: of an owner that has none for HPU, CUDA's; of torch ``torch.cuda``, where more is answered."""
+    return getattr(owner, _attribute(owner, name), *default)
+
+
+def has_attribute(owner: Any, name: Any) -> bool:
+    """``hasattr(owner, name)``."""
+    return hasattr(owner, _attribute(owner, name))
+
+
+def _attribute(owner: Any, name: Any) -> Any:
+    other = as_cuda(name) if isinstance(name, str) else name
+    if other == name or not hasattr(owner, other):
+        return name
+    return other if getattr(owner, "__name__", "") == "torch" or not hasattr(owner, name) else name
+
+
+class told_as_cuda:
+    """A function that is given a device's text as CUDA would have it. A class, so that workers may be sent one."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives."""
+        return self._function(*map(as_cuda, args), **kwargs)
