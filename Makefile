@@ -33,7 +33,7 @@ pytest: $(VENV)/.ready
 
 # Releases that exclude each other: the newest, the last Lightning that knew Gaudi, Optimum with the Transformers that it asks for.
 FRAMEWORKS := .frameworks
-NEWEST := accelerate transformers lightning pytorch-ignite deepspeed "ray[train]"
+NEWEST := accelerate transformers lightning pytorch-ignite deepspeed "ray[train]" kubernetes-validate jsonschema
 LAST := "lightning<2.5.6" lightning-habana
 OPTIMUM := optimum-habana==1.21.2 transformers==4.55.4 accelerate==1.10.1 optimum==2.0.0 diffusers==0.35.1 torchvision
 FRAMEWORK_ENVIRONMENTS := $(FRAMEWORKS)/newest/.ready $(FRAMEWORKS)/last/.ready $(FRAMEWORKS)/optimum/.ready

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
     from hpushim.engine.shell.words import Assignment, Command, Word
 
-_SBATCH = re.compile(rb"(?m)^#SBATCH[ \t]+.*?(--gres=gpu\S*|--gpus\S*)")
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
 _IGNORED = re.compile(
@@ -56,7 +55,6 @@ class ShellCommands(TextRule):
         "--fp16",
         "--gpus",
         "NVTE",
-        "#SBATCH",
         "16",
     )
     also: ClassVar[dict[str, str]] = {
@@ -65,7 +63,6 @@ class ShellCommands(TextRule):
         "HPU807": "nccl-variable",
         "HPU808": "nvidia-program",
         "HPU809": "lazy-mode-unset",
-        "HPU813": "slurm-resource",
         "HPU822": "command-in-text",
     }
 
@@ -74,7 +71,6 @@ class ShellCommands(TextRule):
             yield from self._text(document)
             return
         found = [
-            *self._slurm(document),
             *self._cards(document),
             *self._variables(document),
             *(self._option(document, *given) for given in handed(document)),
@@ -83,18 +79,6 @@ class ShellCommands(TextRule):
         yield from sorted(found, key=lambda finding: finding.span.start)
         if found and document.kind in ("shell", "dockerfile"):
             yield from self._lazy_mode(document)
-
-    def _slurm(self, document: Document) -> Iterator[Finding]:
-        """What the job asks the cluster for; how Gaudi cards are called there is the cluster's choice."""
-        for found in _SBATCH.finditer(document.data) if b"#SBATCH" in document.read else ():
-            yield self.finding(
-                document,
-                Span(*found.span(1)),
-                f"`{found[1].decode()}` asks for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
-                row=ask(document, "--gres=gpu").row,
-                code="HPU813",
-                severity="warning",
-            )
 
     def _text(self, document: Document) -> Iterator[Finding]:
         """Commands in a README are listed, not changed: people copy them to machines of both kinds."""

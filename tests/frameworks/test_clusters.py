@@ -25,11 +25,6 @@ srun {python} {job}
 """
 
 
-def ranks(text: str) -> list[dict[str, Any]]:
-    found = [line.partition("RANK ")[2] for line in text.splitlines() if "RANK {" in line]
-    return sorted((json.loads(line) for line in found), key=lambda one: one["rank"])
-
-
 def expected() -> list[dict[str, Any]]:
     return [{"rank": n, "world": 2, "sum": 3.0, "is_cuda": True, "kept": True} for n in (0, 1)]
 
@@ -61,7 +56,7 @@ def test_open_mpi(way: str) -> None:
         "armed": [*start, *python, str(JOB)],
     }
     env |= {"HPUSHIM": "emulate"} if way == "armed" else {}
-    assert ranks(run(words[way], env)) == expected()
+    assert running.ranks(run(words[way], env)) == expected()
 
 
 @pytest.mark.parametrize("way", ["run starts srun", "srun, armed", "sbatch, armed"])
@@ -74,7 +69,7 @@ def test_slurm(way: str, tmp_path: Path) -> None:
     env = environment()
     if way == "run starts srun":
         words = [sys.executable, "-m", "hpushim", "run", "srun", "-n", "2"]
-        assert ranks(run([*words, sys.executable, str(JOB)], env)) == expected()
+        assert running.ranks(run([*words, sys.executable, str(JOB)], env)) == expected()
         return
     env["HPUSHIM"] = "emulate"
     if way == "srun, armed":
@@ -84,7 +79,7 @@ def test_slurm(way: str, tmp_path: Path) -> None:
         script.write_text(SCRIPT.format(place=tmp_path, python=sys.executable, job=JOB))
         run(["sbatch", "--wait", str(script)], env)
         found = (tmp_path / "out.txt").read_text()
-    assert ranks(found) == expected()
+    assert running.ranks(found) == expected()
 
 
 def test_ray_train(tmp_path: Path) -> None:
