@@ -102,6 +102,14 @@ def test_optimum_with_several_cards(strategy: str, processes: int, hosts: int, m
     running.numbers_agree(found, expected, 0.02 if strategy == "fast_ddp" else 1e-3)
 
 
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+def test_context_parallel_divides_sequences(mode: str) -> None:
+    packages = RUNS["optimum_claims.py", "hpu"]
+    needed(*packages)
+    found = running.train(packages, "optimum_claims.py", "hpu", mode, 2, "context_parallel")
+    assert found["context_parallel"] == [2, "hccl", "hpu", [list(range(6))]]
+
+
 def needed(*packages: str) -> None:
     """Skips where no Python has the packages."""
     _, reason = running.python_with(*packages)

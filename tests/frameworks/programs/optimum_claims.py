@@ -107,6 +107,22 @@ def fast_ddp() -> list[float]:
 
 
 @claim
+def context_parallel() -> list[Any]:
+    """The group over which a sequence is divided, the backend of that group, and what rank 0 gets of a sequence of twelve."""
+    if WHERE == "cpu" or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return ["takes several processes"]
+    from optimum.habana.distributed import parallel_state
+
+    usual = {"use_habana": True, "use_lazy_mode": LAZY, "report_to": []}
+    arguments = GaudiTrainingArguments(tempfile.mkdtemp(), context_parallel_size=2, **usual)
+    trainer = GaudiTrainer(llama(), GaudiConfig(), arguments)
+    part = trainer._prepare_input(torch.arange(12).reshape(1, 12))
+    group = parallel_state.get_sequence_parallel_group()
+    backend = torch.distributed.get_backend(group)
+    return [torch.distributed.get_world_size(group), backend, part.device.type, part.tolist()]
+
+
+@claim
 def minimize_memory() -> str:
     if WHERE == "hpu":
         usual = {"use_habana": True, "use_lazy_mode": LAZY, "report_to": []}
