@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
 from ..analysis.names import word
+from ..analysis.optional_packages import optional, unguarded
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
 from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak, wants_of
@@ -38,11 +38,6 @@ _QUANTISED = ("load_in_8bit", "load_in_4bit")
 #: Arguments that ask Ray for cards, and its calls that are not named ``ray.…`` where they stand.
 _ASKED = ("use_gpu", "num_gpus")
 _OPTIONS = ("options", "remote")
-
-_CAUGHT = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
-
-_NOTES = (ast.Assign, ast.AnnAssign)
-_REPLACES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
@@ -147,8 +142,12 @@ class Library(RowRule):
         self._told.add(row.name)
         severity = SEVERITY[verdict.status]
         said = f"`{row.name}`: {inside(verdict.note)}"
-        if _optional(module, alias):
-            severity, said = "info", f"{said}; the code goes on without it"
+        if optional(module, alias):
+            use = unguarded(module, alias)
+            if use is None:
+                severity, said = "info", f"{said}; the code goes on without it"
+            else:
+                said = f"{said}; it is optional, but line {use.lineno} uses it without a test"
         elif severity == "error" and _guarded(module, alias):
             severity = "warning"
         yield self.finding(
@@ -279,30 +278,6 @@ def _row(module: Module, name: str) -> Row | None:
             return row
         name = name.rpartition(".")[0]
     return None
-
-
-def _optional(module: Module, node: ast.AST) -> bool:
-    """Does the code catch that the package is not there, and note it, or take another: ``except ImportError: flash = None``?"""
-    below = node
-    for above in module.ancestors(node):
-        if isinstance(above, ast.Try) and below in above.body:
-            noted = any(isinstance(each, _NOTES) for each in (*above.body, *above.orelse))
-            return any(_goes_on(handler, noted=noted) for handler in above.handlers)
-        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            return False
-        below = above
-    return False
-
-
-def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
-    """Does a handler catch a failed import, raise nothing, and leave a word of it (``noted``: the other branch does)?"""
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    inner = [*walk(handler)]
-    return (
-        any(each is None or word(each) in _CAUGHT for each in caught)
-        and not any(isinstance(each, ast.Raise) for each in inner)
-        and (noted or any(isinstance(each, (*_NOTES, *_REPLACES)) for each in inner))
-    )
 
 
 def _makes(module: Module, classes: tuple[str, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Runs the tests of this folder and writes ``STATEMENTS.md``: ``python tests/frameworks/table.py [--results FILE] [TEST ...]``.
+"""Runs the tests of this folder and writes ``STATEMENTS.md``: ``python tests/frameworks/table.py [--results FILE] [TEST ... OPTION ...]``.
 
 The libraries come from HPUSHIM_FRAMEWORKS_PYTHON, see ``framework_runs.py``; what they lack is skipped, and said so. The runs take an
 hour on two cores. They may be cut: with ``--results`` what earlier runs found is read from the file, joined and kept there.
@@ -86,11 +86,11 @@ def main() -> int:
     """Runs, writes, prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, help="keep what was found in this file")
-    parser.add_argument("tests", nargs="*", default=[str(HERE)], help="tests to run; all of them")
+    parser.add_argument("tests", nargs=argparse.REMAINDER, help="tests to run, as pytest is told")
     words = parser.parse_args()
     outcomes = Outcomes(words.results)
     options = ["-o", "addopts=", "-q", "--no-header", "--tb=short"]
-    status = pytest.main([*words.tests, *options], plugins=[outcomes])
+    status = pytest.main([*(words.tests or [str(HERE)]), *options], plugins=[outcomes])
     text = "\n".join(lines(outcomes.found)) + "\n"
     (HERE / "STATEMENTS.md").write_text(text, encoding="utf-8")
     sys.stdout.write(text)
