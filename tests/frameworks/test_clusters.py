@@ -37,8 +37,11 @@ def environment() -> dict[str, str]:
 
 
 def run(words: list[str], env: dict[str, str]) -> str:
+    where = "cuda" if env.get("HPUSHIM") != "off" else "cpu"
+    running.RUNS.add(running.Run(words[0] if "python" in words[0] else sys.executable, where, "eager", 2))  # fmt: skip
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
+    assert "NOTHING RAN ON HPU" not in done.stderr
     return done.stdout
 
 
