@@ -98,6 +98,9 @@ def test_optimum_with_several_cards(strategy: str, processes: int, hosts: int, m
     run = (packages, "optimum_claims.py")
     expected = running.train(*run, "cpu", "", processes, "decoder")["decoder"]
     found = running.train(*run, "hpu", mode, processes, strategy, hosts=hosts)[strategy]
+    if (strategy, mode) == ("fast_ddp", "eager"):
+        assert "HPUGraph" in found, "it records HPU graphs, which exist in lazy mode only"
+        return
     # Its sum of gradients goes through a buffer of bfloat16.
     running.numbers_agree(found, expected, 0.02 if strategy == "fast_ddp" else 1e-3)
 
