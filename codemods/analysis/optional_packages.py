@@ -46,6 +46,8 @@ def unguarded(module: Module, alias: ast.alias) -> ast.expr | None:
     if above is None or any(_replaces(handler, name) for handler in above.handlers):
         return None
     inside = {id(node) for node in walk(above)}
+    if any(id(each.node) not in inside for each in module.bindings_of(name)):
+        return None  # another meaning is given later: ``if not HAVE_TRITON: triton = MagicMock()``
     uses = (
         use
         for use in module.index.names(name)
