@@ -87,12 +87,13 @@ class ChosenDevice(Rule):
             if given
             else inside(answer.note)
         )
+        unmarked = row == _SETTINGS and module.target.mode == "lazy"  # its trainer marks no step
         return self.finding(
             module,
             module.span(node),  # told beside what covers the call: it is about the whole of it
             f"`{module.source(node)}` chooses the device itself: {said}",
             row=answer.row,
-            severity="warning" if given else "info",
+            severity="warning" if given or unmarked else "info",
         )
 
     def _missed(self, module: Module, call: ast.Call, name: str, new: str) -> Found:
