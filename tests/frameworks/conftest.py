@@ -14,5 +14,5 @@ def noted(record_property: Callable[[str, object], None]) -> Iterator[None]:
     running.RUNS.clear()
     running.APART.clear()
     yield
-    record_property("runs", sorted(running.RUNS))
+    record_property("runs", [list(run) for run in sorted(running.RUNS)])  # plain, for xdist
     record_property("apart", max(running.APART, default=None))

@@ -65,8 +65,7 @@ class Outcomes:
         self.found: dict[str, Outcome] = {}
         if kept and kept.is_file():
             for name, parts in json.loads(kept.read_text(encoding="utf-8")).items():
-                runs = tuple((str(a), str(b), str(c), int(d)) for a, b, c, d in parts[2])
-                self.found[name] = Outcome(parts[0], parts[1], runs, parts[3])
+                self.found[name] = Outcome(parts[0], parts[1], plain_runs(parts[2]), parts[3])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Notes a test, and keeps what was found so far."""
@@ -76,10 +75,15 @@ class Outcomes:
             self.found[name] = Outcome(report.outcome, reason.removeprefix("Skipped: "))
         if report.when == "teardown" and name in self.found:
             told: dict[str, Any] = dict(report.user_properties)
-            runs = tuple((run.python, run.where, run.mode, run.processes) for run in told["runs"])
-            self.found[name] = self.found[name]._replace(runs=runs, apart=told["apart"])
+            runs, apart = plain_runs(told["runs"]), told["apart"]
+            self.found[name] = self.found[name]._replace(runs=runs, apart=apart)
             if self.file:
                 self.file.write_text(json.dumps(self.found), encoding="utf-8")
+
+
+def plain_runs(runs: list[Any]) -> tuple[tuple[str, str, str, int], ...]:
+    """Runs as a report or a file has them."""
+    return tuple((str(a), str(b), str(c), int(d)) for a, b, c, d in runs)
 
 
 def main() -> int:

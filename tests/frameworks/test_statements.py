@@ -60,6 +60,12 @@ def test_each_statement_is_held() -> None:
     assert max(Counter(map(name, ALL)).values()) == 1, "two statements of one name"
 
 
+def test_the_page_has_every_statement() -> None:
+    text = (Path(__file__).parent / "STATEMENTS.md").read_text(encoding="utf-8")
+    lost = [name(s) for s in ALL if f"| {s.page} | {s.says}" not in text]
+    assert lost == [], "STATEMENTS.md is stale: python tests/frameworks/table.py"
+
+
 def test_line_of_a_statement() -> None:
     one = Statement("Page", "torch", "It trains", ("a.py::*",), "", "", "a row", "")
     runs = ((sys.executable, "cuda", "eager", 2), (sys.executable, "cpu", "", 1))
