@@ -62,11 +62,14 @@ class SlurmResources(TextRule):
 
 
 def _options(command: Command) -> list[tuple[str, Span]]:
-    """The words before the program that is started."""
+    """The words before the program that is started: options, and a word behind an option that may be its value."""
     words = [(word.text, word.span) for word in command.words[1:]]
+    before = ""
     for number, (text, _) in enumerate(words):
-        if not text.startswith("-") and (not number or "=" in words[number - 1][0] or not words[number - 1][0].startswith("-")):  # fmt: skip
+        is_value = number > 0 and before.startswith("-") and "=" not in before
+        if not text.startswith("-") and not is_value:
             return words[:number]
+        before = text
     return words
 
 
