@@ -33,7 +33,10 @@ pytest: $(VENV)/.ready
 
 # Releases that exclude each other: the newest, the last Lightning that knew Gaudi, Optimum with the Transformers that it asks for.
 FRAMEWORKS := .frameworks
-NEWEST := accelerate transformers lightning pytorch-ignite deepspeed "ray[train]"
+# Some of the tests: make test-frameworks FRAMEWORK_TESTS="--results .frameworks/found.json tests/frameworks/test_deepspeed.py";
+# what earlier parts have found is kept in the file, and is in the table.
+FRAMEWORK_TESTS ?=
+NEWEST := accelerate transformers lightning pytorch-ignite deepspeed "ray[train]" kubernetes-validate jsonschema
 LAST := "lightning<2.5.6" lightning-habana
 OPTIMUM := optimum-habana==1.21.2 transformers==4.55.4 accelerate==1.10.1 optimum==2.0.0 diffusers==0.35.1 torchvision
 FRAMEWORK_ENVIRONMENTS := $(FRAMEWORKS)/newest/.ready $(FRAMEWORKS)/last/.ready $(FRAMEWORKS)/optimum/.ready
@@ -41,7 +44,7 @@ EMPTY :=
 FRAMEWORK_PYTHONS := $(subst $(EMPTY) $(EMPTY),:,$(FRAMEWORK_ENVIRONMENTS:%/.ready=$(CURDIR)/%/bin/python))
 
 test-frameworks: $(VENV)/.ready $(FRAMEWORK_ENVIRONMENTS)
-	HPUSHIM=off HPUSHIM_FRAMEWORKS_PYTHON=$(FRAMEWORK_PYTHONS) $(BIN)/python tests/frameworks/table.py
+	HPUSHIM=off HPUSHIM_FRAMEWORKS_PYTHON=$(FRAMEWORK_PYTHONS) $(BIN)/python tests/frameworks/table.py $(FRAMEWORK_TESTS)
 
 $(FRAMEWORKS)/newest/.ready: PACKAGES = $(NEWEST)
 $(FRAMEWORKS)/last/.ready: PACKAGES = $(LAST)

@@ -74,7 +74,7 @@ def test_every_command_exists(page: Path) -> None:
 def _own(words: list[str]) -> list[str]:
     """The words of a command that are its own: those before the script."""
     for place, word in enumerate(words):
-        if word.endswith(".py") or word in ("torchrun", "accelerate"):
+        if word.endswith(".py") or word in ("torchrun", "accelerate", "deepspeed"):
             return words[:place]
     return words
 

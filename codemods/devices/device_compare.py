@@ -65,8 +65,8 @@ class DeviceCompare(Rule):
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
         """What is made of a device's text and compared in a form that no rule turns."""
-        looked_up = _LOOKS_UP.search(module.data) and _IN_NAME.search(module.data)
-        if module.tree is None or not (looked_up or _IN_TEXT.search(module.data)):
+        looked_up = module.matches(_LOOKS_UP) and _IN_NAME.search(module.data)
+        if module.tree is None or not (looked_up or module.matches(_IN_TEXT)):
             return  # most files, and the finder reads the whole tree
         for one in find(module.tree):
             span = module.span(one.node)

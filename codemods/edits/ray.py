@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Change, Import, Replace, Rewrite
 
-from ..analysis.names import word
 from .arguments import add, argument
 from .imports import local_name
 from .spelling import dual
@@ -26,7 +25,11 @@ def asking_for_gaudi(module: Module, call: ast.Call, given: ast.keyword) -> Rewr
         return _of_workers(module, call, given)
     number = module.constant(given.value)
     whole = isinstance(number, int) and number > 0
-    if not whole or argument(call, "resources") is not None or word(call.func) == "init":
+    if (
+        not whole
+        or argument(call, "resources") is not None
+        or module.qualified(call.func) == "ray.init"
+    ):
         return None
     return Rewrite(
         "ask for Gaudi", "safe", (_resources(given, "resources", f'{{"HPU": {number}}}'),)

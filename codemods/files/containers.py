@@ -24,6 +24,9 @@ _NVIDIA_IMAGE = "nvcr.io/nvidia/pytorch"
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _CARDS = re.compile(r"nvidia\.com/(gpu|mig-[\w.]+)")
 _NVIDIA_RESOURCE = "nvidia.com/gpu"
+_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
+_HUGE_PAGES = "hugepages-2Mi"
+_LABEL = re.compile(r"nvidia\.com/[\w.\-]+")
 
 
 class Containers(TextRule):
@@ -67,8 +70,8 @@ class Containers(TextRule):
                         row=visible.row,
                         code="HPU811",
                     )
-                elif assignment.name == "NVIDIA_DRIVER_CAPABILITIES":
-                    text = "`NVIDIA_DRIVER_CAPABILITIES` is not read on Gaudi"
+                elif assignment.name == _CAPABILITIES:
+                    text = f"`{_CAPABILITIES}` is not read on Gaudi"
                     yield self.finding(
                         document, assignment.name_span, text, code="HPU811", severity="info"
                     )
@@ -96,10 +99,11 @@ class Containers(TextRule):
         if entry.key is not None and _CARDS.fullmatch(name):
             answer = ask(document, _NVIDIA_RESOURCE)
             key = document.source(entry.key).replace(name, answer.target)
+            more = "" if _has_huge_pages(document, entry) else f", beside `{_HUGE_PAGES}`"
             yield self.finding(
                 document,
                 entry.key,
-                f"`{name}` is NVIDIA's resource; Gaudi's device plugin offers `{answer.target}`",
+                f"`{name}` is NVIDIA's resource; Gaudi's device plugin offers `{answer.target}`{more}",
                 fix=Fix(f"ask for {answer.target}", "unsafe", (document.replace(entry.key, key),)),
                 row=answer.row,
                 code="HPU812",
@@ -115,8 +119,44 @@ class Containers(TextRule):
         elif entry.value == "nvidia" and name == "driver":
             text = "`driver: nvidia` reserves NVIDIA cards; Gaudi cards come with `runtime: habana`"
             yield self.finding(document, entry.span, text, code="HPU811")
+        elif name == "gpus" and entry.path[0] == "services" and entry.key is not None:
+            yield self._compose_cards(document, entry, entry.key)
+        elif (place := _named(document, entry, _VISIBLE)) is not None:
+            visible = ask(document, _VISIBLE)
+            yield self.finding(
+                document,
+                place,
+                f"`{_VISIBLE}` is read by NVIDIA's container runtime; Gaudi's reads `{visible.target}`",
+                fix=Fix(
+                    f"use {visible.target}", "unsafe", (document.replace(place, visible.target),)
+                ),
+                row=visible.row,
+                code="HPU811",
+            )
+        elif (place := _named(document, entry, _CAPABILITIES)) is not None:
+            text = f"`{_CAPABILITIES}` is not read on Gaudi"
+            yield self.finding(document, place, text, code="HPU811", severity="info")
+        elif (place := _label(document, entry)) is not None:
+            text = f"`{document.source(place)}` is on nodes with NVIDIA cards alone: no node with Gaudi is chosen by it"
+            yield self.finding(document, place, text, code="HPU812")
         elif name == "image" and isinstance(entry.value, str) and _IMAGE.search(entry.value):
             yield self._image(document, entry.span, entry.value)
+
+    def _compose_cards(self, document: Document, entry: Entry, key: Span) -> Finding:
+        """``gpus: all`` of a service."""
+        fix = None
+        beside = (*entry.path[:-1], "runtime")
+        if entry.kind == "scalar" and not any(e.path == beside for e in document.entries):
+            edit = document.replace(Span(key.start, entry.span.end), "runtime: habana")
+            fix = Fix("use the habana runtime", "unsafe", (edit,))
+        return self.finding(
+            document,
+            key,
+            "`gpus` gives a container NVIDIA cards; Gaudi's come with `runtime: habana` and `HABANA_VISIBLE_DEVICES`",
+            fix=fix,
+            row=ask(document, "docker run --gpus").row,
+            code="HPU811",
+        )
 
     # -- docker run -------------------------------------------------------------------------
 
@@ -138,3 +178,31 @@ class Containers(TextRule):
                     row=answer.row,
                     code="HPU811",
                 )
+
+
+def _has_huge_pages(document: Document, entry: Entry) -> bool:
+    """Whether the resources that ask for cards ask for huge pages too."""
+    return any(e.path == (*entry.path[:-1], _HUGE_PAGES) for e in document.entries)
+
+
+def _named(document: Document, entry: Entry, variable: str) -> Span | None:
+    """Where an entry names a variable: as a key, in an item ``NAME=value``, behind Kubernetes' ``name``."""
+    last = entry.path[-1] if entry.path else ""
+    if entry.key is not None and last == variable:
+        where = entry.key
+    elif (isinstance(last, int) and str(entry.value).partition("=")[0] == variable) or (
+        last == "name" and entry.value == variable
+    ):
+        where = entry.span
+    else:
+        return None
+    start = where.start + document.source(where).index(variable)
+    return Span(start, start + len(variable))
+
+
+def _label(document: Document, entry: Entry) -> Span | None:
+    """Where an entry names a label or a taint of NVIDIA's nodes: in a selector, behind ``key`` of a toleration or an expression."""
+    last = str(entry.path[-1]) if entry.path else ""
+    if entry.key is not None and _LABEL.fullmatch(last):
+        return entry.key
+    return entry.span if last == "key" and _LABEL.fullmatch(str(entry.value)) else None

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
     from hpushim.engine.shell.words import Assignment, Command, Word
 
-_SBATCH = re.compile(rb"(?m)^#SBATCH[ \t]+.*?(--gres=gpu\S*|--gpus\S*)")
 _TO_CONTAINER = re.compile(r"--gpus(=|$)|--runtime=nvidia$")
-_SLURM = ("srun", "salloc", "sbatch")
-_CARDS_ASKED = re.compile(r"--gres=gpu|--gpus(-per-\w+)?=|-G\d")
-_SETTING = re.compile(r"(slurm_)?(gres=gpu\S*|gpus_per_(node|task)=[1-9]\d*)")
-#: What shows that a launcher's settings are for Slurm.
-_OF_SLURM = (b"submitit", b"slurm", b"partition", b"sbatch", b"tasks_per_node", b"timeout_min")
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
 _IGNORED = re.compile(
@@ -50,7 +44,7 @@ class ShellCommands(TextRule):
 
     code = "HPU804"
     name = "cuda-visible-devices"
-    kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "markdown", "yaml"})
+    kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "markdown"})
     markers = (
         "CUDA",
         "cuda",
@@ -62,9 +56,6 @@ class ShellCommands(TextRule):
         "--fp16",
         "--gpus",
         "NVTE",
-        "#SBATCH",
-        "gres",
-        "gpus_per_",
         "16",
     )
     also: ClassVar[dict[str, str]] = {
@@ -73,7 +64,6 @@ class ShellCommands(TextRule):
         "HPU807": "nccl-variable",
         "HPU808": "nvidia-program",
         "HPU809": "lazy-mode-unset",
-        "HPU813": "slurm-resource",
         "HPU822": "command-in-text",
     }
 
@@ -81,11 +71,7 @@ class ShellCommands(TextRule):
         if document.kind == "markdown":
             yield from self._text(document)
             return
-        if document.kind == "yaml":
-            yield from self._settings(document)
-            return
         found = [
-            *self._slurm(document),
             *self._cards(document),
             *self._variables(document),
             *(self._option(document, *given) for given in handed(document)),
@@ -94,41 +80,6 @@ class ShellCommands(TextRule):
         yield from sorted(found, key=lambda finding: finding.span.start)
         if found and document.kind in ("shell", "dockerfile"):
             yield from self._lazy_mode(document)
-
-    def _slurm(self, document: Document) -> Iterator[Finding]:
-        """What the job asks the cluster for; how Gaudi cards are called there is the cluster's choice."""
-        for found in _SBATCH.finditer(document.data) if b"#SBATCH" in document.read else ():
-            yield self._asks_cluster(document, Span(*found.span(1)), found[1].decode())
-
-    def _step(self, document: Document, command: Command) -> Iterator[Finding]:
-        """The same, where a command asks: ``srun --gres=gpu:8``."""
-        before = ""
-        for word in command.words[1:]:
-            written = document.data[word.span.start : word.span.end].decode()
-            if _CARDS_ASKED.match(written):
-                yield self._asks_cluster(document, word.span, written)
-            elif not written.startswith("-") and not before.startswith("-"):
-                return  # what is started has options of its own
-            before = written
-
-    def _settings(self, document: Document) -> Iterator[Finding]:
-        """The same in the settings of a launcher that goes through Slurm: ``gres: gpu:1``, ``gpus_per_node: 8``."""
-        if not any(word in document.data for word in _OF_SLURM):
-            return
-        for entry in document.entries:
-            asked = _SETTING.fullmatch(f"{entry.name}={entry.value}")
-            if entry.kind == "scalar" and asked:
-                yield self._asks_cluster(document, entry.span, f"{entry.name}: {entry.value}")
-
-    def _asks_cluster(self, document: Document, span: Span, written: str) -> Finding:
-        return self.finding(
-            document,
-            span,
-            f"`{written}` asks for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
-            row=ask(document, "--gres=gpu").row,
-            code="HPU813",
-            severity="warning",
-        )
 
     def _text(self, document: Document) -> Iterator[Finding]:
         """Commands in a README are listed, not changed: people copy them to machines of both kinds."""
@@ -207,9 +158,6 @@ class ShellCommands(TextRule):
                 row=ask(document, program).row,
                 code="HPU808",
             )
-        elif program in _SLURM:
-            yield from self._step(document, command)
-            yield from self._options(document, command) if launches(command) else ()
         elif program == "docker":
             return  # what a container gets is told by the container's rule
         elif launches(command):

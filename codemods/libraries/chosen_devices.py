@@ -10,6 +10,8 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import called
+from ..analysis.trainers import NAMES as TRAINERS
+from ..analysis.trainers import is_settings, used
 from ..analysis.verdict import ask, inside
 from ..edits.arguments import argument
 from ..edits.imports import torch
@@ -22,36 +24,42 @@ if TYPE_CHECKING:
 _FINDS = {
     "accelerate.Accelerator": "cpu",
     "accelerate.PartialState": "cpu",
-    "transformers.TrainingArguments": "use_cpu",
-    "transformers.Seq2SeqTrainingArguments": "use_cpu",
 }
+_SETTINGS = "transformers.TrainingArguments"
+_ON_CPU = ("use_cpu", "no_cuda")
 _PYG = "torch_geometric.device"
 _IGNITE = "ignite.distributed"
 _IGNITES = tuple(f"{_IGNITE}.{name}" for name in ("device", "auto_model", "auto_dataloader"))
 
 
 class ChosenDevice(Rule):
-    """``Accelerator()``, ``TrainingArguments()``, ``torch_geometric.device("auto")``, ``idist.device()``."""
+    """``Accelerator()``, ``TrainingArguments()``, ``SFTConfig()``, ``torch_geometric.device("auto")``, ``idist.device()``."""
 
     code = "HPU720"
     name = "device-chosen-by-library"
     severity = "info"
     safety = "manual"
-    wants = Wants(names=(*_FINDS, _PYG, *_IGNITES), hints=frozenset(_FINDS))
+    wants = Wants(
+        names=(*_FINDS, *TRAINERS, _PYG, *_IGNITES), hints=frozenset((*_FINDS, *TRAINERS))
+    )
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node)
-        if call is None or module.qualified(node) != name:
+        if module.qualified(node) != name or name.partition(".")[0] in module.project.shadowing:
+            return  # or the library's own code
+        if is_settings(name):
+            if name not in self._told and used(module, node):
+                self._told.add(name)
+                yield self._finds(module, node, call, _SETTINGS, _ON_CPU)
+        elif call is None:
             return
-        if name.partition(".")[0] in module.project.shadowing:
-            return  # the library's own code
-        if name in _FINDS:
+        elif name in _FINDS:
             if name not in self._told:
                 self._told.add(name)
-                yield self._finds(module, node, call, name)
+                yield self._finds(module, node, call, name, (_FINDS[name],))
         elif name == _PYG:
             given = argument(call, "device", 0)
             if given is not None and module.constant(given) == "auto":
@@ -61,7 +69,7 @@ class ChosenDevice(Rule):
                     name,
                     f"{torch(module, call, 'device')[0]}({quoted(module, DEVICE)})",
                 )
-        else:
+        elif name in _IGNITES:
             new = (
                 f"{torch(module, call, 'device')[0]}({quoted(module, DEVICE)})"
                 if name.endswith(".device")
@@ -69,21 +77,23 @@ class ChosenDevice(Rule):
             )
             yield self._missed(module, call, name, new)
 
-    def _finds(self, module: Module, node: ast.expr, call: ast.Call, name: str) -> Found:
-        kept = argument(call, _FINDS[name])
-        on_cpu = kept is not None and module.constant(kept) is True
-        answer = ask(module, name)
+    def _finds(
+        self, module: Module, node: ast.expr, call: ast.Call | None, row: str, kept: tuple[str, ...]
+    ) -> Found:
+        given = [k.arg for k in call.keywords if k.arg in kept and module.constant(k.value) is True] if call else []  # fmt: skip
+        answer = ask(module, row)
         said = (
-            f"`{_FINDS[name]}=True` keeps it on the CPU; leave it out, and it finds a Gaudi"
-            if on_cpu
+            f"`{given[0]}=True` keeps it on the CPU; leave it out, and it finds a Gaudi"
+            if given
             else inside(answer.note)
         )
+        unmarked = row == _SETTINGS and module.target.mode == "lazy"  # its trainer marks no step
         return self.finding(
             module,
             module.span(node),  # told beside what covers the call: it is about the whole of it
             f"`{module.source(node)}` chooses the device itself: {said}",
             row=answer.row,
-            severity="warning" if on_cpu else "info",
+            severity="warning" if given or unmarked else "info",
         )
 
     def _missed(self, module: Module, call: ast.Call, name: str, new: str) -> Found:

@@ -15,7 +15,7 @@ from hpushim.matrix import load
 from hpushim.model import Span
 
 from ..analysis.names import word
-from ..analysis.optional_imports import guarded, optional
+from ..analysis.optional_packages import guarded, optional, unguarded
 from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
@@ -158,7 +158,11 @@ class Library(RowRule):
         severity = SEVERITY[verdict.status]
         said = f"`{row.name}`: {inside(verdict.note)}"
         if optional(module, alias):
-            severity, said = "info", f"{said}; the code goes on without it"
+            use = unguarded(module, alias)
+            if use is None:
+                severity, said = "info", f"{said}; the code goes on without it"
+            else:
+                said = f"{said}; it is optional, but line {use.lineno} uses it without a test"
         elif severity == "error" and guarded(module, alias):
             severity = "warning"
         yield self.finding(

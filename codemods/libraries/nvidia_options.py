@@ -9,6 +9,8 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.trainers import NAMES as TRAINERS
+from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import SEVERITY
 from ..edits.spelling import dual, retext
@@ -42,15 +44,20 @@ class NvidiaOption(Rule):
     safety = "manual"
     costs = Costs(hours=("HPU722",), speed=("HPU722",))
     wants = Wants(
-        names=tuple(f"faiss.{name}" for name in _FAISS),
+        names=(*(f"faiss.{name}" for name in _FAISS), *TRAINERS),
         calls=(_XFORMERS,),
         keywords=("optim", *_SWITCHES),
         strings=_PROVIDERS,
     )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if module.qualified(node) == name:
+        if module.qualified(node) != name:
+            return
+        if name.startswith("faiss."):
             yield self._told(module, node, "faiss-gpu")
+        elif is_settings(name) and (own := own_class(module, node)) is not None:
+            for field, value in fields(own):
+                yield from self._set(module, value, field, value)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         yield self._told(module, node.func, "xformers")
@@ -62,18 +69,22 @@ class NvidiaOption(Rule):
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         assert node.arg is not None
-        value = module.constant(node.value)
-        if node.arg in _SWITCHES:
+        yield from self._set(module, node, node.arg, node.value)
+
+    def _set(self, module: Module, node: ast.AST, name: str, given: ast.expr) -> Yield:
+        """An option and its value, in a call or as the default of a field."""
+        value = module.constant(given)
+        if name in _SWITCHES:
             if value is True:
-                yield self._told(module, node, _SWITCHES[node.arg])
+                yield self._told(module, node, _SWITCHES[name])
             return
-        row = _OPTIMIZERS.get(value) if isinstance(value, str) else None
+        row = _OPTIMIZERS.get(value) if name == "optim" and isinstance(value, str) else None
         if row is not None:
             fix = None
             new = ask(module, row).target
-            if new and isinstance(node.value, ast.Constant) and not dual(module):
-                fix = Rewrite(f"use {new}", "unsafe", (retext(module, node.value, new),))
-            yield self._told(module, node, row, fix=fix)
+            if new and isinstance(given, ast.Constant) and not dual(module):
+                fix = Rewrite(f"use {new}", "unsafe", (retext(module, given, new),))
+            yield self._told(module, node, row, fix=fix, option=name)
 
     def _told(
         self,
@@ -82,8 +93,12 @@ class NvidiaOption(Rule):
         row: str,
         severity: Severity | None = None,
         fix: Rewrite | None = None,
+        option: str = "",
     ) -> Found:
         answer = ask(module, row)
+        shown = module.source(node).splitlines()[0]
+        if option and not isinstance(node, ast.keyword):
+            shown = f"{option} = {shown}"
         if severity is None:
             severity = SEVERITY.get(answer.status, "info")
             if severity == "error" and any(isinstance(a, ast.If) for a in module.ancestors(node)):
@@ -91,7 +106,7 @@ class NvidiaOption(Rule):
         return self.finding(
             module,
             module.span(node),  # told beside what covers the call: it is about the option
-            f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
+            f"`{shown}`: {inside(answer.note)}",
             fix=fix,
             row=answer.row,
             severity=severity,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.optional_imports import guarded, optional
+from ..analysis.optional_packages import guarded, optional
 from ..analysis.project_facts import EXTENSIONS
 from ..analysis.verdict import ask
 

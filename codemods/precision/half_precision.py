@@ -16,6 +16,8 @@ from ..analysis.kinds import defines_method, proven
 from ..analysis.names import foreign
 from ..analysis.placement import is_on_device
 from ..analysis.tensors import is_in_module, is_other
+from ..analysis.trainers import NAMES as TRAINERS
+from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask
 from ..edits.arguments import attribute, rename
 from ..edits.spelling import half, retext
@@ -34,10 +36,18 @@ class AutocastHalf(Rule):
     code = "HPU203"
     name = "autocast-float16"
     costs = Costs(numbers=("HPU203", "HPU208", "HPU209"))
-    wants = Wants(names=tuple(sorted(HALF)), calls=("half",), keywords=("fp16", "mixed_precision"))
+    wants = Wants(
+        names=(*sorted(HALF), *TRAINERS),
+        calls=("half",),
+        keywords=("fp16", "mixed_precision"),
+        hints=frozenset(TRAINERS),
+    )
     also: ClassVar[dict[str, str]] = {"HPU208": "half-call", "HPU209": "float16-dtype"}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if is_settings(name):
+            yield from self._fields(module, node)
+            return
         if not isinstance(node, ast.Attribute) or module.qualified(node) != name:
             return
         if node in module.view(autocast_halves):
@@ -109,6 +119,19 @@ class AutocastHalf(Rule):
             row=ask(module, "torch.float16").row,
             code="HPU209",
         )
+
+    def _fields(self, module: Module, node: ast.expr) -> Yield:
+        """``fp16: bool = True`` in a class of the project that holds a trainer's settings."""
+        own = own_class(module, node)
+        for name, value in fields(own) if own is not None else ():
+            if name == "fp16" and module.constant(value) is True:
+                yield self.finding(
+                    module,
+                    value,
+                    "`fp16` is True by default and trains in float16; bfloat16 is the half precision of Gaudi: set `bf16`",
+                    code="HPU209",
+                    row=ask(module, "transformers.TrainingArguments(fp16=)").row,
+                )
 
     def _arguments(self, module: Module, node: ast.keyword, call: ast.Call) -> Found:
         """``TrainingArguments(fp16=True)``."""

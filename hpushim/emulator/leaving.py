@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,20 @@ def folder() -> Path | None:
     return Path(named) if named and Path(named).is_dir() else None
 
 
-def leave(books: dict[str, Any], rank: int | None, first_elsewhere: str) -> None:
+def begin() -> None:
+    """Leave word that this process has a device, for one that ends before it can leave its totals (killed, ``os._exit``).
+
+    Workers of multiprocessing, as those of a DataLoader, do no work of their own on the device, or leave their totals.
+    """
+    where = folder()
+    if where is not None and multiprocessing.parent_process() is None:
+        with contextlib.suppress(OSError):
+            (where / f"{os.getpid()}.json").write_text('{"unfinished": true}', encoding="utf-8")
+
+
+def leave(
+    books: dict[str, Any], rank: int | None, first_elsewhere: str, *, unfinished: bool = False
+) -> None:
     """Write the totals of this process. What cannot be written is left out: a run never fails by its story."""
     where = folder()
     if where is None:
@@ -35,6 +49,9 @@ def leave(books: dict[str, Any], rank: int | None, first_elsewhere: str) -> None
     kept["refused"] = books["objections"][:_MOST]
     kept["steps"] = books["steps"]
     kept["rank"] = rank
+    kept["unfinished"] = unfinished
     kept["first_elsewhere"] = first_elsewhere
     with contextlib.suppress(OSError):
-        (where / f"{os.getpid()}.json").write_text(json.dumps(kept), encoding="utf-8")
+        written = where / f"{os.getpid()}.part"
+        written.write_text(json.dumps(kept), encoding="utf-8")
+        written.replace(where / f"{os.getpid()}.json")  # whoever reads it now finds the whole

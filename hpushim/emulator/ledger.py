@@ -173,12 +173,20 @@ def start() -> None:
     if wanted or leaving.folder() is not None:
         native.watch_compute()
         steps.watch()
+    if leaving.folder() is not None:
+        leaving.begin()
+        steps.each_doubling(_leave_so_far)
     if wanted or level in ("sites", "trace"):
         native.set_library_roots(library_roots())
         native.record_sites(True, level == "trace")
         native.watch_compute()
         steps.watch()
         _watch_autocast()
+
+
+def _leave_so_far() -> None:
+    """For a process that is killed later, as a worker of Ray is."""
+    leaving.leave(snapshot(), _rank(), device.load().first_compute_elsewhere(), unfinished=True)
 
 
 def take_file() -> None:

@@ -8,6 +8,7 @@ entries, neighbours are added up.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from hpushim.emulator import device
@@ -102,6 +103,8 @@ def joined(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
 
 _now = Timeline()
 _watching = False
+_doubling: list[Callable[[], None]] = []
+_ended = [0]  # steps of optimizers in this process
 
 
 def now() -> Timeline:
@@ -116,6 +119,11 @@ def forget() -> None:
     with contextlib.suppress(Exception):
         totals = device.load().totals()
         _now._before = {name: int(totals[name]) for name in COUNTED}
+
+
+def each_doubling(call: Callable[[], None]) -> None:
+    """Have something called behind the first step of an optimizer, the second, the fourth, the eighth …"""
+    _doubling[:] = [call]
 
 
 def watch() -> None:
@@ -140,6 +148,11 @@ def watch() -> None:
         if not torch.compiler.is_compiling():
             with contextlib.suppress(Exception):
                 _now.end(optimizer)
+            _ended[0] += 1
+            if not _ended[0] & (_ended[0] - 1):
+                for call in _doubling:
+                    with contextlib.suppress(Exception):
+                        call()
 
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)

@@ -38,6 +38,8 @@ def lines(run: Run) -> list[str]:
         return _nothing(run, active, cpu)
     first = active[0]
     over = f" in {len(active)} processes" if len(active) > 1 else ""
+    cut = [one for one in run.processes if one.get("unfinished")]
+    over += f" (at least: {_cut(cut)})" if cut else ""
     where = f"{_counted(operators, 'operator')} ran on the emulated {_card(first)}{over}, {first.get('mode', '')} mode"
     if cpu:
         share = 100 * hpu / (hpu + cpu)
@@ -61,11 +63,18 @@ def lines(run: Run) -> list[str]:
 
 
 def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
-    if not cpu:
+    if not cpu and not any(one.get("unfinished") for one in run.processes):
         if run.failed:  # the error is what there is to say, and stays the last line
             return []
         return [
             "nothing ran on the emulated hpu: the program ended without asking for any work on tensors, on hpu or on the CPU"
+        ]
+    cut = [one for one in run.processes if one.get("unfinished")]
+    if cut:
+        return [
+            f"what ran where is not known: {_cut(cut)}",
+            f"the others ran {cpu:,} matrix products, convolutions and the like on the CPU and none on the emulated hpu",
+            "what to do: let workers end by themselves, or keep their books with --ledger and hpushim.ledger() in the worker",
         ]
     place = next((str(one["first_elsewhere"]) for one in active if one.get("first_elsewhere")), "")
     on_cpu = sum(int(one.get("parameters", {}).get("cpu", 0)) for one in active)
@@ -91,6 +100,11 @@ def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
         f"why: {'; '.join(why)}. So this run shows nothing of a Gaudi",
         f"what to do: {todo}",
     ]
+
+
+def _cut(cut: list[Totals]) -> str:
+    who = "1 process" if len(cut) == 1 else f"{len(cut)} processes"
+    return f"{who} with the emulated hpu ended before the totals could be kept, by a signal or os._exit"
 
 
 def _stumbles(active: list[Totals]) -> str:

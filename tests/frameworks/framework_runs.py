@@ -4,14 +4,59 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
+
+
+class Run(NamedTuple):
+    """A run that a test has looked at: by which Python, where (cpu, hpu, cuda), in which mode, in how many processes."""
+
+    python: str
+    where: str
+    mode: str
+    processes: int
+
+
+RUNS: set[Run] = set()
+"""What the test that runs now has run. ``conftest.py`` empties it and hands it to the table."""
+APART: list[float] = []
+"""How far apart that test has found numbers, relative to those of the CPU."""
+
+
+def numbers_agree(
+    found: Any, expected: Any, tolerance: float = 0.0, smallest: float = 1e-12
+) -> None:
+    """Asserts that nested lists of numbers are those of the CPU, and notes for the table how far apart they are.
+
+    ``tolerance`` is relative; numbers that are apart by less than ``smallest`` agree as well.
+    """
+    ours, theirs = flat(found), flat(expected)
+    if any(isinstance(one, str) for one in ours + theirs):
+        assert ours == theirs
+        return
+    if len(ours) == len(theirs):
+        APART.append(max((_apart(a, b) for a, b in zip(ours, theirs, strict=True)), default=0.0))
+    assert ours == pytest.approx(theirs, rel=tolerance, abs=smallest)
+
+
+def _apart(found: float, expected: float) -> float:
+    return 0.0 if found == expected else abs(found - expected) / max(abs(expected), 1e-12)
+
+
+def flat(value: Any) -> list[Any]:
+    """The numbers and words of nested lists."""
+    if not isinstance(value, list):
+        return [value]
+    return [one for part in value for one in flat(part)]
 
 
 _CHECK = """
@@ -30,9 +75,16 @@ for text in sys.argv[1:]:
 
 @cache
 def python_with(*packages: str) -> tuple[str, str]:
-    """The first Python that has the packages, and why none has (empty if one has): this one, or those that
+    """The first Python that has the packages, and why none can run them on the device (empty if one can): this one, or those that
     HPUSHIM_FRAMEWORKS_PYTHON names, as PATH names folders.
     """
+    python, reason = python_that_has(*packages)
+    return (python, _no_device(python)) if python else ("", reason)
+
+
+@cache
+def python_that_has(*packages: str) -> tuple[str, str]:
+    """The first Python that has the packages, and why none has (empty if one has)."""
     reason = ""
     for python in os.environ.get("HPUSHIM_FRAMEWORKS_PYTHON", sys.executable).split(os.pathsep):
         done = subprocess.run(
@@ -44,7 +96,7 @@ def python_with(*packages: str) -> tuple[str, str]:
             absent = ", ".join(done.stdout.split())
             reason = f"not installed: {absent} (or name a Python that has it in HPUSHIM_FRAMEWORKS_PYTHON)"
         else:
-            return python, _no_device(python)
+            return python, ""
     return "", reason
 
 
@@ -93,7 +145,44 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@cache
+def migrated(place: Path, source: Path, *options: str) -> Path:
+    """A copy that ``migrate`` has rewritten."""
+    copy = place / source.name
+    if source.is_dir():
+        shutil.copytree(source, copy)
+    else:
+        shutil.copy(source, copy)
+    done = subprocess.run(
+        [sys.executable, "-m", "hpushim", "migrate", str(copy), "--allow-dirty", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return copy
+
+
+def output(words: list[str], where: str, processes: int, more: dict[str, str] | None = None) -> str:
+    """What a command prints, which must end well."""
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(where, "eager", processes) | (more or {}),
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def ranks(text: str) -> list[dict[str, Any]]:
+    """What ranks have printed: a line ``RANK {...}`` of each."""
+    found = [line.partition("RANK ")[2] for line in text.splitlines() if "RANK {" in line]
+    return sorted((json.loads(line) for line in found), key=lambda one: int(one["rank"]))
+
+
 def train(
     packages: tuple[str, ...],
     program: str,
@@ -101,29 +190,54 @@ def train(
     mode: str = "",
     processes: int = 1,
     *arguments: str,
+    hosts: int = 1,
 ) -> dict[str, Any]:
     """What the program printed. AssertionError with its output when it failed.
 
     ``where`` is ``cpu``, ``hpu`` (the emulated device, as a program for Gaudi finds it) or ``cuda`` (under the shim).
+    ``hosts`` are agents of torchrun on this machine; ``processes`` is how many there are in all.
     """
     python, reason = python_with(*packages)
     assert not reason, reason
-    done = subprocess.run(
-        [python, *_launcher(program, where, processes), str(PROGRAMS / program), where, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(where, mode, processes),
-        timeout=900,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    assert done.returncode == 0, f"exit code {done.returncode}:\n{done.stderr[-3000:]}"
-    assert len(lines) == 1, done.stdout[-2000:]
+    RUNS.add(Run(python, where, mode, processes))
+    return _train(python, program, where, mode, processes, hosts, arguments)
+
+
+@cache
+def _train(
+    python: str,
+    program: str,
+    where: str,
+    mode: str,
+    processes: int,
+    hosts: int,
+    arguments: tuple[str, ...],
+) -> dict[str, Any]:
+    launcher = _launcher(program, where, processes, hosts)
+    started = [
+        subprocess.Popen(
+            [python, *launcher, str(PROGRAMS / program), where, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(where, mode, processes // hosts),
+        )
+        for _ in range(hosts)
+    ]
+    try:
+        outputs = [agent.communicate(timeout=900) for agent in started]
+    finally:
+        for agent in started:
+            agent.kill()
+    codes = [agent.returncode for agent in started]
+    assert not any(codes), f"exit codes {codes}:\n" + "\n".join(err[-3000:] for _, err in outputs)
+    lines = [x for out, _ in outputs for x in out.splitlines() if x.startswith("RESULT ")]
+    assert len(lines) == 1, "\n".join(out[-2000:] for out, _ in outputs)
     result: dict[str, Any] = json.loads(lines[0].removeprefix("RESULT "))
     return result
 
 
-def _launcher(program: str, where: str, processes: int) -> list[str]:
+def _launcher(program: str, where: str, processes: int, hosts: int) -> list[str]:
     """What stands between ``python`` and the program."""
     words = ["-m", "hpushim", "run"] if where == "cuda" else []
     if processes == 1 or program.startswith("lightning"):
@@ -134,5 +248,8 @@ def _launcher(program: str, where: str, processes: int) -> list[str]:
         words += ["--mixed_precision", "no", "--dynamo_backend", "no", "--num_machines", "1"]
         words += ["--multi_gpu"] if where == "cuda" else []
         return [*words, "--main_process_port", port]
-    words += ["-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
+    words += ["-m", "torch.distributed.run", "--nproc_per_node", str(processes // hosts)]
+    if hosts > 1:
+        words += ["--nnodes", str(hosts), "--rdzv-backend", "c10d", "--rdzv-id", "job"]
+        return [*words, "--rdzv-endpoint", f"127.0.0.1:{port}"]
     return [*words, "--master_port", port]

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 class Statement(NamedTuple):
-    """A sentence of a page, in our words, and what holds it: tests, a finding in some code, or a row of the matrix."""
+    """A sentence of a page, in our words, and what holds it: tests, a finding in some code, a row of the matrix, or several of them."""
 
     page: str
     library: str
@@ -22,6 +22,7 @@ class Statement(NamedTuple):
     code: str
     finding: str
     row: str
+    note: str
 
     def holds(self, test: str) -> bool:
         """Whether a test, ``test_file.py::test_name[case]``, is one of those that hold it."""
@@ -40,10 +41,11 @@ def statements() -> Iterator[Statement]:
         for one in page["statement"]:
             yield Statement(
                 page["name"],
-                page["library"],
+                one.get("library", page.get("library", "torch")),
                 one["says"],
                 tuple(one.get("tests", ())),
                 one.get("code", ""),
                 one.get("finding", ""),
                 one.get("row", ""),
+                one.get("note", ""),
             )

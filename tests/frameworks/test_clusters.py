@@ -25,11 +25,6 @@ srun {python} {job}
 """
 
 
-def ranks(text: str) -> list[dict[str, Any]]:
-    found = [line.partition("RANK ")[2] for line in text.splitlines() if "RANK {" in line]
-    return sorted((json.loads(line) for line in found), key=lambda one: one["rank"])
-
-
 def expected() -> list[dict[str, Any]]:
     return [{"rank": n, "world": 2, "sum": 3.0, "is_cuda": True, "kept": True} for n in (0, 1)]
 
@@ -42,8 +37,11 @@ def environment() -> dict[str, str]:
 
 
 def run(words: list[str], env: dict[str, str]) -> str:
+    where = "cuda" if env.get("HPUSHIM") != "off" else "cpu"
+    running.RUNS.add(running.Run(words[0] if "python" in words[0] else sys.executable, where, "eager", 2))  # fmt: skip
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
+    assert "NOTHING RAN ON HPU" not in done.stderr
     return done.stdout
 
 
@@ -61,7 +59,7 @@ def test_open_mpi(way: str) -> None:
         "armed": [*start, *python, str(JOB)],
     }
     env |= {"HPUSHIM": "emulate"} if way == "armed" else {}
-    assert ranks(run(words[way], env)) == expected()
+    assert running.ranks(run(words[way], env)) == expected()
 
 
 @pytest.mark.parametrize("way", ["run starts srun", "srun, armed", "sbatch, armed"])
@@ -74,7 +72,7 @@ def test_slurm(way: str, tmp_path: Path) -> None:
     env = environment()
     if way == "run starts srun":
         words = [sys.executable, "-m", "hpushim", "run", "srun", "-n", "2"]
-        assert ranks(run([*words, sys.executable, str(JOB)], env)) == expected()
+        assert running.ranks(run([*words, sys.executable, str(JOB)], env)) == expected()
         return
     env["HPUSHIM"] = "emulate"
     if way == "srun, armed":
@@ -84,7 +82,7 @@ def test_slurm(way: str, tmp_path: Path) -> None:
         script.write_text(SCRIPT.format(place=tmp_path, python=sys.executable, job=JOB))
         run(["sbatch", "--wait", str(script)], env)
         found = (tmp_path / "out.txt").read_text()
-    assert ranks(found) == expected()
+    assert running.ranks(found) == expected()
 
 
 def test_ray_train(tmp_path: Path) -> None:

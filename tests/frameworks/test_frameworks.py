@@ -38,7 +38,7 @@ def train(program: str, where: str, mode: str, processes: int, *arguments: str) 
 
 def _equal(found: dict[str, object], expected: dict[str, object], tolerance: float = 0.0) -> None:
     for what in ("losses", "weights"):
-        assert found[what] == pytest.approx(expected[what], rel=tolerance, abs=tolerance), what
+        running.numbers_agree(found[what], expected[what], tolerance, tolerance)
 
 
 @pytest.mark.parametrize("where", ["hpu eager", "hpu lazy", "cuda eager"])
@@ -50,6 +50,16 @@ def test_losses_are_those_of_the_cpu(program: str, where: str, processes: int) -
     assert found["parameters"] == ["hpu"]
     assert found["processes"] == expected["processes"] == processes
     assert found["backend"] == (None if processes == 1 else "hccl")
+    _equal(found, expected, 1e-6)
+
+
+@pytest.mark.parametrize(("where", "group"), [("hpu", "hccl"), ("cuda", "nccl")])
+def test_backend_that_is_named(where: str, group: str) -> None:
+    program = "transformers_trainer.py"
+    needed(*LIBRARIES[program])
+    expected = train(program, "cpu", "", 2, *PRECISE[program])
+    found = train(program, where, "eager", 2, *PRECISE[program], "", group)
+    assert found["parameters"] == ["hpu"] and found["backend"] == "hccl"
     _equal(found, expected, 1e-6)
 
 

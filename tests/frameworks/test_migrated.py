@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +22,6 @@ def python_with(*packages: str) -> str:
     if reason:
         pytest.skip(reason)
     return python
-
-
-def migrated(place: Path, source: Path = PROGRAM) -> Path:
-    """A copy that ``migrate`` has rewritten; everything in it must be done."""
-    copy = place / source.name
-    if source.is_dir():
-        shutil.copytree(source, copy)
-    else:
-        shutil.copy(source, copy)
-    done = subprocess.run(
-        [sys.executable, "-m", "hpushim", "migrate", str(copy), "--allow-dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return copy
 
 
 def result(words: list[str], where: str, processes: int = 1) -> dict[str, Any]:
@@ -65,6 +46,7 @@ def test_lightning_that_knows_no_gaudi(
     way: str, processes: int, precision: str, tmp_path: Path
 ) -> None:
     python = python_with(*LIGHTNING)
+    running.RUNS.add(running.Run(python, "hpu", "eager", processes))
     plain = tmp_path / "plain.py"
     text = PROGRAM.read_text(encoding="utf-8")
     # The CPU's run says so; the program as it is would choose CUDA, or refuse.
@@ -75,13 +57,13 @@ def test_lightning_that_knows_no_gaudi(
     )
     half = "bf16-mixed" if "16" in precision else precision
     expected = result([python, str(plain), way, str(processes), half], "cpu")
-    copy = migrated(tmp_path)
+    copy = running.migrated(tmp_path, PROGRAM)
     assert "hpushim.lightning.HPUAccelerator()" in copy.read_text(encoding="utf-8")
     found = result([python, str(copy), way, str(processes), precision], "hpu", processes)
     assert found.pop("device") == "hpu" and expected.pop("device") == "cpu"
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        assert found[name] == pytest.approx(value, rel=0.02 if "16" in precision else 1e-5), name
+        running.numbers_agree(found[name], value, 0.02 if "16" in precision else 1e-5)
 
 
 @pytest.mark.parametrize("way", ["trainer", "fabric"])
@@ -103,7 +85,7 @@ def test_lightning_marks_its_steps_as_the_shim_does(way: str, tmp_path: Path) ->
 
 def test_ray_train_asks_for_gaudi(tmp_path: Path) -> None:
     python = python_with("torch", "ray")
-    copy = migrated(tmp_path, running.PROGRAMS / "ray_train.py")
+    copy = running.migrated(tmp_path, running.PROGRAMS / "ray_train.py")
     told: dict[str, list[dict[str, Any]]] = {}
     for where, program in (("cpu", running.PROGRAMS / "ray_train.py"), ("hpu", copy)):
         place = tmp_path / where
@@ -150,7 +132,7 @@ def test_ignite_imports(tmp_path: Path) -> None:
         text=True,
         check=True,
     ).stdout.strip()
-    migrated(tmp_path, Path(where).parent)
+    running.migrated(tmp_path, Path(where).parent)
     code = (
         "import importlib, pkgutil, sys; sys.path.insert(0, sys.argv[1]); import ignite, ignite.distributed as idist\n"
         "assert ignite.__file__.startswith(sys.argv[1])\n"

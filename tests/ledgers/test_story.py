@@ -16,6 +16,20 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model(torch.ones(2, 3)).sum().backward()
 optimizer.step()
 """
+KILLED = """
+import os, signal, subprocess, sys
+if sys.argv[1:] != ["worker"]:
+    subprocess.run([sys.executable, __file__, "worker"])
+    sys.exit()
+import torch
+model = torch.nn.Linear(3, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(STEPS):
+    model(torch.ones(2, 3).cuda()).sum().backward()
+    optimizer.step()
+torch.cuda.synchronize()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 DDP = """
 import os, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -45,6 +59,19 @@ def test_three_lines_for_a_training(ran):
     assert "by shapes" not in stumbles
     assert look == "where to look: hpushim ledger ledger.json"
     assert found.stderr.rstrip().endswith(look)
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_workers_that_are_killed_are_not_nothing(start, tmp_path, steps):
+    (tmp_path / "train.py").write_text(KILLED.replace("STEPS", str(steps)))
+    found = start("train.py")
+    assert found.status == 0 and "NOTHING RAN" not in found.stderr
+    cut = "1 process with the emulated hpu ended before the totals could be kept, by a signal or os._exit"
+    if steps:
+        assert f"(at least: {cut}), eager mode" in found.story[0]
+        assert "among them all 4 matrix products" in found.story[0], "of two steps, of three"
+    else:
+        assert found.story[0] == f"what ran where is not known: {cut}"
 
 
 def test_nothing_on_hpu_is_the_loudest_line(start, tmp_path):

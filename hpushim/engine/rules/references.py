@@ -116,9 +116,8 @@ class _Search:
         names = self._names
         if name in names.fronts:
             return True
-        return name.partition(".")[0] in names.roots and any(
-            f in names.below for f in _fronts(name)
-        )
+        root = name.partition(".")[0]
+        return root in names.roots and any(f in names.below for f in (root, *_fronts(name)))
 
     def _use(self, node: ast.expr) -> None:
         """Takes the whole chain of attributes that ``node`` is a part of."""

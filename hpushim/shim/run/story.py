@@ -76,7 +76,7 @@ def _left_in(folder: Path) -> list[dict[str, Any]]:
     """The totals that processes have left, rank 0 first."""
     found = []
     with contextlib.suppress(OSError):
-        for file in sorted(folder.iterdir()):
+        for file in sorted(folder.glob("*.json")):
             with contextlib.suppress(OSError, ValueError):
                 found.append(json.loads(file.read_text(encoding="utf-8")))
     return sorted(found, key=lambda one: one.get("rank") or 0)

@@ -6,6 +6,7 @@ Usage: accelerate_claims.py cpu|hpu|cuda
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -116,6 +117,37 @@ def saved_model() -> list[float]:
         use.save_model(model, folder)
         state = load_file(Path(folder, "model.safetensors"))
     return [value.double().sum().item() for value in state.values()]
+
+
+@claim
+def saved_where_sagemaker_looks() -> list[str]:
+    use = accelerator()
+    model, optimizer, loader = use.prepare(*parts())
+    losses(use, model, optimizer, loader, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SM_MODEL_DIR"] = folder
+        use.save_state(os.environ.get("SM_MODEL_DIR", "/opt/ml/model"))
+        del os.environ["SM_MODEL_DIR"]
+        return sorted(path.name for path in Path(folder).iterdir())
+
+
+@claim
+def pairs_are_prepared_one_by_one() -> list[list[float]]:
+    use = accelerator()
+    pairs = [(use.prepare(*parts()[:2]), use.prepare(parts()[2])) for _ in range(2)]
+    return [losses(use, model, optimizer, loader, 4) for (model, optimizer), loader in pairs]
+
+
+@claim
+def features_of_optimum_are_refused() -> list[str]:
+    names = ("fast_ddp", "minimize_memory", "context_parallel_size")
+    refused = []
+    for name in names:
+        try:
+            accelerator(**{name: 2})
+        except TypeError as error:
+            refused.append(f"{name}: {name in str(error)}")
+    return refused
 
 
 @claim

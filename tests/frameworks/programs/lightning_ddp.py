@@ -1,6 +1,6 @@
-"""Lightning with strategy="ddp" in two processes that it starts itself; rank 0 prints one line of JSON.
+"""Lightning with strategy="ddp" in processes that it starts itself; rank 0 prints one line of JSON.
 
-Usage: lightning_ddp.py cpu|cuda PRECISION
+Usage: lightning_ddp.py cpu|cuda|hpu PRECISION DEVICES, where hpu is Lightning up to 2.5.5 with lightning-habana
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Watch(lightning.Callback):
         self.backend = torch.distributed.get_backend()
 
 
-def main(where: str, precision: str) -> None:
+def main(where: str, precision: str, devices: str) -> None:
     generator = torch.Generator().manual_seed(1)
     inputs = torch.randn(64, 8, generator=generator)
     data = torch.utils.data.TensorDataset(inputs, (inputs[:, 0] > 0).long())
     net, watch = Net(), Watch()
     trainer = lightning.Trainer(
-        accelerator="cpu" if where == "cpu" else "gpu",
+        accelerator={"cpu": "cpu", "cuda": "gpu", "hpu": "hpu"}[where],
         precision="bf16-mixed" if where == "cpu" and precision == "16-mixed" else precision,
-        strategy="ddp",
-        devices=2,
+        strategy="hpu_parallel" if where == "hpu" else "ddp",
+        devices=int(devices),
         max_epochs=2,
         callbacks=[watch],
         logger=False,

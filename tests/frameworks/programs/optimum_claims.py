@@ -1,6 +1,6 @@
 """Optimum for Intel Gaudi on tiny random models: GaudiTrainer in the mode of the process, bf16, generation.
 
-Usage: optimum_claims.py cpu|hpu; cpu is plain Transformers
+Usage: optimum_claims.py cpu|hpu [CLAIM ...]; cpu is plain Transformers
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def rows(classify: bool) -> list[dict[str, torch.Tensor]]:
     ]
 
 
-def train(make: Any, graphs: bool = False, **options: Any) -> list[float]:
+def train(make: Any, graphs: bool = False, strategy: str = "ddp", **options: Any) -> list[float]:
     model, data = make(), rows(make is bert)
     usual = {
         "output_dir": tempfile.mkdtemp(), "per_device_train_batch_size": 8, "max_steps": 6, "logging_steps": 1,
@@ -69,6 +69,7 @@ def train(make: Any, graphs: bool = False, **options: Any) -> list[float]:
     if WHERE == "hpu":
         usual |= {"use_habana": True, "use_lazy_mode": LAZY, "use_hpu_graphs_for_inference": LAZY}
         usual |= {"use_hpu_graphs_for_training": graphs and LAZY}
+        usual["distribution_strategy"] = strategy
         config = GaudiConfig()
         config.use_fused_adam = config.use_fused_clip_norm = True
         if options.get("bf16"):
@@ -98,6 +99,35 @@ def decoder() -> list[float]:
 @claim
 def bfloat16() -> list[float]:
     return train(llama, bf16=True)
+
+
+@claim
+def fast_ddp() -> list[float]:
+    return train(llama, strategy="fast_ddp")
+
+
+@claim
+def context_parallel() -> list[Any]:
+    """The group over which a sequence is divided, the backend of that group, and what rank 0 gets of a sequence of twelve."""
+    if WHERE == "cpu" or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return ["takes several processes"]
+    from optimum.habana.distributed import parallel_state
+
+    usual = {"use_habana": True, "use_lazy_mode": LAZY, "report_to": []}
+    arguments = GaudiTrainingArguments(tempfile.mkdtemp(), context_parallel_size=2, **usual)
+    trainer = GaudiTrainer(llama(), GaudiConfig(), arguments)
+    part = trainer._prepare_input(torch.arange(12).reshape(1, 12))
+    group = parallel_state.get_sequence_parallel_group()
+    backend = torch.distributed.get_backend(group)
+    return [torch.distributed.get_world_size(group), backend, part.device.type, part.tolist()]
+
+
+@claim
+def minimize_memory() -> str:
+    if WHERE == "hpu":
+        usual = {"use_habana": True, "use_lazy_mode": LAZY, "report_to": []}
+        GaudiTrainingArguments(tempfile.mkdtemp(), minimize_memory=True, **usual)
+    return os.environ.pop("PT_HPU_FP8_MINIMIZE_MEMORY", "unset")
 
 
 @claim

@@ -1,6 +1,6 @@
 """transformers' Trainer on a tiny random model; prints one line of JSON with the losses.
 
-Usage: transformers_trainer.py cpu|hpu|cuda bert|llama PRECISION [BACKEND]
+Usage: transformers_trainer.py cpu|hpu|cuda bert|llama PRECISION [BACKEND] [DDP_BACKEND]
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _data(kind: str) -> list[dict[str, torch.Tensor]]:
     ]
 
 
-def main(where: str, kind: str, precision: str, backend: str) -> None:
+def main(where: str, kind: str, precision: str, backend: str = "", group: str = "") -> None:
     set_seed(7)
     model, data = _model(kind), _data(kind)
     arguments = TrainingArguments(
@@ -66,6 +66,7 @@ def main(where: str, kind: str, precision: str, backend: str) -> None:
         fp16=precision == "fp16" and where != "cpu",
         torch_compile=bool(backend),
         torch_compile_backend=backend or None,
+        ddp_backend=group or None,
     )
     trainer = Trainer(model=model, args=arguments, train_dataset=data, eval_dataset=data[:16])
     trainer.train()
@@ -84,4 +85,4 @@ def main(where: str, kind: str, precision: str, backend: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], sys.argv[4] if len(sys.argv) > 4 else "")
+    main(*sys.argv[1:])

@@ -1,0 +1,172 @@
+"""Packages that the code may do without: which imports say so, and which uses forget it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.walk import walk
+
+from .names import word
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_CAUGHT = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
+_NOTES = (ast.Assign, ast.AnnAssign)
+_REPLACES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_OWNERS = (*_FUNCTIONS, ast.ClassDef)
+_LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
+#: What makes code conditional. Whatever the condition asks, the package may be a part of it.
+_CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.While, ast.Try, ast.Lambda, ast.Match)
+#: Methods that nobody has to name.
+_BY_ITSELF = ("__init__", "__post_init__", "__call__", "forward", "training_step", "setup")
+#: Functions are followed to their callers this often.
+_DEPTH = 4
+
+
+def optional(module: Module, node: ast.AST) -> bool:
+    """Does the code catch that the package is not there, and note it, or take another: ``except ImportError: flash = None``?"""
+    above = _try(module, node)
+    if above is None:
+        return False
+    noted = any(isinstance(each, _NOTES) for each in (*above.body, *above.orelse))
+    return any(_goes_on(handler, noted=noted) for handler in above.handlers)
+
+
+def unguarded(module: Module, alias: ast.alias) -> ast.expr | None:
+    """The first use of what an optional import binds that runs whether the package is there or not.
+
+    A use under any condition is none; neither is one in a function or a class that nobody in this file uses, for its users may ask.
+    """
+    above = _try(module, alias)
+    name = alias.asname or alias.name.partition(".")[0]
+    if above is None or any(_replaces(handler, name) for handler in above.handlers):
+        return None
+    inside = {id(node) for node in walk(above)}
+    if any(id(each.node) not in inside for each in module.bindings_of(name)):
+        return None  # another meaning is given later: ``if not HAVE_TRITON: triton = MagicMock()``
+    uses = (
+        use
+        for use in module.index.names(name)
+        if isinstance(use.ctx, ast.Load) and id(use) not in inside and _means(module, use, alias)
+    )
+    return next((use for use in uses if _runs(module, use, _DEPTH)), None)
+
+
+def guarded(module: Module, node: ast.AST) -> bool:
+    """Does the code go on without the package: under ``try``, under ``if``, inside a function?"""
+    return any(
+        isinstance(above, (ast.Try, ast.If, *_FUNCTIONS)) for above in module.ancestors(node)
+    )
+
+
+def _try(module: Module, node: ast.AST) -> ast.Try | None:
+    """The statement whose body an import stands in."""
+    below = node
+    for above in module.ancestors(node):
+        if isinstance(above, ast.Try) and below in above.body:
+            return above
+        if isinstance(above, _OWNERS):
+            return None
+        below = above
+    return None
+
+
+def _goes_on(handler: ast.ExceptHandler, *, noted: bool) -> bool:
+    """Does a handler catch a failed import, raise nothing, and leave a word of it (``noted``: the other branch does)?"""
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    inner = [*walk(handler)]
+    return (
+        any(each is None or word(each) in _CAUGHT for each in caught)
+        and not any(isinstance(each, ast.Raise) for each in inner)
+        and (noted or any(isinstance(each, (*_NOTES, *_REPLACES)) for each in inner))
+    )
+
+
+def _replaces(handler: ast.ExceptHandler, name: str) -> bool:
+    """Does a handler give the name another meaning than nothing, or leave what reads the file?"""
+    for each in walk(handler):
+        if isinstance(each, ast.Import | ast.ImportFrom):
+            if any((one.asname or one.name.partition(".")[0]) == name for one in each.names):
+                return True
+        elif isinstance(each, (*_FUNCTIONS, ast.ClassDef)):
+            if each.name == name:
+                return True
+        elif isinstance(each, ast.Assign) and not isinstance(each.value, ast.Constant):
+            if any(word(target) == name for target in each.targets):
+                return True
+        elif isinstance(each, ast.Call) and word(each.func) in ("exit", "_exit", "skip"):
+            return True
+    return False
+
+
+def _means(module: Module, use: ast.Name, alias: ast.alias) -> bool:
+    """Is the name the imported one there, not a parameter or a variable of the same name?"""
+    return any(binding.node is alias or binding.qualified for binding in module.bindings(use))
+
+
+def _runs(module: Module, node: ast.AST, depth: int) -> bool:
+    """Does a piece of code run unconditionally, as far as this file shows?"""
+    below = node
+    for above in module.ancestors(node):
+        if isinstance(above, _CONDITIONS) and not _is_entry(above):
+            return False
+        if isinstance(above, ast.arg | ast.AnnAssign) and below is above.annotation:
+            return False
+        if isinstance(above, _FUNCTIONS) and below is above.returns:
+            return False
+        if isinstance(below, ast.stmt) and _left_before(above, below):
+            return False
+        if isinstance(above, _OWNERS) and below in above.body and _owns(above, below):
+            return depth > 0 and any(_runs(module, use, depth - 1) for use in _uses(module, above))
+        below = above
+    return True
+
+
+def _owns(owner: ast.stmt, below: ast.AST) -> bool:
+    """Does code in a definition run only when somebody uses it? The body of a class runs at once, its methods do not."""
+    return isinstance(owner, _FUNCTIONS) or isinstance(below, _FUNCTIONS)
+
+
+def _uses(module: Module, owner: ast.stmt) -> Iterator[ast.expr]:
+    """Where a function, a method or a class of the file is called; what a class does by itself is called where the class is."""
+    assert isinstance(owner, _OWNERS)
+    above = module.parent(owner)
+    names: list[ast.expr] = []
+    if not isinstance(above, ast.ClassDef):
+        names = [*module.index.names(owner.name)]
+    elif owner.name in _BY_ITSELF:
+        names, owner = [*module.index.names(above.name)], above
+    else:
+        names = [*module.index.attributes(owner.name)]
+    inside = {id(node) for node in walk(owner)}
+    for use in names:
+        call = module.parent(use)
+        if id(use) not in inside and isinstance(call, ast.Call) and call.func is use:
+            yield use
+
+
+def _is_entry(condition: ast.AST) -> bool:
+    """``if __name__ == "__main__":``."""
+    return (
+        isinstance(condition, ast.If)
+        and isinstance(condition.test, ast.Compare)
+        and word(condition.test.left) == "__name__"
+    )
+
+
+def _left_before(above: ast.AST, statement: ast.stmt) -> bool:
+    """Does the block assert, or leave under a condition, before the statement is reached?"""
+    block = next(
+        (part for part in (getattr(above, "body", None), getattr(above, "orelse", None)) if isinstance(part, list) and statement in part),
+        [],
+    )  # fmt: skip
+    for each in block[: block.index(statement)] if block else ():
+        if isinstance(each, ast.Assert):
+            return True
+        if isinstance(each, ast.If) and any(isinstance(inner, _LEAVES) for inner in walk(each)):
+            return True
+    return False
