@@ -60,7 +60,7 @@ MAKERS_NAMED = ProjectFact("classes that pick a device", _makers)
 
 # -- extensions that the project builds --------------------------------------------------------
 
-_BUILT = re.compile(rb"(?i:\w*ext(?:ension)?)\w*\(\s*(?:name\s*=\s*)?[\"']([A-Za-z_][\w.]*)[\"']")
+_BUILT = re.compile(rb"\b\w{0,60}?(?i:ext)\w{0,20}\(\s*(?:name\s*=\s*)?[\"']([A-Za-z_][\w.]*)[\"']")
 _CPP_ONLY = re.compile(rb"CppExtension\(")
 
 
@@ -78,7 +78,7 @@ EXTENSIONS = ProjectFact("CUDA extensions that the project builds", _extensions)
 
 # -- functions that are given a device ---------------------------------------------------------
 
-_SIGNATURE = re.compile(rb"def[ \t]+(\w+)\(((?:[^()]|\([^()]*\))*)\)")
+_SIGNATURE = re.compile(rb"def[ \t]+(\w+)\(((?:[^()]|\([^()]{0,500}\)){0,3000})\)")
 _WITHIN = re.compile(rb"\[[^\[\]]*\]|\([^()]*\)|#[^\n]*")
 _PARAMETER = re.compile(rb"\s*(?:device|dev)\s*(?:[:=].*)?", re.S)
 

@@ -65,7 +65,7 @@ class DeviceCompare(Rule):
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
         """What is made of a device's text and compared in a form that no rule turns."""
-        looked_up = module.matches(_LOOKS_UP) and _IN_NAME.search(module.data)
+        looked_up = module.matches(_LOOKS_UP) and module.matches(_IN_NAME)
         if module.tree is None or not (looked_up or module.matches(_IN_TEXT)):
             return  # most files, and the finder reads the whole tree
         for one in find(module.tree):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOGS = frozenset(["print", "debug", "info", "warning", "warn", "error", "critical", "exception", "log", "write", "skip", "fail", "exit", "echo"])  # fmt: skip
 _OPTIONS = frozenset(["add_argument", "add_option", "option", "Option"])
 #: The word as a device or a backend, and no part of a name, a path, an option or a version.
-_NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/]|\.\w)(?! ?[\d(])")
+_NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/=]|\.\w)(?! ?[\d(])")
 #: A check of a device says nothing of backends.
 _DEVICE = re.compile(_NAMED.pattern.replace("|nccl|NCCL", ""))
 _ANY = re.compile(r"cuda|nccl|gpu-|https?:", re.I)
