@@ -27,7 +27,8 @@ _IN_TEXT = re.compile(
 )
 #: A name that is CUDA's or has it at its end, and what looks names up.
 _IN_NAME = re.compile(
-    rb"^\s*def \w+_cuda\(|^\s+cuda\s*=[^=]|[(,]\s*cuda=(?!True|False|not |[a-z])", re.MULTILINE
+    rb"^[ \t]*def \w+_cuda\(|^[ \t]+cuda[ \t]*=[^=]|[(,]\s*cuda=(?!True|False|not |[a-z])",
+    re.MULTILINE,
 )
 _LOOKS_UP = re.compile(rb"\b(?:getattr|hasattr|globals|vars)\(")
 
@@ -65,7 +66,7 @@ class DeviceCompare(Rule):
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
         """What is made of a device's text and compared in a form that no rule turns."""
-        looked_up = module.matches(_LOOKS_UP) and _IN_NAME.search(module.data)
+        looked_up = module.matches(_LOOKS_UP) and module.matches(_IN_NAME)
         if module.tree is None or not (looked_up or module.matches(_IN_TEXT)):
             return  # most files, and the finder reads the whole tree
         for one in find(module.tree):
