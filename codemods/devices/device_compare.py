@@ -27,7 +27,8 @@ _IN_TEXT = re.compile(
 )
 #: A name that is CUDA's or has it at its end, and what looks names up.
 _IN_NAME = re.compile(
-    rb"^\s*def \w+_cuda\(|^\s+cuda\s*=[^=]|[(,]\s*cuda=(?!True|False|not |[a-z])", re.MULTILINE
+    rb"^[ \t]*def \w+_cuda\(|^[ \t]+cuda[ \t]*=[^=]|[(,]\s*cuda=(?!True|False|not |[a-z])",
+    re.MULTILINE,
 )
 _LOOKS_UP = re.compile(rb"\b(?:getattr|hasattr|globals|vars)\(")
 
