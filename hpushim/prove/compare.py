@@ -187,9 +187,10 @@ def _step(
             )
             if not b.get("loop"):
                 return Difference("marks", what, place=back if number else step)
-            note = f"{what}; the loop is in {b['loop']}, out of a rewrite's reach: use eager mode (PT_HPU_LAZY_MODE=0)"
-            if note not in result.notes:
-                result.notes.append(note)
+            if not any(note.startswith(what[:12]) for note in result.notes):
+                result.notes.append(
+                    f"{what}; the loop is in {b['loop']}, out of a rewrite's reach: use eager mode (PT_HPU_LAZY_MODE=0)"
+                )
     return None
 
 

@@ -211,7 +211,10 @@ def compared(pair: dict[str, Any] | None) -> str:
 
 def told(found: dict[str, Any]) -> str:
     """The notes of the comparison on hpu, then the findings that ran, by code, each once."""
-    notes = [n for p in found.get("comparisons", ()) if p["first"] == "shim" for n in p["notes"]]
+    pairs = [pair for pair in found.get("comparisons", ()) if pair["first"] == "shim"]
+    notes = [n for pair in pairs for n in pair["notes"] if not n.startswith("output differs")]
+    marks = [note for note in notes if note.startswith("no mark_step")]
+    notes = [*marks[:1], *(note for note in notes if note not in marks)]
     named = {
         f"{one['code']} {one['name']}" for one in found.get("coverage", {}).get("findings_run", ())
     }
