@@ -187,7 +187,7 @@ def _step(
             )
             if not b.get("loop"):
                 return Difference("marks", what, place=back if number else step)
-            if not any(note.startswith(what[:12]) for note in result.notes):
+            if not any(note.startswith("no mark_step") for note in result.notes):
                 result.notes.append(
                     f"{what}; the loop is in {b['loop']}, out of a rewrite's reach: use eager mode (PT_HPU_LAZY_MODE=0)"
                 )
