@@ -18,6 +18,8 @@ _CARRY = re.compile(
     r"aten\.(_to_copy|copy_|_copy_from|clone|detach|alias|empty|new_empty|lift|_local_scalar|set_|resize_|view|_unsafe_view|_reshape|expand|"
     r"slice|select|as_strided|is_pinned|_pin_memory|zeros|ones|full|fill_|zero_|record_stream|item|equal)"
 )
+#: What a tensor of a checkpoint is that holds the state of a generator.
+_RANDOM_STATE = ["torch.uint8"]
 _EXACT = ("gradients", "parameters")
 _LOOK_AHEAD = 24  # operators
 _MARKS = (
@@ -89,7 +91,7 @@ def _ranks(
         _steps(one, other, result, found, same_device)
         _operators(one, other, result, found, same_device)
         if len(found) == before:
-            _saved(one, other, result, found)
+            _saved(one, other, result, found, same_device)
 
 
 def _endings(first: Run, second: Run, result: Comparison) -> Difference | None:
@@ -185,9 +187,10 @@ def _step(
             )
             if not b.get("loop"):
                 return Difference("marks", what, place=back if number else step)
-            note = f"{what}; the loop is in {b['loop']}, out of a rewrite's reach: use eager mode (PT_HPU_LAZY_MODE=0)"
-            if note not in result.notes:
-                result.notes.append(note)
+            if not any(note.startswith("no mark_step") for note in result.notes):
+                result.notes.append(
+                    f"{what}; the loop is in {b['loop']}, out of a rewrite's reach: use eager mode (PT_HPU_LAZY_MODE=0)"
+                )
     return None
 
 
@@ -327,12 +330,19 @@ def _base(name: str) -> str:
     return name.split(".")[1].rstrip("_").removesuffix("_overrideable") if "." in name else name
 
 
-def _saved(one: Process, other: Process, result: Comparison, found: list[Difference]) -> None:
-    """Checkpoints: the same files in the same order, with equal tensors."""
+def _saved(
+    one: Process, other: Process, result: Comparison, found: list[Difference], same: bool
+) -> None:
+    """Checkpoints: the same files in the same order, with equal tensors; on another device perhaps that device's random state too."""
     assert result.bound is not None
     for a, b in zip(one.saved, other.saved, strict=False):
         limit = result.bound.at(max(a["step"], 1))
-        if a["leaves"].keys() != b["leaves"].keys():
+        more = b["leaves"].keys() - a["leaves"].keys()
+        if more and not same and all(b["leaves"][name][2:3] == _RANDOM_STATE for name in more):
+            note = f"checkpoint {b['file']} also holds {min(more).lstrip('.')}"
+            result.notes += [] if note in result.notes else [note]
+            more = set()
+        if more or a["leaves"].keys() - b["leaves"].keys():
             odd = sorted(a["leaves"].keys() ^ b["leaves"].keys())
             what = f"checkpoint {b['file']}: entries differ, first {odd[0]}"
             found.append(Difference("checkpoint", what, a["step"]))

@@ -193,6 +193,26 @@ def test_checkpoints_are_compared_leaf_by_leaf() -> None:
         assert found.kind == "checkpoint"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "same_device", "kind"),
+    [
+        ("torch.uint8", False, None),
+        ("torch.uint8", True, "checkpoint"),
+        ("torch.float32", False, "checkpoint"),
+    ],
+)
+def test_a_card_s_random_state_is_more_than_the_cpu_s_checkpoint_holds(
+    dtype: str, same_device: bool, kind: str | None
+) -> None:
+    leaves = {".w": ["1.0", 3, "torch.float32", [2]]}
+    more = {**leaves, ".hpu_seed": ["9.0", 3, dtype, [16]]}
+    first = _run(_step(1), saved=[{"file": "a.pt", "step": 1, "leaves": leaves}])
+    second = _run(_step(1), saved=[{"file": "a.pt", "step": 1, "leaves": more}])
+    found = compare(first, second, same_device=same_device)
+    assert (found.difference.kind if found.difference else None) == kind
+    assert kind or any("also holds hpu_seed" in note for note in found.notes)
+
+
 def test_copies_link_what_is_large_and_leave_out_histories(tmp_path: Path) -> None:
     wide = tmp_path / "wide"
     root = wide / "project"
