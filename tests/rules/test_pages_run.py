@@ -191,7 +191,7 @@ def test_an_example_that_only_defines_has_lines_that_use_it() -> None:
 def test_most_examples_run() -> None:
     here = [one for one in examples() if not missing(one)]
     ran = [one for one in here if not difference(one)]
-    assert len(here) >= 0.9 * len(examples())  # the others need packages of their own
+    assert len(here) >= 0.85 * len(examples())  # the others need packages of their own, or cards
     assert len(ran) >= 0.95 * len(here)
 
 
