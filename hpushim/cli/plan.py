@@ -88,6 +88,7 @@ def command(
             module=module is not None,
             gaudi=asked.gaudi,
             mode=mode,
+            devices=min(world, info.cards),
             native=native,
             before=rank.begin,
         )

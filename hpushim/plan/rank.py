@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -127,8 +128,6 @@ class Rank:
         return self.observed
 
     def _fake_groups(self, distributed: Any) -> None:
-        import torch.distributed as dist
-
         fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")
         init, new = distributed.init_process_group, distributed.new_group
 
@@ -156,8 +155,16 @@ class Rank:
 
         for function in (init_process_group, new_group, all_gather_object, gather_object,
                          scatter_object_list, broadcast_object_list):  # fmt: skip
-            for module in (distributed, dist):
-                setattr(module, function.__name__, function)
+            self._put_in_place(function, distributed)
+
+    @staticmethod
+    def _put_in_place(function: Any, owner: Any) -> None:
+        """In every module that holds the original: DeviceMesh, say, has had it by name since torch was imported."""
+        name = function.__name__
+        original = getattr(owner, name)
+        for module in list(sys.modules.values()):
+            if getattr(module, "__dict__", {}).get(name) is original:
+                setattr(module, name, function)
 
     def _fake_hook(self, parallel: Any) -> None:
         """DDP's own reduction asks the group for a result, which the fake one has not; a hook that does the same gives one."""

@@ -40,7 +40,11 @@ class Model(nn.Module):
             x = block(x)
         return self.head(x)
 
-dist.init_process_group("nccl")
+if how == "tensor":
+    from torch.distributed.device_mesh import init_device_mesh
+    mesh = init_device_mesh("cuda", (2, 8), mesh_dim_names=("data", "tensor"))  # which begins the process group
+else:
+    dist.init_process_group("nccl")
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 model = Model()
 if how in ("ddp", "tensor"):
@@ -59,9 +63,7 @@ if how == "fsdp1":
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
     model = FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({Block}), device_id=torch.cuda.current_device())
 if how == "tensor":
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-    mesh = init_device_mesh("cuda", (dist.get_world_size() // 8, 8), mesh_dim_names=("data", "tensor"))
     for block in model.blocks:
         parallelize_module(block, mesh["tensor"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
 optimizer = torch.optim.AdamW(model.parameters(), foreach=how != "tensor")
@@ -179,10 +181,10 @@ def test_what_is_small_and_known_is_computed_and_the_rest_has_its_shape(tmp_path
     assert left["reads"][f"train.py:{line}"] == 1
 
 
-def test_the_mode_is_that_of_a_run(tmp_path: Path) -> None:
-    program = "import os, torch; print('lazy is', os.environ['PT_HPU_LAZY_MODE'])\n"
-    _, told = _planned(tmp_path, program, options=("--mode", "lazy"))
-    assert "lazy is 1" in told
+def test_the_mode_is_that_of_a_run_and_the_cards_are_those_of_a_server(tmp_path: Path) -> None:
+    program = "import os, torch; print('lazy is', os.environ['PT_HPU_LAZY_MODE'], torch.cuda.device_count())\n"
+    _, told = _planned(tmp_path, program, options=("--mode", "lazy", "--world", "64"))
+    assert "lazy is 1 8" in told
     found, told = _planned(tmp_path, program, options=("--mode", "compile"))
     assert "lazy is 0" in told
     assert any("planned as eager mode" in note for note in found["notes"])
