@@ -28,6 +28,12 @@ class Hunk(msgspec.Struct, frozen=True):
             end = {"endLine": after, "endColumn": 1}
         return {"startLine": self.first, "startColumn": 1, **end}
 
+    @property
+    def imports(self) -> bool:
+        """Does it add an import?"""
+        added = (line.lstrip() for line in self.new if line not in self.old)
+        return any(line.startswith(("import ", "from ")) for line in added)
+
     def at(self, finding: Finding) -> Hunk:
         """The part for the lines of the finding alone, where each old line has its new one."""
         start = max(finding.line - self.first, 0)
@@ -55,7 +61,10 @@ class Hunks:
         self._starts = [hunk.first for hunk in self._hunks]
 
     def of_fix(self, finding: Finding) -> tuple[Hunk, ...]:
-        """The hunks that the edits of a finding are in, which may be far from its own line; where they are not known, :meth:`of`."""
+        """The hunks that the edits of a finding are in, which may be far from its own line; where they are not known, :meth:`of`.
+
+        Imports are settled for the file as a whole: what is found at one and changes no line of its own is shown where one is added.
+        """
         found: list[Hunk] = []
         for edit in finding.fix.edits if finding.fix is not None else ():
             old = edit.old.encode("utf-8", "surrogateescape")
@@ -68,7 +77,12 @@ class Hunks:
         if found:
             return tuple(found)
         nearest = self.of(finding)
-        return () if nearest is None else (nearest,)
+        if nearest is not None:
+            return (nearest,)
+        lines = self._text.splitlines()[finding.line - 1 : finding.line]
+        if lines and lines[0].lstrip().startswith((b"import ", b"from ")):
+            return tuple(hunk for hunk in self._hunks if hunk.imports)[:1]
+        return ()
 
     def _around(self, first: int, last: int) -> Iterator[Hunk]:
         """The hunks that change one of these lines, or insert before, between or right behind them."""

@@ -189,7 +189,9 @@ def test_a_fix_of_sarif_is_that_of_the_finding_wherever_its_lines_are(tmp_path: 
     """Not that of another finding on the same line: the variable is set before the loop, the word is in it."""
     script = "#!/bin/bash\nset -e\nfor i in 1 2; do\n  python train.py --device cuda\ndone\n"
     (tmp_path / "run.sh").write_text(script)
-    (tmp_path / "train.py").write_text("import torch\n\ntorch.zeros(1).cuda()\n")
+    (tmp_path / "train.py").write_text(
+        "import torch\nimport os\nimport sys\n\nif __name__ == '__main__':\n    torch.zeros(1).cuda()\n"
+    )
     found = json.loads(render(analyse([tmp_path], Target(), propose=True), "sarif"))
     fixes = {}
     for result in found["runs"][0]["results"]:
@@ -199,3 +201,4 @@ def test_a_fix_of_sarif_is_that_of_the_finding_wherever_its_lines_are(tmp_path: 
                 fixes[result["ruleId"]] = (*place, one["insertedContent"]["text"])
     assert fixes["HPU809"] == (3, 3, "export PT_HPU_LAZY_MODE=0\n")
     assert fixes["HPU806"] == (4, 5, "  python train.py --device hpu\n")
+    assert fixes["HPU520"][2] == "import habana_frameworks.torch.core as htcore\n"
