@@ -65,6 +65,7 @@ def command(
     from hpushim.plan.estimate import estimate
     from hpushim.plan.rank import Enough, Rank, environment
     from hpushim.plan.text import render
+    from hpushim.shim.detect import emulated_device
     from hpushim.shim.run.launch import run
 
     if module is None and not words:
@@ -78,7 +79,7 @@ def command(
     info = matrix.generations[asked.gaudi]
     os.environ.update(environment(world, info.cards))
     os.environ["HPUSHIM"] = "emulate"
-    rank = Rank(world, steps, card=info.memory_gb * 10**9, fake=fake)
+    rank = Rank(world, steps, device=emulated_device, card=info.memory_gb * 10**9, fake=fake)
     status = 0
     shown, sys.stdout = sys.stdout, sys.stderr
     try:

@@ -26,7 +26,7 @@ _IMPORT = re.compile(rb'^[ \t"]*(?:import|from)[ \t]+([A-Za-z_]\w*)', re.MULTILI
 #: torch, or what is made of it: a name with torch in it, and libraries that bring it.
 _TORCH = re.compile(
     rb"torch|^(?:lightning|transformers|accelerate|diffusers|timm|fastai|ignite|monai|peft|trl|deepspeed|ultralytics|"
-    rb"detectron2|mmcv|mmengine|sentence_transformers|habana_frameworks|optimum)$"
+    rb"detectron2|mmcv|mmengine|sentence_transformers|optimum)$"
 )
 
 

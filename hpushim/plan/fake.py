@@ -45,17 +45,15 @@ class Fake:
         self._left_out = 0
         self._saved: dict[str, int] = {}
 
-    def begin(self) -> None:
-        """From here on nothing is computed in this process. Imports torch."""
+    def begin(self, native: Any) -> None:
+        """From here on nothing is computed in this process, on the device ``native`` too. Imports torch."""
         import torch
-
-        from hpushim.emulator import device
 
         importlib.import_module("torch._meta_registrations")
         config: Any = importlib.import_module("torch.fx.experimental._config")
         # How many of a mask are marked is not known: all is the most that it can be.
         config.meta_nonzero_assume_all_nonzero = True
-        self._native = device.load()
+        self._native = native
         self._native.begin_fake(DEVICE_ELEMENTS)
         self._keep_files(torch, "save")
         checkpoint = importlib.import_module("torch.distributed.checkpoint")

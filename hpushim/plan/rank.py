@@ -78,15 +78,24 @@ def environment(world: int, cards: int) -> dict[str, str]:
 class Rank:
     """Rank 0 of a world that is not there.
 
-    ``card``: the bytes of its card, to tell where they would not do; ``fake``: compute nothing.
+    ``device`` gives the emulated device, its C++ extension; ``card``: the bytes of its card, to tell where they would not do; ``fake``: compute nothing.
     """
 
-    def __init__(self, world: int, steps: int, *, card: int = 0, fake: bool = False) -> None:
+    def __init__(
+        self,
+        world: int,
+        steps: int,
+        *,
+        device: Callable[[], Any],
+        card: int = 0,
+        fake: bool = False,
+    ) -> None:
         self.observed = Observed(world)
         self._steps = steps
         self._card = card
         self._fake = Fake() if fake else None
-        self._began = False
+        self._device = device
+        self._native: Any = None
         self._first: int | None = None  # the optimizer whose steps are counted
         self._optimizers: dict[int, Any] = {}
         self._leave: Callable[[], None] = lambda: None
@@ -96,16 +105,14 @@ class Rank:
         import torch
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        from hpushim.emulator import device
-
         importlib.import_module("torch.testing._internal.distributed.fake_pg")
         self._fake_groups(importlib.import_module("torch.distributed.distributed_c10d"))
         self._fake_hook(torch.nn.parallel.DistributedDataParallel)
         register_optimizer_step_post_hook(self._stepped)
-        device.load().watch_for_overrun(self._card)
+        self._native = self._device()
+        self._native.watch_for_overrun(self._card)
         if self._fake is not None:
-            self._fake.begin()
-        self._began = True
+            self._fake.begin(self._native)
         mode = _recorder(self._record, self._fake)
         mode.__enter__()
         self._leave = lambda: mode.__exit__(None, None, None)
@@ -119,10 +126,8 @@ class Rank:
         hpu = getattr(torch, "hpu", None)
         if hpu is not None:
             self.observed.peak = int(hpu.max_memory_allocated())
-        if self._began:
-            from hpushim.emulator import device
-
-            line, asked, in_use = device.load().overrun()
+        if self._native is not None:
+            line, asked, in_use = self._native.overrun()
             self.observed.overrun = Overrun(line, asked, in_use) if line else None
             self.observed.left_out = self._fake.end() if self._fake is not None else None
         return self.observed
