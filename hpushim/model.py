@@ -142,7 +142,8 @@ class Report(msgspec.Struct, frozen=True):
 
     ``unknown`` are the rows named in it for which nobody knows what Gaudi does, ``rows`` what is known of each row named, ``matrix``
     which table answered. ``pages``
-    are there where they were asked for. ``python_lines`` counts all Python that was found, also where nothing was found in it.
+    are there where they were asked for. ``python_lines`` counts all Python that was found, also where nothing was found in it; ``other_framework`` names what the
+    project trains with where it imports no torch.
     """
 
     tool: str
@@ -157,3 +158,4 @@ class Report(msgspec.Struct, frozen=True):
     pages: dict[str, Page] = {}
     kernels: tuple[Kernels, ...] = ()
     python_lines: int = 0
+    other_framework: str = ""

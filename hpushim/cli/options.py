@@ -126,6 +126,13 @@ def matrix_option(function: F) -> F:
     )(function)
 
 
+def run_mode_option(function: F) -> F:
+    """``--mode`` of what runs a program."""
+    return click.option(
+        "--mode", type=click.Choice(["eager", "compile", "lazy"]), help="Execution mode."
+    )(function)
+
+
 def target_options(function: F) -> F:
     """``--target``, ``--stack``, ``--mode``, ``--style``, ``--matrix``."""
     for option in (

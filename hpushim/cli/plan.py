@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import click
 
+from hpushim.cli.options import run_mode_option
 from hpushim.cli.output import say, say_json
 from hpushim.model import Generation
 
@@ -31,18 +32,26 @@ from hpushim.model import Generation
     show_default=True,
     help="End after so many optimizer steps.",
 )
+@click.option(
+    "--fake",
+    is_flag=True,
+    help="Compute nothing and take no memory: for a model that is larger than this machine.",
+)
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
 @click.option("--native", is_flag=True, help="The program is HPU code already: patch nothing.")
 @click.option("--target", type=click.Choice(get_args(Generation)), help="Gaudi generation.")
+@run_mode_option
 @click.option("--stack", metavar="RELEASE", help="Gaudi software release, such as 1.24.")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT] [ARGS]...")
 def command(
     world: int,
     steps: int,
+    fake: bool,
     module: str | None,
     native: bool,
     target: Generation | None,
+    mode: Literal["eager", "compile", "lazy"] | None,
     stack: str | None,
     as_json: bool,
     words: tuple[str, ...],
@@ -50,12 +59,13 @@ def command(
     """Estimate what SCRIPT would send and hold on WORLD cards, by running one rank of it on the emulated HPU.
 
     torch's fake process group stands for the other ranks. Name the script itself, without torchrun; options of hpushim
-    stand before it. What it prints goes to standard error, the estimate to standard output.
+    stand before it. A run without arithmetic, --fake, takes little memory and time whatever the model. What it prints goes to standard error, the estimate to standard output.
     """
     from hpushim.cli.api import question
     from hpushim.plan.estimate import estimate
     from hpushim.plan.rank import Enough, Rank, environment
     from hpushim.plan.text import render
+    from hpushim.shim.detect import emulated_device
     from hpushim.shim.run.launch import run
 
     if module is None and not words:
@@ -65,10 +75,11 @@ def command(
         raise click.UsageError(
             f"{program}: expected a Python file; a launcher is not needed, for one rank runs: check the path"
         )
-    matrix, asked = question(target, stack, None, here=False)
-    os.environ.update(environment(world, matrix.generations[asked.gaudi].cards))
+    matrix, asked = question(target, stack, mode, here=False)
+    info = matrix.generations[asked.gaudi]
+    os.environ.update(environment(world, info.cards))
     os.environ["HPUSHIM"] = "emulate"
-    rank = Rank(world, steps)
+    rank = Rank(world, steps, device=emulated_device, card=info.memory_gb * 10**9, fake=fake)
     status = 0
     shown, sys.stdout = sys.stdout, sys.stderr
     try:
@@ -77,6 +88,8 @@ def command(
             args,
             module=module is not None,
             gaudi=asked.gaudi,
+            mode=mode,
+            devices=min(world, info.cards),
             native=native,
             before=rank.begin,
         )
@@ -87,6 +100,10 @@ def command(
     finally:
         sys.stdout = shown
     observed = rank.end()
+    if mode == "compile":
+        observed.notes.append(
+            "torch.compile is left out, so that each operator is seen: compile mode is planned as eager mode is"
+        )
     if status:
         observed.notes.append(
             f"the program ended with status {status}: what follows its end is missing"

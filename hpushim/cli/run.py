@@ -6,6 +6,7 @@ from typing import get_args
 
 import click
 
+from hpushim.cli.options import run_mode_option
 from hpushim.model import Generation
 
 
@@ -20,7 +21,7 @@ from hpushim.model import Generation
     help="The program is HPU code already: patch nothing, only emulate where there is no Gaudi.",
 )
 @click.option("--target", "gaudi", type=click.Choice(get_args(Generation)), help="What to emulate.")
-@click.option("--mode", type=click.Choice(["eager", "compile", "lazy"]), help="Execution mode.")
+@run_mode_option
 @click.option(
     "--devices", type=click.IntRange(1), help="Emulated cards that launchers see (default 1)."
 )

@@ -164,7 +164,8 @@ def _after(books: Books) -> dict[str, int]:
     """What happened after the last step of an optimizer, such as a checkpoint that is written."""
     if not books.steps.entries:
         return {}
-    names = ("operators", "host_syncs", "device_to_host", "device_to_host_bytes")
+    # A graph that was pending after the last step is compiled where the host next reads.
+    names = ("operators", "recompilations", "host_syncs", "device_to_host", "device_to_host_bytes")
     done = {n: sum(entry.get(n, 0) for entry in books.steps.entries) for n in names}
     return {n: max(0, int(getattr(books, n)) - done[n]) for n in names}
 

@@ -94,9 +94,9 @@ def _steps(told: Told) -> Iterator[str]:
         yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
     if told.steps.entries:
         yield "  Step 1 holds what came before the training too."
-    if told.after.get("host_syncs") or told.after.get("operators"):
+    if any(told.after.get(name) for name in ("operators", "recompilations", "host_syncs")):
         yield (
-            f"  After the last step: {counted(told.after['operators'], 'operator')}, {counted(told.after['host_syncs'], 'host sync')}, "
+            f"  After the last step: {counted(told.after['operators'], 'operator')}, {told.after['recompilations']:,} recompiled, {counted(told.after['host_syncs'], 'host sync')}, "
             f"{bytes_text(told.after['device_to_host_bytes'])} copied to the host."
         )
 

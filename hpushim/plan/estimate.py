@@ -21,7 +21,8 @@ import msgspec
 
 from hpushim.matrix import Matrix
 from hpushim.model import Target
-from hpushim.plan.observed import Collective, Observed
+from hpushim.plan.fake import LeftOut
+from hpushim.plan.observed import Collective, Observed, Overrun
 
 
 class Traffic(msgspec.Struct, frozen=True):
@@ -74,6 +75,8 @@ class Estimate(msgspec.Struct, frozen=True):
         float | None
     )  #: at least for what a step sends, at the documented rate of the ports; None where that is not known
     notes: tuple[str, ...]
+    overrun: Overrun | None = None  #: where a card of the target would run out of memory first
+    left_out: LeftOut | None = None  #: None where all was computed
 
 
 def estimate(observed: Observed, matrix: Matrix, target: Target) -> Estimate:
@@ -100,6 +103,8 @@ def estimate(observed: Observed, matrix: Matrix, target: Target) -> Estimate:
         refusals=tuple(_refusals(observed.collectives, matrix, target, info.cards)),
         seconds=seconds,
         notes=tuple(dict.fromkeys(observed.notes)),
+        overrun=observed.overrun,
+        left_out=observed.left_out,
     )
 
 

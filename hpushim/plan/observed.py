@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from hpushim.plan.fake import LeftOut
+
 
 class Collective(msgspec.Struct, frozen=True):
     """One call of a collective by this rank."""
@@ -28,6 +30,14 @@ class Parameters(msgspec.Struct, frozen=True):
     largest: int = 0  #: of the largest parameter, whole
 
 
+class Overrun(msgspec.Struct, frozen=True):
+    """Where the memory of a card would first have been too small."""
+
+    line: str  #: of the program, ``train.py:12``
+    asked: int  #: bytes
+    in_use: int  #: bytes before that
+
+
 class Observed(msgspec.Struct):
     """A run of one rank, until it was ended or ended by itself."""
 
@@ -39,6 +49,8 @@ class Observed(msgspec.Struct):
     began: bool = False  #: the program made a process group
     replicated: bool = False  #: it wrapped a model in DistributedDataParallel, whose buckets hold the gradients once more
     notes: list[str] = []
+    overrun: Overrun | None = None
+    left_out: LeftOut | None = None  #: None where all was computed
 
     @property
     def unit(self) -> int:

@@ -2,6 +2,7 @@
 
 The fake group sends nothing: what a collective would have brought stays as it was, so losses are no losses of the real run. What is
 asked of each collective, how large it is and who takes part is real. torch.compile is left out, so that each operator is seen.
+With ``fake``, nothing is computed either (:mod:`~hpushim.plan.fake`).
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import importlib
 import os
 import socket
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from typing import Any
 
-from hpushim.plan.observed import Collective, Observed, Parameters
+from hpushim.plan.fake import Fake, tensors_of
+from hpushim.plan.observed import Collective, Observed, Overrun, Parameters
 
 #: Operators of ``c10d``, by the collective; where the whole stands: the argument, counted from 0.
 _OPERATORS = {
@@ -73,11 +76,26 @@ def environment(world: int, cards: int) -> dict[str, str]:
 
 
 class Rank:
-    """Rank 0 of a world that is not there."""
+    """Rank 0 of a world that is not there.
 
-    def __init__(self, world: int, steps: int) -> None:
+    ``device`` gives the emulated device, its C++ extension; ``card``: the bytes of its card, to tell where they would not do; ``fake``: compute nothing.
+    """
+
+    def __init__(
+        self,
+        world: int,
+        steps: int,
+        *,
+        device: Callable[[], Any],
+        card: int = 0,
+        fake: bool = False,
+    ) -> None:
         self.observed = Observed(world)
         self._steps = steps
+        self._card = card
+        self._fake = Fake() if fake else None
+        self._device = device
+        self._native: Any = None
         self._first: int | None = None  # the optimizer whose steps are counted
         self._optimizers: dict[int, Any] = {}
         self._leave: Callable[[], None] = lambda: None
@@ -91,7 +109,11 @@ class Rank:
         self._fake_groups(importlib.import_module("torch.distributed.distributed_c10d"))
         self._fake_hook(torch.nn.parallel.DistributedDataParallel)
         register_optimizer_step_post_hook(self._stepped)
-        mode = _recorder(self._record)
+        self._native = self._device()
+        self._native.watch_for_overrun(self._card)
+        if self._fake is not None:
+            self._fake.begin(self._native)
+        mode = _recorder(self._record, self._fake)
         mode.__enter__()
         self._leave = lambda: mode.__exit__(None, None, None)
 
@@ -104,11 +126,13 @@ class Rank:
         hpu = getattr(torch, "hpu", None)
         if hpu is not None:
             self.observed.peak = int(hpu.max_memory_allocated())
+        if self._native is not None:
+            line, asked, in_use = self._native.overrun()
+            self.observed.overrun = Overrun(line, asked, in_use) if line else None
+            self.observed.left_out = self._fake.end() if self._fake is not None else None
         return self.observed
 
     def _fake_groups(self, distributed: Any) -> None:
-        import torch.distributed as dist
-
         fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")
         init, new = distributed.init_process_group, distributed.new_group
 
@@ -136,8 +160,16 @@ class Rank:
 
         for function in (init_process_group, new_group, all_gather_object, gather_object,
                          scatter_object_list, broadcast_object_list):  # fmt: skip
-            for module in (distributed, dist):
-                setattr(module, function.__name__, function)
+            self._put_in_place(function, distributed)
+
+    @staticmethod
+    def _put_in_place(function: Any, owner: Any) -> None:
+        """In every module that holds the original: DeviceMesh, say, has had it by name since torch was imported."""
+        name = function.__name__
+        original = getattr(owner, name)
+        for module in list(sys.modules.values()):
+            if getattr(module, "__dict__", {}).get(name) is original:
+                setattr(module, name, function)
 
     def _fake_hook(self, parallel: Any) -> None:
         """DDP's own reduction asks the group for a result, which the fake one has not; a hook that does the same gives one."""
@@ -186,7 +218,7 @@ class Rank:
         if found is None:
             return
         collective, whole, factor, reduction, group = found
-        tensors = list(_tensors(whole))
+        tensors = list(tensors_of(whole))
         ranks = tuple(importlib.import_module("torch.distributed").get_process_group_ranks(group))
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         self.observed.collectives.append(
@@ -201,8 +233,10 @@ class Rank:
         )
 
 
-def _recorder(record: Callable[[str, str, tuple[Any, ...], dict[str, Any]], None]) -> Any:
-    """A mode of torch's dispatcher that hands on every operator, and tells of those that communicate."""
+def _recorder(
+    record: Callable[[str, str, tuple[Any, ...], dict[str, Any]], None], fake: Fake | None
+) -> Any:
+    """A mode of torch's dispatcher that tells of operators that communicate, and hands on all but what ``fake`` answers."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
@@ -212,6 +246,8 @@ def _recorder(record: Callable[[str, str, tuple[Any, ...], dict[str, Any]], None
             kwargs = kwargs or {}
             if func.namespace in _SPACES:
                 record(func.namespace, func._opname, args, kwargs)
+            elif fake is not None and fake.answers(func, args, kwargs):
+                return fake.answer(func, args, kwargs)
             return func(*args, **kwargs)
 
     return Recorder()
@@ -262,16 +298,6 @@ def _functional(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Fo
     return collective, args[0], factor, reduction, distributed._resolve_process_group(words[-1])
 
 
-def _tensors(value: Any) -> Iterator[Any]:
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _tensors(inner)
-
-
 def _parameters(optimizers: Any) -> Parameters:
     """What the optimizers hold, each parameter once."""
     seen: dict[int, Any] = {}
@@ -288,7 +314,7 @@ def _parameters(optimizers: Any) -> Parameters:
                     gradients_here, gradients_whole = gradients_here + local, gradients_whole + full
                 share = full / local if local else 1.0
                 for value in optimizer.state.get(parameter, {}).values():
-                    size = sum(_sizes(one)[0] for one in _tensors(value))
+                    size = sum(_sizes(one)[0] for one in tensors_of(value))
                     state_here, state_whole = state_here + size, state_whole + round(size * share)
     return Parameters(
         here, whole, gradients_here, gradients_whole, state_here, state_whole, largest

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from hpushim.matrix import Matrix
 from hpushim.plan.estimate import Estimate, Traffic
+from hpushim.plan.fake import LeftOut
 
 _MANY = 12
+_LINES = 5
 
 
 def render(found: Estimate, matrix: Matrix) -> str:
@@ -41,6 +43,12 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
             f"{info.ports.gbit} Gbit/s each) that takes {found.seconds * 1e3:.2f} ms a step at least, if nothing else delays it."
         )
         yield ""
+    if found.overrun:
+        yield (
+            f"OUT OF MEMORY foreseen at {found.overrun.line}: {_size(found.overrun.asked)} more with "
+            f"{_size(found.overrun.in_use)} of {_size(found.memory)} in use"
+        )
+        yield ""
     if found.holdings:
         yield f"Memory of a card ({info.memory_gb} GB), for the batch that was run"
         for one in found.holdings:
@@ -56,11 +64,30 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
     elif found.step or found.first:
         yield "HCCL takes every collective of the run, as far as the matrix knows."
         yield ""
+    if found.left_out:
+        yield from _left_out(found.left_out, found.cards)
     for note in found.notes:
         yield f"note: {note}"
     yield "A card sends, of a whole of S bytes over s servers with k cards of the group each: all_reduce 2 (k-1)/k S inside and"
     yield '2 (s-1)/s S/k outside; all_gather, reduce_scatter and reduce half of that; sources: `hpushim api "links between cards"`,'
     yield '`hpushim api "cards in a server"`, `hpushim api "memory of a card"`. Values that collectives bring are not real here.'
+
+
+def _left_out(what: LeftOut, cards: int) -> Iterator[str]:
+    yield f"Nothing was computed (--fake): {what.operators:,} calls of operators were answered by the shapes of their results"
+    yield f"  host memory: {_size(what.host)} in large tensors at the peak of one process; a server runs up to {cards} of them"
+    for said, calls in (
+        ("values that were not there, read as 0", what.reads),
+        ("size of the result not known, taken as large as it can be", what.estimated),
+        ("computed, for torch has no rule for the shape", what.computed),
+        ("not saved", what.saved),
+    ):
+        if calls:
+            most = sorted(calls.items(), key=lambda one: (-one[1], one[0]))
+            names = ", ".join(f"{name} ({number:,} ×)" for name, number in most[:_LINES])
+            rest = f", and {len(most) - _LINES} more" if len(most) > _LINES else ""
+            yield f"  {said}: {names}{rest}"
+    yield ""
 
 
 def _table(traffic: Sequence[Traffic]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The report as SARIF 2.1.0, for code scanning: a rule for each code with its page, fingerprints, and fixes.
 
-A fix replaces whole lines: those of the hunk of the file's proposed change that a finding lies in. Where a file's rewrites stand or
+A fix replaces whole lines: those of the hunks of the file's proposed change that the finding's edits lie in. A rewrite that has none, for another
+one of the same file takes its place, says so in its properties. Where a file's rewrites stand or
 fall together, `hpushim migrate` is the way to make them; the fix says so.
 """
 
@@ -89,6 +90,11 @@ def _rule(item: Item, page: Page) -> dict[str, Any]:
     }
 
 
+_ELSEWHERE = (
+    "no fix of its own: `hpushim migrate` makes it together with other rewrites of the file"
+)
+
+
 def _result(
     item: Item, fingerprint: str, file: FileResult, hunks: Hunks, place: int
 ) -> dict[str, Any]:
@@ -119,21 +125,24 @@ def _result(
             "doubt": words.doubt(item),
         },
     }
-    hunk = hunks.of(finding)
-    if hunk is not None and item.handling in ("safe", "unsafe"):
-        result["fixes"] = [_fix(item, file.path, hunk)]
+    if item.handling in ("safe", "unsafe"):
+        changed = hunks.of_fix(finding)
+        if changed:
+            result["fixes"] = [_fix(item, file.path, changed)]
+        else:
+            result["properties"]["fix"] = _ELSEWHERE
     return result
 
 
-def _fix(item: Item, path: str, hunk: Hunk) -> dict[str, Any]:
+def _fix(item: Item, path: str, hunks: tuple[Hunk, ...]) -> dict[str, Any]:
     sure = "" if item.handling == "safe" else "; only probably right, read it"
-    replaced = {
-        "deletedRegion": hunk.region,
-        "insertedContent": {"text": "".join(hunk.new)},
-    }
+    replaced = [
+        {"deletedRegion": hunk.region, "insertedContent": {"text": "".join(hunk.new)}}
+        for hunk in hunks
+    ]
     return {
         "description": {"text": f"What `hpushim migrate` makes of these lines{sure}"},
-        "artifactChanges": [{"artifactLocation": _artifact(path), "replacements": [replaced]}],
+        "artifactChanges": [{"artifactLocation": _artifact(path), "replacements": replaced}],
     }
 
 

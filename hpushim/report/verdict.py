@@ -20,6 +20,9 @@ def decide(report: Report, items: Sequence[Item], lines: LineCounts) -> tuple[Ve
     verdict, sentence = _worst(report, items)
     if lines.total and verdict != "clean":
         sentence += f" {_share(lines)}"
+    if report.other_framework:
+        verdict = "needs-you"
+        sentence = f"This code uses {report.other_framework} and no torch: hpushim judges torch code alone, so what trains here is not judged. {sentence}"
     unread = {item.path for item in items if item.trouble == "unread"}
     unread |= {file.path for file in report.files if file.status == "failed"}
     if unread:

@@ -89,6 +89,13 @@ def cards() -> int:
     return int(settings.read("HPUSHIM_DEVICES"))
 
 
+def emulated_device() -> Any:
+    """The C++ extension of the emulated HPU, built first where it is not yet. Raises EmulatorError with the remedy."""
+    from hpushim.emulator import device
+
+    return device.load()
+
+
 def emulator_readiness() -> str:
     """Whether the HPU can be emulated here, in words. Raises EmulatorError with what is missing."""
     from hpushim.emulator import build

@@ -283,6 +283,26 @@ def test_what_is_no_ledger_is_said(tmp_path, content, said):
         read(path)
 
 
+def test_what_comes_after_the_last_step_makes_the_totals_whole(tmp_path):
+    entry = {
+        "step": 1,
+        "steps": 1,
+        "operators": 5,
+        "recompilations": 2,
+        "host_syncs": 1,
+        "device_to_host_bytes": 4,
+    }
+    steps = {"count": 1, "optimizers": 1, "entries": [entry]}
+    books = write(
+        tmp_path, steps=steps, operators=5, recompilations=3, host_syncs=1, device_to_host_bytes=4
+    )
+    line = (
+        "After the last step: 0 operators, 1 recompiled, 0 host syncs, 0 bytes copied to the host."
+    )
+    assert line in render(told(books), "text")
+    assert line in render(told(books), "html")
+
+
 def test_many_steps_fit_a_table(tmp_path):
     entries = [{"step": n, "steps": 1, "operators": 2, "peak_bytes": n} for n in range(1, 101)]
     found = told(write(tmp_path, steps={"count": 100, "optimizers": 2, "entries": entries}))

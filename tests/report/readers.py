@@ -92,9 +92,9 @@ def _sarif(made: Assessment, text: str) -> dict[str, int]:
                 == result["locations"][0]["physicalLocation"]["artifactLocation"]
             )
             assert change["replacements"]
-    waiting = sum("fixes" in result for result in run["results"])
-    # A rewrite that only adds an import elsewhere has no lines of its own to show.
-    assert waiting <= made.summary.pending_safe + made.summary.pending_unsafe
+    # Each rewrite that waits carries its fix, or says why it has none.
+    waiting = sum("fixes" in one or "fix" in one["properties"] for one in run["results"])
+    assert waiting == made.summary.pending_safe + made.summary.pending_unsafe
     return {"findings": len(run["results"])}
 
 

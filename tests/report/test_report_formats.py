@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from readers import READERS
 
 import hpushim.report
+from hpushim.engine.project import analyse
 from hpushim.model import Basis, Edit, FileResult, Finding, Fix, Kernels, Report, Span, Target
 from hpushim.report import FORMATS, assess, render
 from hpushim.report.fingerprints import fingerprints
@@ -182,3 +183,22 @@ def test_what_a_row_does_to_a_run_decides_before_its_rule() -> None:
     assert made.summary.sentence.startswith(
         "Training stays on the CPU: a library puts the model there."
     )
+
+
+def test_a_fix_of_sarif_is_that_of_the_finding_wherever_its_lines_are(tmp_path: Path) -> None:
+    """Not that of another finding on the same line: the variable is set before the loop, the word is in it."""
+    script = "#!/bin/bash\nset -e\nfor i in 1 2; do\n  python train.py --device cuda\ndone\n"
+    (tmp_path / "run.sh").write_text(script)
+    (tmp_path / "train.py").write_text(
+        "import torch\nimport os\nimport sys\n\nif __name__ == '__main__':\n    torch.zeros(1).cuda()\n"
+    )
+    found = json.loads(render(analyse([tmp_path], Target(), propose=True), "sarif"))
+    fixes = {}
+    for result in found["runs"][0]["results"]:
+        for fix in result.get("fixes", ()):
+            for one in fix["artifactChanges"][0]["replacements"]:
+                place = (one["deletedRegion"]["startLine"], one["deletedRegion"]["endLine"])
+                fixes[result["ruleId"]] = (*place, one["insertedContent"]["text"])
+    assert fixes["HPU809"] == (3, 3, "export PT_HPU_LAZY_MODE=0\n")
+    assert fixes["HPU806"] == (4, 5, "  python train.py --device hpu\n")
+    assert fixes["HPU520"][2] == "import habana_frameworks.torch.core as htcore\n"

@@ -27,6 +27,7 @@ struct Block {
   c10::DataPtr owned;             // the host memory itself
   std::atomic<uint64_t> source{0};   // ledger: graph number << 32 | operator that wrote it
   std::atomic<uint64_t> lineage{0};  // ledger: what its values came from, whatever their shapes
+  std::atomic<bool> unknown{false};  // where nothing is computed (fake.h): its values would come from what was left out
 };
 
 Block* block_of(const at::Tensor& tensor);  // null: no device memory
@@ -49,6 +50,13 @@ int64_t take_window_peak();
 void reset_peak_memory();
 void reset_accumulated_memory();
 void set_memory_limit(int64_t bytes);
+// Where a card of so many bytes would first have run out of memory. While it is watched for, the limit refuses nothing.
+struct Overrun {
+  std::string line;  // "" while it has not
+  int64_t asked = 0, in_use = 0;
+};
+void watch_for_overrun(int64_t bytes);
+Overrun overrun();
 
 // ---- device (guard.cpp) --------------------------------------------------------------------------
 

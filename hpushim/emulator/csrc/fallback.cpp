@@ -1,4 +1,5 @@
 // Every operator without a kernel of its own: run the CPU kernel on aliases of the hpu tensors.
+#include "fake.h"
 #include "operators.h"
 #include "widen.h"
 
@@ -195,13 +196,15 @@ void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stac
   {
     c10::impl::ExcludeDispatchKeyGuard below(kNotBelow);
     Inside guard;
-    Aliases aliases;
-    arguments_to_host(facts, stack, aliases);
-    {
-      DeviceSpan span(facts.name.c_str());
-      run_kernel(facts, op, stack, device_runs);
+    if (C10_LIKELY(!faking.load(std::memory_order_relaxed)) || !answer_by_shape(facts, op, stack)) {
+      Aliases aliases;
+      arguments_to_host(facts, stack, aliases);
+      {
+        DeviceSpan span(facts.name.c_str());
+        run_kernel(facts, op, stack, device_runs);
+      }
+      results_to_device(facts, stack, aliases);
     }
-    results_to_device(facts, stack, aliases);
   }
   watched.results(*stack);
 }

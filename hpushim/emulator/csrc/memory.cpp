@@ -1,5 +1,6 @@
 // Device memory: host memory with the books of a device, and pinned host memory.
 #include "device.h"
+#include "fake.h"
 #include "locks.h"
 #include "objections.h"
 
@@ -8,6 +9,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #endif
 
+#include <cstring>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,10 +29,26 @@ std::atomic<int64_t> limit{0}, in_use{0}, peak{0}, window_peak{0}, allocations{0
                    " (Allocation failed)");
 }
 
+std::atomic<int64_t> card{0};  // 0: nobody watches, or it was told
+std::atomic<bool> overrun_goes_on{false};
+Leaf overrun_lock("where a card would be full");
+Overrun& first_overrun() {  // under the lock
+  static auto* one = new Overrun();
+  return *one;
+}
+
+void tell_overrun(int64_t asked, int64_t in_use) {
+  if (card.exchange(0) == 0) return;
+  Overrun found{user_line(), asked, in_use};
+  Hold hold(overrun_lock);
+  first_overrun() = std::move(found);
+}
+
 // Is there room for so many bytes more? Throws otherwise.
 void check_room(size_t nbytes, int64_t used) {
   const int64_t cap = limit.load(std::memory_order_relaxed);
   if (C10_LIKELY(cap <= 0 || nbytes <= static_cast<uint64_t>(std::max<int64_t>(0, cap - used)))) return;
+  if (overrun_goes_on.load(std::memory_order_relaxed)) return;
   out_of_memory(nbytes, c10::str(used, " of ", cap, " bytes in use on hpu:0 (emulated); use a smaller batch, or raise "
                                  "the emulated device's limit"));
 }
@@ -65,6 +83,8 @@ class Charge {
     raise_to(window_peak, now);
     allocations.fetch_add(1, std::memory_order_relaxed);
     allocated_total.fetch_add(amount_, std::memory_order_relaxed);
+    if (const int64_t size = card.load(std::memory_order_relaxed); C10_UNLIKELY(size > 0 && now > size))
+      tell_overrun(amount_, now - amount_);
   }
 
  private:
@@ -76,11 +96,14 @@ c10::Allocator* plain_host = nullptr;  // as torch has it, below what watches it
 
 // The host's own allocator, whose failure is the device's.
 c10::DataPtr allocate_on_host(c10::Allocator* host, size_t nbytes) {
+  if (C10_UNLIKELY(faking.load(std::memory_order_relaxed)) && nbytes >= kUnbackedFrom) return unbacked(nbytes, false);
   try {
-    return host->allocate(nbytes);
+    auto made = host->allocate(nbytes);
+    if (C10_UNLIKELY(faking.load(std::memory_order_relaxed))) std::memset(made.get(), 0, nbytes);
+    return made;
   } catch (const std::exception&) {
     out_of_memory(nbytes, c10::str(in_use.load(), " bytes in use on hpu:0 (emulated), and the host, whose memory plays "
-                                   "the device's, has no more; use a smaller batch"));
+                                   "the device's, has no more; use a smaller batch, or see with hpushim plan --fake what a card would hold"));
   }
 }
 
@@ -159,6 +182,7 @@ c10::CachingDeviceAllocator::DeviceStats DeviceAllocator::getDeviceStats(c10::De
 struct HostAllocator final : c10::Allocator {
   explicit HostAllocator(c10::Allocator* below) : host(below) {}
   c10::DataPtr allocate(size_t n) override {
+    if (C10_UNLIKELY(faking.load(std::memory_order_relaxed)) && n >= kUnbackedFrom) return unbacked(n, inside == 0);
     if (C10_LIKELY(inside == 0 || n == 0)) return host->allocate(n);
     check_room(n, in_use.load(std::memory_order_relaxed));
     return allocate_on_host(host, n);
@@ -287,5 +311,15 @@ void reset_accumulated_memory() {
 }
 
 void set_memory_limit(int64_t bytes) { limit.store(bytes); }
+
+void watch_for_overrun(int64_t bytes) {
+  card.store(bytes);
+  overrun_goes_on.store(bytes > 0);
+}
+
+Overrun overrun() {
+  Hold hold(overrun_lock);
+  return first_overrun();
+}
 
 }  // namespace hpu

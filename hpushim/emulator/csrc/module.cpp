@@ -1,4 +1,5 @@
 // The extension's Python face.
+#include "fake.h"
 #include "locks.h"
 #include "recorder.h"
 #include "refusals.h"
@@ -106,6 +107,30 @@ py::tuple cause_list() {
   return py::make_tuple(out, found.left_out);
 }
 
+py::dict fake_dict() {
+  const FakeBooks found = fake_books();
+  py::dict out;
+  out["left_out"] = found.left_out;
+  out["host_peak"] = found.host_peak;
+  out["computed"] = found.computed;
+  out["estimated"] = found.estimated;
+  out["reads"] = found.reads;
+  return out;
+}
+
+void bind_fake(py::module_& m) {
+  m.def("begin_fake", &begin_fake);
+  m.def("fake_books", &fake_dict);
+  m.def("is_unknown", &is_unknown);
+  m.def("mark_unknown", &mark_unknown);
+  m.def("note_read", &note_read);
+  m.def("watch_for_overrun", &watch_for_overrun);
+  m.def("overrun", [] {
+    const Overrun found = overrun();
+    return py::make_tuple(found.line, found.asked, found.in_use);
+  });
+}
+
 void bind_ledger(py::module_& m) {
   const auto unlocked = py::call_guard<py::gil_scoped_release>();
   m.def("add", &add);
@@ -157,6 +182,7 @@ PYBIND11_MODULE(_hpushim_device, m) {
   bind_hccl(m);
 #endif
   bind_ledger(m);
+  bind_fake(m);
   watch_forks();
   m.def("set_codes", &set_codes);
   m.attr("profiles_device") = register_profiler();

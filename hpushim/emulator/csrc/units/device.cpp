@@ -2,6 +2,7 @@
 // What the device is and does. The light headers of torch's.
 #include "../alias.cpp"
 #include "../compute.cpp"
+#include "../fake.cpp"
 #include "../fallback.cpp"
 #include "../generator.cpp"
 #include "../graphs.cpp"
