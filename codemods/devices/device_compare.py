@@ -33,6 +33,27 @@ _IN_NAME = re.compile(
 _LOOKS_UP = re.compile(rb"\b(?:getattr|hasattr|globals|vars)\(")
 
 
+def _may_compare(module: Module) -> bool:
+    """Does a line that speaks of CUDA look as if a device's text were put together, looked up or compared?"""
+    lines = _lines_of_cuda(module.data)
+    if _IN_TEXT.search(lines):
+        return True
+    return _IN_NAME.search(lines) is not None and module.matches(_LOOKS_UP)
+
+
+def _lines_of_cuda(data: bytes) -> bytes:
+    """The lines that have the word in them, in any letters."""
+    small = data.lower()
+    found: list[bytes] = []
+    at = small.find(b"cuda")
+    while at >= 0:
+        start, end = small.rfind(b"\n", 0, at) + 1, small.find(b"\n", at)
+        end = len(small) if end < 0 else end
+        found.append(data[start:end])
+        at = small.find(b"cuda", end)
+    return b"\n".join(found)
+
+
 class DeviceCompare(Rule):
     """``x.device.type == "cuda"``."""
 
@@ -66,8 +87,7 @@ class DeviceCompare(Rule):
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
         """What is made of a device's text and compared in a form that no rule turns."""
-        looked_up = module.matches(_LOOKS_UP) and module.matches(_IN_NAME)
-        if module.tree is None or not (looked_up or module.matches(_IN_TEXT)):
+        if not _may_compare(module):
             return  # most files, and the finder reads the whole tree
         for one in find(module.tree):
             span = module.span(one.node)

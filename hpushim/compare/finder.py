@@ -236,8 +236,10 @@ class _Finder:
     ) -> Iterator[Comparison]:
         """``{"cuda"}.issubset(types)``, ``types.isdisjoint({"cuda"})``, ``types & {"cuda"}``."""
         for subject, other in ((base, given), *((one, [base]) for one in given)):
+            if not self._evidence.is_device(subject):
+                continue
             named = [text for one in other for text in self._evidence.members(one) or () if texts.is_cuda(text)]  # fmt: skip
-            if named and self._evidence.is_device(subject):
+            if named:
                 yield self._made(node, Form.METHOD, [subject], named)
                 return
 

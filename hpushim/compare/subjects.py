@@ -59,6 +59,8 @@ class Evidence:
         self._scopes = scopes
         self._told = told
         self.known: dict[tuple[str, ast.expr | str, int], bool] = {}
+        self._members: dict[tuple[ast.expr, int], list[ast.expr] | None] = {}
+        self._in_class: dict[tuple[str, str], list[Binding]] = {}
 
     # -- devices ----------------------------------------------------------------------------
 
@@ -299,17 +301,27 @@ class Evidence:
 
     def named_in_class(self, node: ast.Attribute) -> list[Binding]:
         """What the file gives an attribute: ``Kind.CUDA`` of a class in this file, ``self.kind`` that is given a text."""
-        found = list(self._scopes.attributes.get(node.attr, ()))
         owner = node.value.id if isinstance(node.value, ast.Name) else ""
-        for name, scopes in self._scopes.classes.items():
-            if owner in (name, "self", "cls"):
-                found += [bound for scope in scopes for bound in scope.names.get(node.attr, ())]
-        return found
+        known = self._in_class.get((owner, node.attr))
+        if known is None:
+            known = self._in_class[owner, node.attr] = list(
+                self._scopes.attributes.get(node.attr, ())
+            )
+            for name, scopes in self._scopes.classes.items():
+                if owner in (name, "self", "cls"):
+                    known += [bound for scope in scopes for bound in scope.names.get(node.attr, ())]
+        return known
 
     def members(self, node: ast.expr | None, depth: int = _DEPTH) -> list[ast.expr] | None:
         """The elements of a literal collection, or keys of a literal table, also by name; None when the file does not say."""
         if node is None or depth == 0:
             return None
+        if (node, depth) not in self._members:
+            self._members[node, depth] = None  # while it is being asked
+            self._members[node, depth] = self._members_of(node, depth)
+        return self._members[node, depth]
+
+    def _members_of(self, node: ast.expr, depth: int) -> list[ast.expr] | None:
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             inside = [(self.members(one.value, depth - 1) or [one]) if isinstance(one, ast.Starred) else [one] for one in node.elts]  # fmt: skip
             return [one for some in inside for one in some]
