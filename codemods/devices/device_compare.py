@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: CUDA's name beside something else in a text, or in letters of its own: ``"run-cuda"``, ``"cuda|mps"``, ``"CUDA"``, ``b"cuda"``.
 _IN_TEXT = re.compile(
-    rb"""["'][\w.\- ]*[-_ :/|,]cuda(?![a-z(])[\w:.|, -]*["']|["'](?!torch)[\w-]+\.cuda\."""
-    rb"""|["']cuda(?::\d+)?[,|;_-]|["'](?:Cuda|CUDA)(?::\d+)?["']|\bb["']cuda|\(\)\s*[!=]=\s*["']cuda"""
+    rb"""["'][\w.\- ]*[-_ :/|,]cuda(?::\d+)?(?:[:/|,;-][\w:.|, -]*)?["']|["'](?!torch)[\w-]+\.cuda\."""
+    rb"""|["']cuda(?::\d+)?[,|;-]|["'](?:Cuda|CUDA)(?::\d+)?["']|\bb["']cuda|\(\)\s*[!=]=\s*["']cuda"""
 )
 #: A name that is CUDA's or has it at its end, and what looks names up.
 _IN_NAME = re.compile(
