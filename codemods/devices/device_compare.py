@@ -22,14 +22,11 @@ if TYPE_CHECKING:
 
 #: CUDA's name beside something else in a text, or in letters of its own: ``"run-cuda"``, ``"cuda|mps"``, ``"CUDA"``, ``b"cuda"``.
 _IN_TEXT = re.compile(
-    rb"""["'][\w.\- ]*[-_ :/|,]cuda(?::\d+)?(?:[:/|,;-][\w:.|, -]*)?["']|["'](?!torch)[\w-]+\.cuda\."""
+    rb"""["'][\w.\- ]*[-_ :/|,]cuda(?::\d+)?(?:[:/|,;][\w:.|, -]*)?["']|["'](?!torch)[\w-]+\.cuda\."""
     rb"""|["']cuda(?::\d+)?[,|;-]|["'](?:Cuda|CUDA)(?::\d+)?["']|\bb["']cuda|\(\)\s*[!=]=\s*["']cuda"""
 )
 #: A name that is CUDA's or has it at its end, and what looks names up.
-_IN_NAME = re.compile(
-    rb"^[ \t]*def \w+_cuda\(|^[ \t]+cuda[ \t]*=[^=]|[(,]\s*cuda=(?!True|False|not |[a-z])",
-    re.MULTILINE,
-)
+_IN_NAME = re.compile(rb"^[ \t]*def \w+_cuda\(|[(,]\s*cuda=(?!True|False|not |[a-z])", re.MULTILINE)
 _LOOKS_UP = re.compile(rb"\b(?:getattr|hasattr|globals|vars)\(")
 
 
@@ -38,7 +35,18 @@ def _may_compare(module: Module) -> bool:
     lines = _lines_of_cuda(module.data)
     if _IN_TEXT.search(lines):
         return True
-    return _IN_NAME.search(lines) is not None and module.matches(_LOOKS_UP)
+    return module.matches(_LOOKS_UP) and (
+        _IN_NAME.search(lines) is not None or _names_an_attribute(module)
+    )
+
+
+def _names_an_attribute(module: Module) -> bool:
+    """Is there a class with an attribute ``cuda``?"""
+    return any(
+        isinstance(module.parent(given), ast.ClassDef)
+        for given in module.index.statements(ast.Assign)
+        if any(isinstance(one, ast.Name) and one.id == "cuda" for one in given.targets)
+    )
 
 
 def _lines_of_cuda(data: bytes) -> bytes:
