@@ -30,7 +30,8 @@ _CLIS = (
 #: Libraries that choose a device, and words of those that are chosen.
 _CHOSEN = (
     *("cuda", "hpu", "habana", "xla", "tpu", "gpu", "GPU"),
-    *("ccelerat", "deepspeed", "ightning", "Trainer", "fastai", "horovod", "composer", "ignite"),
+    *("ccelerat", "deepspeed", "ightning", "Trainer", "fastai", "horovod", "composer"),
+    *("ignite.distributed", "idist"),  # ignite alone moves nothing
 )
 #: What moves a model or a batch, or makes it on a device.
 _MOVES = (".to(", "device")

@@ -209,6 +209,8 @@ LOOP = "import torch\n\nfor x in data:\n    loss = model(x).sum()\n    loss.back
         ('model.to("hpu")\n', False),
         ("model.to(device_of(args))\n", False),
         ("import accelerate\n", False),
+        ("from ignite.engine import Engine\n", True),
+        ("import ignite.distributed as idist\nmodel = idist.auto_model(model)\n", False),
     ],
 )
 def test_training_that_stays_on_the_cpu_is_told_of(
