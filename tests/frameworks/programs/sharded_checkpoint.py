@@ -25,7 +25,7 @@ ROWS = 8
 
 def sharded(kind: str, seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(seed)
-    model = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3)).to(DEVICE)  # fmt: skip
+    model = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)).to(DEVICE)  # fmt: skip
     if kind == "fsdp2" or not ON_CUDA:  # FSDP1 takes no model on the CPU; they compute the same
         for layer in (model[0], model[3]):
             fully_shard(layer)
