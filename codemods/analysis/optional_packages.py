@@ -23,8 +23,6 @@ _LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
 _CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.While, ast.Try, ast.Lambda, ast.Match)
 #: Methods that nobody has to name.
 _BY_ITSELF = ("__init__", "__post_init__", "__call__", "forward", "training_step", "setup")
-#: Functions are followed to their callers this often.
-_DEPTH = 4
 
 
 def optional(module: Module, node: ast.AST) -> bool:
@@ -53,7 +51,7 @@ def unguarded(module: Module, alias: ast.alias) -> ast.expr | None:
         for use in module.index.names(name)
         if isinstance(use.ctx, ast.Load) and id(use) not in inside and _means(module, use, alias)
     )
-    return next((use for use in uses if _runs(module, use, _DEPTH)), None)
+    return next((use for use in uses if _runs(module, use, set())), None)
 
 
 def guarded(module: Module, node: ast.AST) -> bool:
@@ -108,8 +106,8 @@ def _means(module: Module, use: ast.Name, alias: ast.alias) -> bool:
     return any(binding.node is alias or binding.qualified for binding in module.bindings(use))
 
 
-def _runs(module: Module, node: ast.AST, depth: int) -> bool:
-    """Does a piece of code run unconditionally, as far as this file shows?"""
+def _runs(module: Module, node: ast.AST, asked: set[ast.AST]) -> bool:
+    """Does a piece of code run unconditionally, as far as this file shows? Each function is followed to its callers once."""
     below = node
     for above in module.ancestors(node):
         if isinstance(above, _CONDITIONS) and not _is_entry(above):
@@ -121,7 +119,10 @@ def _runs(module: Module, node: ast.AST, depth: int) -> bool:
         if isinstance(below, ast.stmt) and _left_before(above, below):
             return False
         if isinstance(above, _OWNERS) and below in above.body and _owns(above, below):
-            return depth > 0 and any(_runs(module, use, depth - 1) for use in _uses(module, above))
+            if above in asked:
+                return False
+            asked.add(above)
+            return any(_runs(module, use, asked) for use in _uses(module, above))
         below = above
     return True
 

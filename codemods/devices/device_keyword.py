@@ -99,8 +99,12 @@ def _is_own(module: Module, call: ast.Call, name: str) -> bool:
     func = call.func
     if isinstance(func, ast.Attribute):
         return word(func.value) == "self" or word(func.value) in module.project.modules
-    imported = {each for _, each in module.project.imported}
-    return bool(module.index.definitions(name)) or name in imported
+    return bool(module.index.definitions(name)) or name in module.view(_imported)
+
+
+def _imported(module: Module) -> frozenset[str]:
+    """What the files of the project import from each other."""
+    return frozenset(name for _, name in module.project.imported)
 
 
 def _makes_tensors(module: Module, call: ast.Call) -> bool:

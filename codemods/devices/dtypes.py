@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 _FFT = "torch.fft"
-#: Functions among the FFTs that compute none: frequencies, and the order of a result.
 _LINALG = "torch.linalg"
 #: Methods of tensors that are decompositions, or made with one.
 _DECOMPOSED = ("inverse", "slogdet", "logdet", "det", "svd", "pinverse")
+#: Functions among the FFTs that compute none: frequencies, and the order of a result.
 _NO_FFT = ("torch.fft.fftfreq", "torch.fft.rfftfreq", "torch.fft.fftshift", "torch.fft.ifftshift")
 _POINTERS = ("data_ptr", "__cuda_array_interface__")
 #: What shows that the file is about a card.

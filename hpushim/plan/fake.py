@@ -10,7 +10,6 @@ This module does the same for tensors of the host, where many programs make and 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,16 +24,18 @@ _LIKES = ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_
 class LeftOut(msgspec.Struct, frozen=True):
     """What a run that computes nothing left out, and what of the estimate rests on that."""
 
-    operators: int  #: of the device, and of tensors of the host, that were answered by shapes
-    host: int  #: bytes of host memory at the peak, in tensors of 64 kB and more
-    computed: dict[
-        str, int
-    ]  #: operators without a rule for shapes: they were computed, with zeros for what is unknown
-    estimated: dict[
-        str, int
-    ]  #: operators whose result's size depends on unknown values: taken as large as it can be
-    reads: dict[str, int]  #: lines that asked for values that are unknown, and got 0
-    saved: dict[str, int]  #: calls that would have written values to files, left out
+    #: Operators of the device, and of tensors of the host, that were answered by shapes.
+    operators: int
+    #: Bytes of host memory at the peak, in tensors of 64 kB and more.
+    host: int
+    #: Operators without a rule for shapes: they were computed, with zeros for what is unknown.
+    computed: dict[str, int]
+    #: Operators whose result's size depends on unknown values: taken as large as it can be.
+    estimated: dict[str, int]
+    #: Lines that asked for values that are unknown, and got 0.
+    reads: dict[str, int]
+    #: Calls that would have written values to files, left out.
+    saved: dict[str, int]
 
 
 class Fake:
@@ -78,8 +79,6 @@ class Fake:
         where = f"{owner.__name__}.{name}"
 
         def leave_out(*args: Any, **kwargs: Any) -> None:
-            if where not in self._saved:
-                print(f"hpushim plan: {where} is left out: there are no values", file=sys.stderr)
             self._saved[where] = self._saved.get(where, 0) + 1
 
         setattr(owner, name, leave_out)

@@ -8,13 +8,14 @@ told on its command line. ``holds`` says what the finder is to say of it:
 ``handled``  a comparison, but the code beside it knows ``hpu``
 ``no``       no comparison with CUDA at all
 
-``lines``: where the comparisons begin, when it is not the last line alone. ``further_forms`` goes on with the table.
+``lines``: where the comparisons begin, when it is not the last line alone. ``further_forms`` and ``further_programs`` go on with the table.
 """
 
 from __future__ import annotations
 
 from form_case import FormCase, expression
-from further_forms import FURTHER
+from further_forms import FURTHER_EXPRESSIONS
+from further_programs import FURTHER_PROGRAMS
 
 EXPRESSIONS = [
     # -- equality
@@ -307,4 +308,4 @@ PROGRAMS = [
     ),
 ]
 
-FORMS = EXPRESSIONS + PROGRAMS + FURTHER
+FORMS = EXPRESSIONS + PROGRAMS + FURTHER_EXPRESSIONS + FURTHER_PROGRAMS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -177,10 +178,24 @@ def output(words: list[str], where: str, processes: int, more: dict[str, str] | 
     return done.stdout
 
 
+def told(text: str, word: str) -> list[dict[str, Any]]:
+    """The objects that programs have printed after this word. A launcher that joins what several processes print may put
+    two on one line.
+    """
+    starts = [found.end() for found in re.finditer(rf"{word} (?=\{{)", text)]
+    return [json.JSONDecoder().raw_decode(text, start)[0] for start in starts]
+
+
+def result(text: str) -> dict[str, Any]:
+    """What the one process that speaks for the job has printed."""
+    found = told(text, "RESULT")
+    assert len(found) == 1, text[-2000:]
+    return found[0]
+
+
 def ranks(text: str) -> list[dict[str, Any]]:
-    """What ranks have printed: a line ``RANK {...}`` of each."""
-    found = [line.partition("RANK ")[2] for line in text.splitlines() if "RANK {" in line]
-    return sorted((json.loads(line) for line in found), key=lambda one: int(one["rank"]))
+    """What each rank has printed, in order."""
+    return sorted(told(text, "RANK"), key=lambda one: int(one["rank"]))
 
 
 def train(
@@ -231,10 +246,7 @@ def _train(
             agent.kill()
     codes = [agent.returncode for agent in started]
     assert not any(codes), f"exit codes {codes}:\n" + "\n".join(err[-3000:] for _, err in outputs)
-    lines = [x for out, _ in outputs for x in out.splitlines() if x.startswith("RESULT ")]
-    assert len(lines) == 1, "\n".join(out[-2000:] for out, _ in outputs)
-    result: dict[str, Any] = json.loads(lines[0].removeprefix("RESULT "))
-    return result
+    return result("".join(out for out, _ in outputs))
 
 
 def _launcher(program: str, where: str, processes: int, hosts: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -45,9 +44,7 @@ def test_agents_and_a_killed_rank(tmp_path: Path, hosts: int, killed: bool) -> N
         for agent in agents:
             agent.kill()
     assert not any(agent.returncode for agent in agents), [err[-2000:] for _, err in outputs]
-    text = "".join(out for out, _ in outputs)
-    (line,) = (one for one in text.splitlines() if one.startswith("RESULT "))
-    found = json.loads(line.removeprefix("RESULT "))
+    found = running.result("".join(out for out, _ in outputs))
     assert found.pop("last") < 10
     # Of the steps, three were made before the kill, and the file was read again.
     assert found == {"first": 3 * killed, "device": True, "hosts": str(hosts)}

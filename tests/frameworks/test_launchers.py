@@ -4,7 +4,6 @@ once; jobs for CUDA train, unedited and migrated.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -41,10 +40,9 @@ def test_accelerate_launch(way: str, processes: int) -> None:
         timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    (line,) = (one for one in done.stdout.splitlines() if one.startswith("RESULT "))
     kind = "DistributedType.NO" if processes == 1 else "DistributedType.MULTI_HPU"
     expected = {"armed": True, "rewritten": True, "kind": kind, "sum": float(processes)}
-    assert json.loads(line.removeprefix("RESULT ")) == expected
+    assert running.result(done.stdout) == expected
     assert done.stderr.count("CUDA calls run on an emulated HPU") == 1, done.stderr
     assert "HPU107" not in done.stderr
 
@@ -73,7 +71,7 @@ def test_launch_without_the_card(way: str, where: str, tmp_path: Path) -> None:
     words = [python, *shim, "-m", "accelerate.commands.launch", *options, "--mixed_precision", "no"]
     text = output([*words, "--dynamo_backend", "no", str(running.PROGRAMS / "chosen.py")], where, 1)
     kind = "hpu" if way == "neither" else "cpu"
-    assert json.loads(text.partition("RESULT ")[2]) == {"device": kind, "weight": kind}
+    assert running.result(text) == {"device": kind, "weight": kind}
 
 
 JOBS = {

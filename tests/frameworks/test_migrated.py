@@ -34,9 +34,7 @@ def result(words: list[str], where: str, processes: int = 1) -> dict[str, Any]:
         timeout=900,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    (line,) = (one for one in done.stdout.splitlines() if one.startswith("RESULT "))
-    found: dict[str, Any] = json.loads(line.removeprefix("RESULT "))
-    return found
+    return running.result(done.stdout)
 
 
 @pytest.mark.parametrize("precision", ["32-true", "16-mixed"])

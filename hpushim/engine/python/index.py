@@ -191,13 +191,15 @@ class Index:
         """Walks every unit that the word stands in."""
         if self._whole:
             return
+        plain = word.isascii()
+        if whole and plain and word.isidentifier() and word not in self._text.words:
+            return
         written = word.encode()
         if (written, False) in self._words or (written, whole) in self._words:
             return
         self._words.add((written, whole))
-        if word.isascii() and len(self._words) < _MANY:
-            if not (whole and word.isidentifier()) or word in self._text.words:
-                self._open(written, whole=whole)
+        if plain and len(self._words) < _MANY:
+            self._open(written, whole=whole)
         else:
             self._open_all()  # Python normalises such names; many words cost more to find than all nodes to walk
 
