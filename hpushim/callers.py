@@ -22,10 +22,16 @@ _here = globals()
 def user_site() -> tuple[str, int]:
     """File and line of the innermost frame that is the user's own; ``("<unknown>", 0)`` without one."""
     for name, frame in _outwards():
-        file = frame.f_code.co_filename
-        if name.partition(".")[0] not in _NOT_USER and not file.startswith("<"):
-            return file, frame.f_lineno
+        if name.partition(".")[0] not in _NOT_USER and _is_written(name, frame):
+            return frame.f_code.co_filename, frame.f_lineno
     return "<unknown>", 0
+
+
+def _is_written(name: str, frame: FrameType) -> bool:
+    """Whether somebody wrote this code: it stands in a file, or was typed or given to ``python -c``."""
+    if not frame.f_code.co_filename.startswith("<"):
+        return True
+    return name == "__main__" and "__file__" not in frame.f_globals
 
 
 def of_patched(target_module: str) -> str:

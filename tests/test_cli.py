@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -9,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from hpushim.cli import COMMANDS
+from hpushim.cli.program import ProgramCommand
 
 TRAIN = """\
 import torch
@@ -333,3 +337,22 @@ def test_streams_that_were_closed_before_the_start_are_no_fault(
         assert "HPU102" in Path(f"{told}.1").read_text()
     if 2 not in closed:
         assert "Traceback" not in Path(f"{told}.2").read_text()
+
+
+def test_commands_that_take_a_program_leave_it_its_arguments() -> None:
+    modules = [
+        importlib.import_module(f"hpushim.cli.{name.replace('-', '_')}") for name in COMMANDS
+    ]
+    takers = {
+        one.command.name: one.command
+        for one in modules
+        if any(option.name == "module" for option in one.command.params)
+    }
+    assert set(takers) == {"run", "plan", "prove"}
+    for name, command in takers.items():
+        assert isinstance(command, ProgramCommand)
+        parsed = command.make_context(
+            name, ["-m", "train", "--devices", "2", "-q", "--", "-m", "x"]
+        )
+        assert parsed.params["module"] == "train"
+        assert parsed.params["words"] == ("--devices", "2", "-q", "--", "-m", "x")

@@ -11,13 +11,11 @@ import click
 
 from hpushim.cli.options import run_mode_option
 from hpushim.cli.output import say, say_json
+from hpushim.cli.program import ProgramCommand
 from hpushim.model import Generation
 
 
-@click.command(
-    "plan",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
+@click.command("plan", cls=ProgramCommand)
 @click.option(
     "--world",
     type=click.IntRange(2),
@@ -86,7 +84,7 @@ def command(
         run(
             program,
             args,
-            module=module is not None,
+            kind="file" if module is None else "module",
             gaudi=asked.gaudi,
             mode=mode,
             devices=min(world, info.cards),

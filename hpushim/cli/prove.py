@@ -9,16 +9,14 @@ from typing import Any
 import click
 
 from hpushim.cli.options import target_options
+from hpushim.cli.program import ProgramCommand
 
 #: Options that say what is proved and how, as the request names them.
 _OWN = ("steps", "cpu_args", "no_cpu", "timeout", "seed", "devices", "root", "keep")
 _NOT_AGAIN = ("module", "certificate", "page", "keep", "fail_under")
 
 
-@click.command(
-    "prove",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
+@click.command("prove", cls=ProgramCommand)
 @click.option("-m", "module", metavar="MODULE", help="Prove a module, as python -m runs it.")
 @click.option(
     "--steps",

@@ -7,14 +7,13 @@ from typing import get_args
 import click
 
 from hpushim.cli.options import run_mode_option
+from hpushim.cli.program import ProgramCommand
 from hpushim.model import Generation
 
 
-@click.command(
-    "run",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
+@click.command("run", cls=ProgramCommand)
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
+@click.option("-c", "code", metavar="CODE", help="Run this code, as python -c does.")
 @click.option(
     "--native",
     is_flag=True,
@@ -35,6 +34,7 @@ from hpushim.model import Generation
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT] [ARGS]...")
 def command(
     module: str | None,
+    code: str | None,
     native: bool,
     gaudi: str | None,
     mode: str | None,
@@ -44,7 +44,8 @@ def command(
     quiet: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Run SCRIPT, a module with -m, a notebook, a shell script, or a launcher such as torchrun, with its CUDA calls landing on HPU.
+    """Run SCRIPT, a module with -m, code with -c, a notebook, a shell script, or a launcher such as torchrun, with its CUDA
+    calls landing on HPU. SCRIPT - is standard input.
 
     A notebook runs by its cells, in its own folder; `hpushim run bash train.sh` has HPU in every Python that the script starts.
     Without a Gaudi the HPU is emulated on host memory. Options of hpushim stand before SCRIPT; everything
@@ -54,26 +55,31 @@ def command(
     import os
 
     from hpushim.errors import HpushimError
-    from hpushim.shim.run.launch import run
+    from hpushim.shim.run.launch import Kind, run
     from hpushim.shim.run.target import target_of
 
     if quiet:
         os.environ["HPUSHIM_LOG"] = "quiet"
 
-    if module is None and not words:
-        raise click.UsageError(
-            "name a script, such as `hpushim run train.py`, or a module with -m; expected what python itself takes"
-        )
-    target, args = (module, words) if module is not None else (words[0], words[1:])
-    if module is None:
+    kind: Kind
+    if module is not None:
+        kind, target, args = "module", module, words
+    elif code is not None:
+        kind, target, args = "code", code, words
+    elif words:
+        kind, target, args = "file", words[0], words[1:]
         try:
             target_of(target, args)
         except HpushimError as error:
             raise click.UsageError(str(error)) from None
+    else:
+        raise click.UsageError(
+            "name a script, such as `hpushim run train.py`, or a module with -m; expected what python itself takes"
+        )
     run(
         target,
         args,
-        module=module is not None,
+        kind=kind,
         gaudi=gaudi,
         mode=mode,
         ledger=ledger,

@@ -17,13 +17,16 @@ if torch.backends.cuda.is_built():
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """``python -m hpushim run`` in a folder."""
+def run(
+    folder: Path, *arguments: str, given: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """``python -m hpushim run`` in a folder, with this on standard input."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(ROOT)]))
     return subprocess.run(
         [sys.executable, "-m", "hpushim", "run", *arguments],
         cwd=folder,
+        input=given,
         capture_output=True,
         text=True,
         check=False,

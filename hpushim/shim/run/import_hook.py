@@ -12,6 +12,7 @@ import importlib.machinery
 import os
 import sys
 import threading
+import zipimport
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -188,6 +189,8 @@ class _Finder:
     def _take(self, spec: Any) -> None:
         if self.rewriting and type(spec.loader) is importlib.machinery.SourceFileLoader:
             spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        elif self.rewriting and type(spec.loader) is zipimport.zipimporter:
+            spec.loader = _Archive(f"{spec.loader.archive}{os.sep}{spec.loader.prefix}")
         else:
             self._name(spec)
 
@@ -234,3 +237,13 @@ class _Loader(importlib.machinery.SourceFileLoader):
         if b"cuda" not in data.lower():
             return super().get_code(fullname)
         return compiled(path, data)
+
+
+class _Archive(zipimport.zipimporter):
+    """Loads modules from an archive, as ``_Loader`` does from files."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = self.get_source(fullname)
+        if source is None or "cuda" not in source.lower():
+            return super().get_code(fullname)
+        return compiled(self.get_filename(fullname), source.encode())

@@ -15,10 +15,12 @@ import signal
 import subprocess
 import sys
 import traceback
+import zipfile
+import zipimport
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from hpushim import settings
 from hpushim.errors import HpushimError
@@ -29,6 +31,9 @@ from hpushim.shim.run.target import target_of
 MAIN_VARIABLE = "HPUSHIM_MAIN"
 """The script of a run, for spawned children that load it again."""
 
+Kind = Literal["file", "module", "code"]
+"""What a program is named by, as ``python`` takes it."""
+
 _LAZY = {"lazy": "1", "eager": "0", "compile": "0"}
 
 
@@ -36,7 +41,7 @@ def run(
     target: str,
     args: Sequence[str] = (),
     *,
-    module: bool = False,
+    kind: Kind = "file",
     gaudi: str | None = None,
     mode: str | None = None,
     ledger: str | None = None,
@@ -45,7 +50,8 @@ def run(
     native: bool = False,
     before: Callable[[], None] | None = None,
 ) -> NoReturn:
-    """Runs ``target``, a file or with ``module`` a module's name, as ``__main__``; ends as the script ends.
+    """Runs ``target`` as ``__main__``: a file, ``-`` for standard input, a module's name or code, as ``kind`` says; ends as
+    the script ends.
 
     A shell, or another program that starts Python, takes this process's place; the Python that it starts is armed.
 
@@ -54,7 +60,7 @@ def run(
     script's status (1 after an uncaught exception, whose traceback is printed by ``sys.excepthook``), and
     HpushimError when the target or the environment cannot be used.
     """
-    what = None if module else target_of(target, args)
+    what = target_of(target, args) if kind == "file" else None
     prepare(gaudi=gaudi, mode=mode, ledger=ledger, devices=devices, show_rewrites=show_rewrites)
     if os.environ["HPUSHIM"] == "emulate":
         story.begin(native=native)
@@ -64,14 +70,20 @@ def run(
         _without_shim()
     if what is not None and what.kind == "notebook":
         _run_notebook(what.path, args)
-    if what is not None:
-        target = str(what.path)
     try:
-        main, code = _module(target) if module else _script(target)
+        if what is not None and what.kind == "input":
+            name, (main, code) = "-", _text("<stdin>", sys.stdin.buffer.read())
+        elif what is not None:
+            name, (main, code) = str(what.path), _script(str(what.path))
+        elif kind == "code":
+            name, (main, code) = "-c", _text("<string>", os.fsencode(target))
+        else:
+            main, code = _module(target)
+            name = str(main.__file__)
     except SyntaxError as error:
         sys.excepthook(type(error), error.with_traceback(None), None)
         raise SystemExit(1) from None
-    sys.argv = [str(main.__file__) if module else target, *args]
+    sys.argv = [name, *args]
     _start_shim()
     if before is not None:
         before()
@@ -169,8 +181,7 @@ def _run_notebook(path: Path, args: Sequence[str]) -> NoReturn:
     from hpushim.shim.run import notebook
 
     cells = notebook.read(path)
-    main = ModuleType("__main__")
-    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    main = _main()
     path = path.resolve()
     sys.argv = [str(path), *args]
     sys.path.insert(0, str(path.parent))
@@ -212,19 +223,48 @@ def _script(target: str) -> tuple[ModuleType, CodeType]:
         path = path / "__main__.py"
     if not path.is_file():
         raise HpushimError(f"{target}: no such script; expected a Python file: check the path")
+    if zipfile.is_zipfile(path):
+        return _archive(path)
     real = path.resolve()
     root = str(real.parent)
     sys.path.insert(0, root)
     _rewrite()
     _have_children_load_it(real)
-    main = ModuleType("__main__")
+    main = _main()
     main.__file__ = str(path)
-    main.__builtins__ = builtins  # type: ignore[attr-defined]
     main.__loader__ = import_hook.loader("__main__", str(path))
     # As python has it for a script: by it, programs tell how to start themselves once more.
     main.__spec__ = None
     main.__package__ = None
     return main, code_of(str(path))
+
+
+def _archive(path: Path) -> tuple[ModuleType, CodeType]:
+    """The ``__main__.py`` of an archive of Python files, as zipapp makes them."""
+    source = zipimport.zipimporter(str(path)).get_source("__main__")
+    if source is None:
+        raise HpushimError(
+            f"{path}: an archive without the source of __main__; expected __main__.py in it"
+        )
+    sys.path.insert(0, str(path))
+    _rewrite()
+    main = _main()
+    main.__file__ = str(path / "__main__.py")
+    main.__package__ = ""
+    return main, _compiled(str(path / "__main__.py"), source.encode())
+
+
+def _text(name: str, source: bytes) -> tuple[ModuleType, CodeType]:
+    """Code of the command line or of standard input."""
+    sys.path.insert(0, "")
+    _rewrite()
+    return _main(), _compiled(name, source)
+
+
+def _main() -> ModuleType:
+    main = ModuleType("__main__")
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    return main
 
 
 def _have_children_load_it(script: Path) -> None:
@@ -245,7 +285,10 @@ def _have_children_load_it(script: Path) -> None:
 
 def code_of(file: str) -> CodeType:
     """The script's code, rewritten. Raises SyntaxError as Python would."""
-    data = Path(file).read_bytes()
+    return _compiled(file, Path(file).read_bytes())
+
+
+def _compiled(file: str, data: bytes) -> CodeType:
     if detect.mode() == "off":
         code: CodeType = compile(data, file, "exec", dont_inherit=True)
         return code
@@ -268,12 +311,11 @@ def _module(name: str) -> tuple[ModuleType, CodeType]:
     code = get_code(spec.name) if spec is not None and get_code is not None else None
     if spec is None or code is None:
         raise HpushimError(f"module {name} cannot be run; expected one with source: check the name")
-    main = ModuleType("__main__")
+    main = _main()
     main.__spec__ = spec
     main.__loader__ = spec.loader
     main.__package__ = spec.parent
     main.__file__ = spec.origin
-    main.__builtins__ = builtins  # type: ignore[attr-defined]
     return main, code
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +28,9 @@ _HEAD = 4096
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be run: ``path`` for a Python file or a notebook, ``words`` for a program."""
+    """What is to be run: ``path`` for a Python file, standard input or a notebook, ``words`` for a program."""
 
-    kind: Literal["python", "notebook", "program"]
+    kind: Literal["python", "input", "notebook", "program"]
     path: Path
     words: tuple[str, ...] = ()
 
@@ -41,6 +42,8 @@ def target_of(word: str, arguments: Sequence[str] = ()) -> Target:
     a program that is not there to start others.
     """
     path = Path(word)
+    if word == "-":
+        return Target("input", path)
     if path.is_dir():
         if not (path / "__main__.py").is_file():
             raise HpushimError(
@@ -51,6 +54,9 @@ def target_of(word: str, arguments: Sequence[str] = ()) -> Target:
         return _of_file(path, word, arguments)
     if path.exists():
         raise HpushimError(f"{word}: neither a file nor a folder; expected a script")
+    if word.startswith("-"):
+        line = " ".join(["hpushim run python", word, *arguments][:4])
+        raise HpushimError(f"{word}: no option of hpushim; for one of Python's own: {line}")
     found = _command(word)
     if found is None:
         raise HpushimError(
@@ -82,6 +88,8 @@ def _of_file(path: Path, word: str, arguments: Sequence[str]) -> Target:
         if found is None:
             raise HpushimError(f"{word}: a shell script, and no {shell} is here; expected one")
         return Target("program", path, (found, str(path), *arguments))
+    if path.suffix != ".py" and zipfile.is_zipfile(path):
+        return Target("python", path)
     if path.suffix != ".py" and _is_binary(path):
         if _starts_others(path.name):
             return Target("program", path, (str(path), *arguments))
