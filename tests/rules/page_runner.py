@@ -103,9 +103,9 @@ def _outcome(source: str, given: list[str], way: str) -> dict[str, Any]:
 def _compiled(file: str, source: str, way: str) -> Any:
     if way != "shim":
         return compile(source, file, "exec")
-    from hpushim.shim.run import import_hook
+    from hpushim.shim.run import compiling
 
-    return import_hook.compiled(file, source.encode())
+    return compiling.compiled(file, source.encode())
 
 
 def _told(value: Any, depth: int) -> Any:

@@ -72,9 +72,9 @@ def _run(one: Any, scope: dict[str, Any]) -> tuple[str, list[str]]:
 def _compiled(one: Any, file: str) -> Any:
     if not one.rewritten:
         return compile(one.code, file, "exec")
-    from hpushim.shim.run import import_hook
+    from hpushim.shim.run import compiling
 
-    return import_hook.compiled(file, one.code.encode())
+    return compiling.compiled(file, one.code.encode())
 
 
 if __name__ == "__main__":

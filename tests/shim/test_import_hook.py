@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.shim.run import import_hook
+from hpushim.shim.run import compiling, import_hook
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ASKS = 'def on_gpu(device):\n    return device.type == "cuda"\n'
@@ -207,4 +207,4 @@ def test_source_that_is_nested_too_deep_runs_as_it_is(tmp_path: Path) -> None:
     deep = "x = " + "-" * 900 + "1\nprint('cuda' == 'hpu')\n"
     file = tmp_path / "deep.py"
     file.write_text(deep)
-    exec(import_hook.compiled(str(file), deep.encode()), {})
+    exec(compiling.compiled(str(file), deep.encode()), {})

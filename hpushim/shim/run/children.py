@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from hpushim.shim.mechanisms.in_place import Undo
-from hpushim.shim.run import import_hook, own
+from hpushim.shim.run import compiling, import_hook, own
 
 FOLDER = str(Path(__file__).parent / "startup")
 
@@ -42,22 +42,21 @@ def begin() -> None:
     arguments = _arguments()
     if arguments[:2] == ["-m", "hpushim"]:
         return
-    script = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else None
-    if script is not None and _is_own_and_compares(script) and os.name == "posix":
+    if _is_own_and_compares(arguments) and os.name == "posix":
         os.execv(sys.executable, [sys.executable, *_through_run(arguments)])
     import_hook.install()
 
 
 def _arguments() -> list[str]:
-    """What Python was told to run: a script and its arguments, or these after ``-m`` and a module's name; else ``-c``
-    or nothing. Python's own options are left out."""
+    """What Python was told to run: a script and its arguments, or these after ``-m`` and a module's name, or ``-c`` and
+    code; else nothing. Python's own options are left out."""
     given = sys.argv
     if not given or not given[0]:
         return []
-    if given[0] == "-m":
+    if given[0] in ("-m", "-c"):
         # -m NAME or -mNAME
-        name = sys.orig_argv[len(sys.orig_argv) - len(given)]
-        return ["-m", name.removeprefix("-m"), *given[1:]]
+        named = sys.orig_argv[len(sys.orig_argv) - len(given)]
+        return [given[0], named.removeprefix(given[0]), *given[1:]]
     return list(given)
 
 
@@ -67,8 +66,14 @@ def _through_run(arguments: list[str]) -> list[str]:
     return [*options, "-m", "hpushim", "run", *arguments]
 
 
-def _is_own_and_compares(script: Path) -> bool:
+def _is_own_and_compares(arguments: list[str]) -> bool:
+    """Whether a script of the user's, or code on the command line, has comparisons to rewrite."""
+    if arguments[:1] == ["-c"]:
+        return bool(compiling.compared(os.fsencode(arguments[1])))
+    if not arguments or arguments[0].startswith("-"):
+        return False
+    script = Path(arguments[0])
     try:
-        return own.is_own_script(script) and bool(import_hook.comparisons(str(script)))
+        return own.is_own_script(script) and bool(compiling.compared(script.read_bytes()))
     except OSError:
         return False

@@ -15,24 +15,14 @@ import threading
 import zipimport
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from hpushim.shim import log, policy
-from hpushim.shim.run import own
-
-if TYPE_CHECKING:
-    import ast
-
-    from hpushim.shim.run.rewrite import Rewrite
+from hpushim.shim.run import compiling, own
 
 REWRITE_VARIABLE = "HPUSHIM_REWRITE"
 """Set to 1 by ``hpushim run``: child processes rewrite as well."""
-
-SHOW_VARIABLE = "HPUSHIM_SHOW_REWRITES"
-
-# Never the user's, wherever a checkout of theirs lies; reading one of ours needs it loaded.
-_NEVER = frozenset(("hpushim", "_hpushim", "habana_frameworks", "torch", "torchgen", "functorch"))
 
 _told: set[str] = set()
 
@@ -49,6 +39,7 @@ def install(*, rewriting: bool = True) -> None:
     found.rewriting = found.rewriting or rewriting
     if rewriting:
         os.environ[REWRITE_VARIABLE] = "1"
+        compiling.install()
 
 
 def uninstall(*, naming_only: bool = False) -> None:
@@ -60,53 +51,12 @@ def uninstall(*, naming_only: bool = False) -> None:
     ]
     if not any(isinstance(one, _Finder) for one in sys.meta_path):
         atexit.unregister(name_loaded)
+        compiling.uninstall()
 
 
 def is_inherited() -> bool:
     """Whether the ``hpushim run`` that this process comes from asked for rewriting."""
     return os.environ.get(REWRITE_VARIABLE) == "1"
-
-
-def loader(name: str, file: str) -> importlib.machinery.SourceFileLoader:
-    """The loader of a module whose source is rewritten."""
-    return _Loader(name, file)
-
-
-def compiled(path: str, data: bytes) -> CodeType:
-    """The code of one of the user's files, rewritten where it compares devices.
-
-    Raises SyntaxError as Python would.
-    """
-    code: CodeType = compile(parsed(path, data), path, "exec", dont_inherit=True)
-    return code
-
-
-def parsed(path: str, data: bytes) -> ast.Module:
-    """The tree of one of the user's files, or of a cell, rewritten where it compares devices. Raises SyntaxError."""
-    import ast
-
-    from hpushim.shim.run import rewrite
-
-    tree = ast.parse(data, path)
-    try:
-        tree, done = rewrite.apply(tree)
-    except RecursionError:
-        log.warn("HPU107", "is nested too deep to look for comparisons with 'cuda'", at=(path, 1))
-        tree, done = ast.parse(data, path), []
-    if os.environ.get(SHOW_VARIABLE) == "1":
-        for one in done:
-            log.line(f"HPU107 {path}:{one.line}: {one.before}  →  {one.after}")
-    return tree
-
-
-def comparisons(file: str) -> list[Rewrite]:
-    """The comparisons of a device with CUDA in a file. Raises OSError."""
-    data = Path(file).read_bytes()
-    if b"cuda" not in data.lower():
-        return []
-    from hpushim.shim.run import rewrite
-
-    return [one for one in rewrite.find(data) if one.sure]
 
 
 def name_loaded() -> None:
@@ -115,7 +65,7 @@ def name_loaded() -> None:
     for module in list(sys.modules.values()):
         file = _source_of(module)
         loader = getattr(module, "__loader__", None)
-        if file is not None and not isinstance(loader, _Loader):
+        if file is not None and not compiling.is_rewritten(file):
             _name(file, _by_another(loader) if rewriting else "")
 
 
@@ -130,14 +80,9 @@ def _source_of(module: Any) -> str | None:
         return None
     name = getattr(getattr(module, "__spec__", None), "name", module.__name__)
     file = vars(module).get("__file__")
-    if not isinstance(file, str) or not file.endswith(".py") or _is_never(name):
+    if not isinstance(file, str) or not file.endswith(".py") or own.is_never(name):
         return None
     return file if own.is_own_file(Path(file)) else None
-
-
-def _is_never(name: str) -> bool:
-    top = name.partition(".")[0]
-    return top in _NEVER or top in sys.stdlib_module_names
 
 
 def _name(file: str, why: str) -> None:
@@ -146,7 +91,7 @@ def _name(file: str, why: str) -> None:
         return
     _told.add(file)
     try:
-        found = comparisons(file)
+        found = compiling.compared(Path(file).read_bytes())
     except OSError:
         return
     if not found:
@@ -168,7 +113,7 @@ class _Finder:
         self._busy = threading.local()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if _is_never(name) or getattr(self._busy, "name", None) == name:
+        if own.is_never(name) or getattr(self._busy, "name", None) == name:
             return None
         outer, self._busy.name = getattr(self._busy, "name", None), name
         try:
@@ -188,9 +133,9 @@ class _Finder:
 
     def _take(self, spec: Any) -> None:
         if self.rewriting and type(spec.loader) is importlib.machinery.SourceFileLoader:
-            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+            spec.loader = compiling.Loader(spec.loader.name, spec.loader.path)
         elif self.rewriting and type(spec.loader) is zipimport.zipimporter:
-            spec.loader = _Archive(f"{spec.loader.archive}{os.sep}{spec.loader.prefix}")
+            spec.loader = compiling.Archive(f"{spec.loader.archive}{os.sep}{spec.loader.prefix}")
         else:
             self._name(spec)
 
@@ -226,24 +171,3 @@ def _holds_cuda(spec: Any) -> bool:
         return spec.origin.endswith((".pyc", ".py")) and b"cuda" in read(spec.origin).lower()
     except (OSError, TypeError):
         return False
-
-
-class _Loader(importlib.machinery.SourceFileLoader):
-    """Loads a source file of the user's, past the bytecode cache when it mentions cuda."""
-
-    def get_code(self, fullname: str) -> Any:
-        path = self.get_filename(fullname)
-        data = self.get_data(path)
-        if b"cuda" not in data.lower():
-            return super().get_code(fullname)
-        return compiled(path, data)
-
-
-class _Archive(zipimport.zipimporter):
-    """Loads modules from an archive, as ``_Loader`` does from files."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        source = self.get_source(fullname)
-        if source is None or "cuda" not in source.lower():
-            return super().get_code(fullname)
-        return compiled(self.get_filename(fullname), source.encode())

@@ -25,7 +25,7 @@ from typing import Any, Literal, NoReturn
 from hpushim import settings
 from hpushim.errors import HpushimError
 from hpushim.shim import detect, log
-from hpushim.shim.run import children, import_hook, story
+from hpushim.shim.run import children, compiling, import_hook, story
 from hpushim.shim.run.target import target_of
 
 MAIN_VARIABLE = "HPUSHIM_MAIN"
@@ -108,7 +108,7 @@ def prepare(
     if ledger is not None:
         environment["HPUSHIM_LEDGER"] = str(Path(ledger).absolute())
     if show_rewrites:
-        environment[import_hook.SHOW_VARIABLE] = "1"
+        environment[compiling.SHOW_VARIABLE] = "1"
     if mode is not None:
         if mode not in _LAZY:
             raise HpushimError(
@@ -190,7 +190,7 @@ def _run_notebook(path: Path, args: Sequence[str]) -> NoReturn:
     _rewrite()
     _start_shim()
     sys.modules["__main__"] = main
-    parsed = import_hook.parsed if detect.mode() != "off" else notebook.parse
+    parsed = compiling.parsed if detect.mode() != "off" else notebook.parse
     _ending_as_python(lambda: notebook.run_cells(path, cells, main.__dict__, parsed), skip=4)
 
 
@@ -232,7 +232,7 @@ def _script(target: str) -> tuple[ModuleType, CodeType]:
     _have_children_load_it(real)
     main = _main()
     main.__file__ = str(path)
-    main.__loader__ = import_hook.loader("__main__", str(path))
+    main.__loader__ = compiling.loader("__main__", str(path))
     # As python has it for a script: by it, programs tell how to start themselves once more.
     main.__spec__ = None
     main.__package__ = None
@@ -292,7 +292,7 @@ def _compiled(file: str, data: bytes) -> CodeType:
     if detect.mode() == "off":
         code: CodeType = compile(data, file, "exec", dont_inherit=True)
         return code
-    return import_hook.compiled(file, data)
+    return compiling.compiled(file, data)
 
 
 def _module(name: str) -> tuple[ModuleType, CodeType]:

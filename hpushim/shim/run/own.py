@@ -11,6 +11,14 @@ import sys
 from pathlib import Path
 
 _LIBRARIES = frozenset(("site-packages", "dist-packages", "node_modules"))
+# Never the user's, wherever a checkout of theirs lies; reading one of ours needs it loaded.
+_NEVER = frozenset(("hpushim", "_hpushim", "habana_frameworks", "torch", "torchgen", "functorch"))
+
+
+def is_never(module: str) -> bool:
+    """Whether a module of this name is never the user's."""
+    top = module.partition(".")[0]
+    return top in _NEVER or top in sys.stdlib_module_names
 
 
 @functools.lru_cache(maxsize=4096)

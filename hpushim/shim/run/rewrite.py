@@ -65,6 +65,22 @@ def apply(tree: ast.Module) -> tuple[ast.Module, list[Rewrite]]:
     return tree, sorted(widen.done, key=lambda one: one.line)
 
 
+def follow_texts(tree: ast.Module) -> None:
+    """Has texts that the program gives to ``exec`` rewritten, when they are known: ``exec(open("config.py").read())``."""
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "exec"
+        if node.args and not isinstance(node.args[0], ast.Starred)
+    ]
+    for call in calls:
+        text = call.args[0]
+        call.args[0] = ast.copy_location(_helper("executed", text), text)
+    if calls:
+        _import_helpers(tree)
+        ast.fix_missing_locations(tree)
+
+
 class _Widen(ast.NodeTransformer):
     """Rewrites the comparisons of one file, inner ones first."""
 
@@ -179,8 +195,7 @@ class _Widen(ast.NodeTransformer):
 
     def _call(self, name: str, *arguments: ast.expr) -> ast.Call:
         self.helped = True
-        function = ast.Attribute(ast.Name(_HELPERS, ast.Load()), name, ast.Load())
-        return ast.Call(function, list(arguments), [])
+        return _helper(name, *arguments)
 
     def _negated(self, node: ast.expr, negated: bool) -> ast.expr:
         return ast.UnaryOp(ast.Not(), node) if negated else node
@@ -255,6 +270,12 @@ def _add(collection: ast.expr, words: list[str]) -> None:
         collection.elts = [*collection.elts, *map(ast.Constant, words)]
 
 
+def _helper(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(
+        ast.Attribute(ast.Name(_HELPERS, ast.Load()), name, ast.Load()), list(arguments), []
+    )
+
+
 def _import_helpers(tree: ast.Module) -> None:
     """The import of the helpers, after the docstring and what must stand first."""
     place = 0
@@ -264,6 +285,10 @@ def _import_helpers(tree: ast.Module) -> None:
         if not (docstring or future):
             break
         place = number + 1
+    if any(
+        isinstance(one, ast.ImportFrom) and one.names[0].asname == _HELPERS for one in tree.body
+    ):
+        return
     module, _, name = "hpushim.shim.run.widened".rpartition(".")
     line = ast.ImportFrom(module, [ast.alias(name, _HELPERS)], 0)
     line.lineno = line.end_lineno = 1

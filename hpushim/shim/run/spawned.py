@@ -8,10 +8,11 @@ from __future__ import annotations
 if __name__ == "__mp_main__":
     import os as _os
 
+    from hpushim.shim.run import compiling as _compiling
     from hpushim.shim.run import import_hook as _loading
     from hpushim.shim.run import launch as _run
 
     __file__ = _os.environ[_run.MAIN_VARIABLE]
     _loading.install()
-    __loader__ = _loading.loader("__mp_main__", __file__)
+    __loader__ = _compiling.loader("__mp_main__", __file__)
     exec(_run.code_of(__file__), globals())

@@ -7,6 +7,7 @@ the answer the one that CUDA would give. Plain Python, so that torch.compile rea
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from types import GeneratorType
 from typing import Any
@@ -118,3 +119,10 @@ class told_as_cuda:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function gives."""
         return self._function(*map(as_cuda, args), **kwargs)
+
+
+def executed(text: Any) -> Any:
+    """What ``exec`` is given: of a text that names CUDA its code, rewritten; else the same."""
+    from hpushim.shim.run import compiling
+
+    return compiling.of_text(text, sys._getframe(1).f_code.co_flags)
