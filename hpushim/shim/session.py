@@ -15,7 +15,7 @@ from hpushim.shim.imports import blocked, stand_ins
 from hpushim.shim.imports.waiter import waiter
 from hpushim.shim.mechanisms import in_place
 from hpushim.shim.patch import Patch, declared
-from hpushim.shim.run import children, import_hook
+from hpushim.shim.run import cells, children, import_hook
 
 _lock = threading.RLock()
 
@@ -150,9 +150,10 @@ class Session:
         self.applied.append((_STAND_INS, stand_ins.install()))
         import_hook.install(rewriting=import_hook.is_inherited())
         self.applied.append((_IMPORT_HOOK, _no_longer_naming))
-        undo = children.install()
-        if undo is not None:
-            self.applied.append((_CHILDREN, undo))
+        for patch, install in ((_CHILDREN, children.install), (_CELLS, cells.install)):
+            undo = install()
+            if undo is not None:
+                self.applied.append((patch, undo))
 
     def _on_import(self, patches: list[Patch]) -> Callable[[Any], None]:
         def apply_now(module: Any) -> None:
@@ -188,6 +189,7 @@ _BLOCKED = Patch("import", "blocked", "hook", "packages", "approximate", blocked
 _STAND_INS = Patch("import", "stand-ins", "hook", "packages", "approximate", stand_ins.install)
 _IMPORT_HOOK = Patch("import", "own modules", "hook", "import", "exact", import_hook.install)
 _CHILDREN = Patch("os", "environ", "hook", "PYTHONPATH", "exact", children.install)
+_CELLS = Patch("IPython", "ast_transformers", "hook", "cells", "exact", cells.install)
 _CUDA_NAMES = Patch("torch.cuda", "*", "hook", "torch.cuda", "approximate", cuda_names.install)
 
 

@@ -66,17 +66,20 @@ def compiled(path: str, data: bytes) -> CodeType:
 
 def parsed(path: str, data: bytes) -> ast.Module:
     """The tree of one of the user's files, or of a cell, rewritten where it compares devices. Raises SyntaxError."""
-    from hpushim.shim.run import rewrite
-
     _looked_at.add(os.path.abspath(path))  # noqa: PTH100
-    tree = ast.parse(data, path)
     try:
-        tree, done = rewrite.apply(tree)
-        if b"exec" in data:
-            rewrite.follow_texts(tree)
+        return rewritten(ast.parse(data, path), path)
     except RecursionError:
         log.warn("HPU107", "is nested too deep to look for comparisons with 'cuda'", at=(path, 1))
-        tree, done = ast.parse(data, path), []
+        return ast.parse(data, path)
+
+
+def rewritten(tree: ast.Module, path: str) -> ast.Module:
+    """A tree that was parsed already, changed in place. Raises RecursionError where it is nested too deep."""
+    from hpushim.shim.run import rewrite
+
+    tree, done = rewrite.apply(tree)
+    rewrite.follow_texts(tree)
     if os.environ.get(SHOW_VARIABLE) == "1":
         for one in done:
             log.line(f"HPU107 {path}:{one.line}: {one.before}  →  {one.after}")
