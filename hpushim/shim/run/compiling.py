@@ -8,7 +8,6 @@ written to ``__pycache__``.
 from __future__ import annotations
 import __future__
 
-import ast
 import builtins
 import functools
 import os
@@ -23,6 +22,8 @@ from hpushim.shim import log, policy
 from hpushim.shim.run import own
 
 if TYPE_CHECKING:
+    import ast
+
     from hpushim.shim.run.rewrite import Rewrite
 
 SHOW_VARIABLE = "HPUSHIM_SHOW_REWRITES"
@@ -31,6 +32,7 @@ SHOW_VARIABLE = "HPUSHIM_SHOW_REWRITES"
 _FUTURE = functools.reduce(
     int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
+_ONLY_AST = 0x400  # ast.PyCF_ONLY_AST; each child of a run pays for what is imported here
 _compile = builtins.compile
 _looked_at: set[str] = set()
 _get_code = SourceFileLoader.get_code
@@ -66,6 +68,8 @@ def compiled(path: str, data: bytes) -> CodeType:
 
 def parsed(path: str, data: bytes) -> ast.Module:
     """The tree of one of the user's files, or of a cell, rewritten where it compares devices. Raises SyntaxError."""
+    import ast
+
     _looked_at.add(os.path.abspath(path))  # noqa: PTH100
     try:
         return rewritten(ast.parse(data, path), path)
@@ -147,7 +151,7 @@ def _rewriting_compile(
     caller = sys._getframe(1)
     if not dont_inherit:
         flags |= caller.f_code.co_flags & _FUTURE
-    if mode == "exec" and not flags & ast.PyCF_ONLY_AST and _is_users(source, filename, caller):
+    if mode == "exec" and not flags & _ONLY_AST and _is_users(source, filename, caller):
         data = source.encode() if isinstance(source, str) else bytes(source)
         try:
             source = parsed(os.fsdecode(filename), data)
