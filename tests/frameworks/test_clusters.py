@@ -102,8 +102,3 @@ def test_ray_train(tmp_path: Path) -> None:
     for one in results["cpu"]:
         assert (one.pop("on"), one.pop("backend")) == ("cpu", "gloo")
     assert results["cuda"] == results["cpu"]
-
-
-def test_two_ranks_on_one_line() -> None:
-    found = running.ranks('first RANK {"rank": 1}RANK {"rank": 0, "text": "{RANK}"}\nRANK\n')
-    assert found == [{"rank": 0, "text": "{RANK}"}, {"rank": 1}]

@@ -10,6 +10,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import framework_runs
 import pytest
 from statements import Statement, statements
 from table import _BEYOND, Outcome, row
@@ -98,3 +99,8 @@ def test_limitations_are_found(one: Statement, tmp_path: Path) -> None:
 def test_facts_are_rows(one: Statement) -> None:
     fact = matrix.load().row(one.row)
     assert fact is not None and fact.note and fact.source, one.row
+
+
+def test_two_ranks_on_one_line() -> None:
+    found = framework_runs.ranks('first RANK {"rank": 1}RANK {"rank": 0, "text": "{RANK}"}\nRANK\n')
+    assert found == [{"rank": 0, "text": "{RANK}"}, {"rank": 1}]
