@@ -6,9 +6,11 @@ becomes 0. Only device arguments come through here: no other string is ever look
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from hpushim.shim import log
 from hpushim.shim.mechanisms.in_place import Undo
@@ -17,6 +19,8 @@ MODULE_ID = "HLS_MODULE_ID"
 MODULES = "HABANA_VISIBLE_MODULES"
 DEVICE = "hpu"
 INDEXED = "hpu:0"
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def target() -> Any:
@@ -106,6 +110,37 @@ def tell_asked(device: Any) -> None:
     index = index_of(device)
     if isinstance(index, int) and index > 0:
         tell_card(index, placing=False)
+
+
+_ASKED = ("device", "peer_device")
+
+
+def of_card(replacement: F) -> F:
+    """For the replacement of what ``torch.cuda`` answers of one card, named by its argument ``device``: the one card answers for all.
+
+    A number that no card here has is told, and a device that is none of CUDA's is the ValueError that torch gives.
+    """
+    code = replacement.__code__  # type: ignore[attr-defined]
+    names = code.co_varnames[: code.co_argcount]
+    places = {names.index(name): name for name in _ASKED if name in names}
+    assert places, f"{replacement} takes no device"
+
+    @functools.wraps(replacement)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        for place, name in places.items():
+            _check_asked(args[place] if place < len(args) else kwargs.get(name))
+        return replacement(*args, **kwargs)
+
+    return asked  # type: ignore[return-value]
+
+
+def _check_asked(device: Any) -> None:
+    if device is None:
+        return
+    kind = device.partition(":")[0] if isinstance(device, str) else getattr(device, "type", "cuda")
+    if kind in ("cpu", "meta"):
+        raise ValueError(f"Expected a cuda device, but got: {device}")
+    tell_asked(device)
 
 
 _chosen: list[str] = []

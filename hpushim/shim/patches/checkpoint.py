@@ -74,4 +74,4 @@ def _restore(storage: Any, location: str) -> Any:
         return None
     from torch.serialization import default_restore_location
 
-    return default_restore_location(storage, devices.INDEXED)
+    return default_restore_location(storage, devices.text(location))

@@ -33,21 +33,20 @@ def current_device(original: Original) -> int:
 
 
 @patch("torch.cuda:set_device", level=APPROXIMATE)
+@devices.of_card
 def set_device(original: Original, device: Any) -> None:
     """Chooses the card by its module id, as the launcher of a Gaudi run does; the index stays 0."""
     index = devices.index_of(device)
     if index is None or index < 0:
         return
-    devices.tell_asked(index)
     devices.choose_card(index)
 
 
 @patch("torch.cuda:synchronize", level=EXACT)
+@devices.of_card
 def synchronize(original: Original, device: Any = None) -> None:
     """Waits for the HPU."""
     import torch
-
-    devices.tell_asked(device)
 
     torch.hpu.synchronize()
 
@@ -109,10 +108,17 @@ def get_sync_debug_mode(original: Original) -> int:
     return _sync_debug_mode
 
 
-@patch("torch.cuda:device.__init__", "torch.cuda:device_of.__init__", level=APPROXIMATE)
+@patch("torch.cuda:device.__init__", level=APPROXIMATE)
+@devices.of_card
 def device_context_init(original: Original, self: Any, device: Any) -> None:
     """``with torch.cuda.device(i)``: the one device is always current."""
-    devices.tell_asked(device)
+    self.idx = 0
+    self.prev_idx = -1
+
+
+@patch("torch.cuda:device_of.__init__", level=APPROXIMATE)
+def device_of_init(original: Original, self: Any, obj: Any) -> None:
+    """``with torch.cuda.device_of(x)``: the one device is always current."""
     self.idx = 0
     self.prev_idx = -1
 
@@ -130,20 +136,20 @@ def device_context_exit(original: Original, self: Any, *exception: Any) -> bool:
 
 
 @patch("torch.cuda:get_device_name", level=APPROXIMATE)
+@devices.of_card
 def get_device_name(original: Original, device: Any = None) -> str:
     """The name of the Gaudi."""
     import torch
 
-    devices.tell_asked(device)
     return str(torch.hpu.get_device_name())
 
 
 @patch("torch.cuda:get_device_capability", level=WARN)
+@devices.of_card
 def get_device_capability(original: Original, device: Any = None) -> tuple[int, int]:
     """A capability for code that compares: ``(8, 0)`` turns bf16 on; ``HPUSHIM_CAPABILITY`` sets another."""
     from hpushim.shim import properties
 
-    devices.tell_asked(device)
     text = ".".join(map(str, properties.capability()))
     log.warn("HPU112", f"Gaudi has no CUDA compute capability; code that asks is told {text}")
     return properties.capability()
@@ -174,7 +180,8 @@ def get_gencode_flags(original: Original) -> str:
 
 
 @patch("torch.cuda:can_device_access_peer", level=APPROXIMATE)
-def can_device_access_peer(original: Original, *args: Any, **kwargs: Any) -> bool:
+@devices.of_card
+def can_device_access_peer(original: Original, device: Any, peer_device: Any) -> bool:
     """False: a process holds one card."""
     return False
 
@@ -234,11 +241,11 @@ def _as_device(device: Any) -> Any:
 
 
 @patch("torch.cuda:get_device_properties", level=APPROXIMATE)
+@devices.of_card
 def get_device_properties(original: Original, device: Any = None) -> Any:
     """The fields that CUDA code reads, answered for a Gaudi."""
     import torch
 
     from hpushim.shim import properties
 
-    devices.tell_asked(device)
     return properties.of(torch.hpu)

@@ -206,6 +206,8 @@ def ddp_init(
     card = next((p.device for p in module.parameters() if devices.is_hpu(p.device)), None)
     moves = card is not None and bool(device_ids)
     if card is not None:
+        for named in (*(device_ids or ()), output_device):
+            devices.tell_asked(named)
         device_ids = output_device = None
         kwargs["process_group"] = _group_for_cards(kwargs.get("process_group"))
     original(self, module, device_ids, output_device, *args, **kwargs)
@@ -275,6 +277,8 @@ def data_parallel_init(
             f"DataParallel over devices {list(device_ids)}: a process holds one Gaudi card",
             "start one process per card with torchrun and wrap the model in DistributedDataParallel",
         )
+    for card in (*(device_ids or ()), output_device):
+        devices.tell_asked(card)
     if device_ids is None:
         log.warn(
             "HPU308",
@@ -317,5 +321,6 @@ def device_mesh(original: Original, *args: Any, **kwargs: Any) -> Any:
 def fsdp_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
     """``device_id=rank`` or ``torch.cuda.current_device()`` is the one device."""
     if kwargs.get("device_id") is not None:
+        devices.tell_asked(kwargs["device_id"])
         kwargs["device_id"] = devices.target()
     original(self, *args, **kwargs)

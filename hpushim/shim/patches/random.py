@@ -38,6 +38,7 @@ def initial_seed(original: Original) -> int:
 
 
 @patch("torch.cuda.random:get_rng_state", row="torch.cuda.get_rng_state", level=APPROXIMATE)
+@devices.of_card
 def get_rng_state(original: Original, device: Any = "cuda") -> Any:
     """The state of the one generator; states of CUDA runs do not fit it."""
     import torch
@@ -46,6 +47,7 @@ def get_rng_state(original: Original, device: Any = "cuda") -> Any:
 
 
 @patch("torch.cuda.random:set_rng_state", row="torch.cuda.set_rng_state", level=APPROXIMATE)
+@devices.of_card
 def set_rng_state(original: Original, new_state: Any, device: Any = "cuda") -> None:
     """Restores the generator; a state saved on CUDA is not one of HPU's and is left aside with a warning."""
     _restore(new_state)
@@ -74,7 +76,10 @@ def fork_rng(original: Original, cards: Any = None, *args: Any, **kwargs: Any) -
         cards = kwargs.pop("devices")
     kind = str(kwargs.get("device_type", args[3] if len(args) > 3 else devices.DEVICE))
     if kind.partition(":")[0] in ("cuda", devices.DEVICE):
-        cards = [devices.target()] if cards is None or list(cards) else []
+        named = list(cards or ())
+        for card in named:
+            devices.tell_asked(card)
+        cards = [devices.target()] if cards is None or named else []
     return original(cards, *args, **kwargs)
 
 

@@ -21,6 +21,7 @@ class NotOnHpu(UnsupportedOnHpu, AttributeError):
 
 
 @patch("torch.cuda.streams:Stream.__new__", row="torch.cuda.Stream", level=APPROXIMATE)
+@devices.of_card
 def new_stream(
     original: Original, cls: type, device: Any = None, priority: int = 0, **kwargs: Any
 ) -> Any:
@@ -133,6 +134,7 @@ def _no_handle(self: Any) -> Any:
 
 
 @patch("torch.cuda:current_stream", level=EXACT)
+@devices.of_card
 def current_stream(original: Original, device: Any = None) -> Any:
     """The HPU's current stream."""
     import torch
@@ -141,6 +143,7 @@ def current_stream(original: Original, device: Any = None) -> Any:
 
 
 @patch("torch.cuda:default_stream", level=EXACT)
+@devices.of_card
 def default_stream(original: Original, device: Any = None) -> Any:
     """The HPU's default stream."""
     import torch

@@ -33,7 +33,7 @@ def _constructor(name: str) -> Callable[..., Any]:
         """``torch.cuda.FloatTensor(…)``: sizes, a sequence, an array, nothing."""
         import torch
 
-        kwargs.pop("device", None)
+        devices.mapped(kwargs.pop("device", None))
         # torch's own constructor of that type knows every form.
         return getattr(torch, name)(*args, **kwargs).to(devices.INDEXED)
 
