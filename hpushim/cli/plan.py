@@ -77,7 +77,7 @@ def command(
     info = matrix.generations[asked.gaudi]
     os.environ.update(environment(world, info.cards))
     os.environ["HPUSHIM"] = "emulate"
-    rank = Rank(world, steps, device=emulated_device, card=info.memory_gb * 10**9, fake=fake)
+    rank = Rank(world, steps, device=emulated_device, card=info.memory_bytes, fake=fake)
     status = 0
     shown, sys.stdout = sys.stdout, sys.stderr
     try:

@@ -17,8 +17,6 @@ from hpushim.matrix.schema import Generation
 Policy = Literal["observe", "faithful", "strict"]
 DtypeRule = Literal["native", "demoted", "refused"]
 
-_GIB = 1 << 30
-
 
 @dataclass(frozen=True)
 class Profile:
@@ -30,6 +28,7 @@ class Profile:
     lazy_default: str  #: what an unset PT_HPU_LAZY_MODE means in this release: "0" or "1"
     policy: Policy
     memory_bytes: int
+    tensor_cores: int  #: 0 where their number is not established
     device_name: str  #: what ``torch.hpu.get_device_name()`` answers
     dtypes: frozenset[str]
     kept_as: tuple[
@@ -127,7 +126,8 @@ def _profile(gaudi: str, stack: str, policy: str, lazy: str) -> Profile:
         lazy=in_lazy_mode,
         lazy_default=default,
         policy=_one_of("HPUSHIM_POLICY", policy or "observe", get_args(Policy)),  # type: ignore[arg-type]
-        memory_bytes=generation.memory_gb * _GIB,
+        memory_bytes=generation.memory_bytes,
+        tensor_cores=generation.tensor_cores,
         device_name=generation.device_name,
         dtypes=frozenset(generation.dtypes),
         kept_as=tuple(kept_as.items()),

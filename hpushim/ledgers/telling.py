@@ -155,7 +155,7 @@ def _memory(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
     for name in ("gaudi2", "gaudi3"):
         info = matrix.generations.get(name)
         if info is not None:
-            share = 100 * peak / (info.memory_gb * 1e9)
+            share = 100 * peak / info.memory_bytes
             fits = "" if share <= 100 else ": more than the card has"
             yield Fact(f"of the {info.memory_gb} GB of a {info.title}", f"{share:.3g} %{fits}")
 

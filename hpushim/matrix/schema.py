@@ -199,7 +199,13 @@ class GenerationInfo(Strict, frozen=True, kw_only=True):
 
     title: str
     device_name: str  #: what ``torch.hpu.get_device_name()`` answers
-    memory_gb: int
+    memory_gb: int  #: as the vendor writes it, in GB of 2**30 bytes
+    dram_bytes: int = (
+        0  #: ``dramSize`` of ``torch.hpu.get_device_properties()``; 0: not established
+    )
+    tensor_cores: int = (
+        0  #: tensor processor cores (TPC), the bits of ``tpcEnabledMask``; 0: not established
+    )
     cards: int
     ports: Ports | None = None  #: None: not established
     dtypes: tuple[str, ...]
@@ -210,6 +216,11 @@ class GenerationInfo(Strict, frozen=True, kw_only=True):
     largest: dict[str, float] = {}  #: the largest finite value of a dtype; torch's own unless given
     source: tuple[str, ...]
     note: str = ""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the processes of a card may take together: ``dram_bytes``, or the whole card where that is not established."""
+        return self.dram_bytes or self.memory_gb << 30
 
 
 class Source(Strict, frozen=True, kw_only=True):

@@ -88,7 +88,7 @@ def estimate(observed: Observed, matrix: Matrix, target: Target) -> Estimate:
         rate = info.ports.gbit * 1e9 / 8
         inside = sum(one.inside for one in step) / (info.ports.inside * rate)
         seconds = max(inside, sum(one.outside for one in step) / (info.ports.outside * rate))
-    memory = info.memory_gb * 10**9
+    memory = info.memory_bytes
     return Estimate(
         target=target,
         world=observed.world,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from hpushim import settings
+from hpushim.shim import log
 
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """Name, memory in bytes and the capability that CUDA code is told; other CUDA fields do not exist here."""
+    """Name, memory in bytes and the capability that CUDA code is told; other CUDA fields do not exist here.
+
+    ``multi_processor_count``, which programs log, is the number of tensor processor cores where the card says it, and that is told.
+    """
 
     name: str
     major: int
@@ -19,10 +24,18 @@ class DeviceProperties:
     is_integrated: int = 0
     is_multi_gpu_board: int = 0
 
-    def __getattr__(self, field: str) -> NoReturn:
-        raise AttributeError(
-            f"HPU112 a Gaudi has no CUDA device property {field!r}; it has name, total_memory, major and minor"
+    def __getattr__(self, field: str) -> int:
+        cores = _tensor_cores() if field == "multi_processor_count" else 0
+        if not cores:
+            raise AttributeError(
+                f"HPU112 a Gaudi has no CUDA device property {field!r}; it has name, total_memory, major and minor"
+            )
+        log.warn(
+            "HPU112",
+            f"a Gaudi has no streaming multiprocessors: code that asks for multi_processor_count is told its {cores} "
+            "tensor processor cores, which run no CUDA or Triton grid",
         )
+        return cores
 
 
 def of(hpu: Any) -> DeviceProperties:
@@ -30,6 +43,14 @@ def of(hpu: Any) -> DeviceProperties:
     major, minor = capability()
     free_and_total = hpu.mem_get_info()
     return DeviceProperties(str(hpu.get_device_name()), major, minor, int(free_and_total[1]))
+
+
+def _tensor_cores() -> int:
+    """The cores that the card itself names, as bits of its ``tpcEnabledMask``; 0 where it names none."""
+    import torch
+
+    found = re.search(r"\btpcEnabledMask=(\d+)", str(torch.hpu.get_device_properties()))
+    return int(found[1]).bit_count() if found else 0
 
 
 def capability() -> tuple[int, int]:

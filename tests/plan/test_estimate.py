@@ -87,7 +87,7 @@ def test_a_step_is_told_apart_from_what_comes_before_it() -> None:
     found = estimate(_observed(), M, Target())
     assert [(one.name, one.calls) for one in found.step] == [("all_reduce", 1)]
     assert [(one.name, one.calls) for one in found.first] == [("broadcast", 1)]
-    assert (found.servers, found.cards, found.memory) == (8, 8, 96 * 10**9)
+    assert (found.servers, found.cards, found.memory) == (8, 8, 102106132480)
     assert found.refusals == ()
 
 

@@ -9,6 +9,10 @@ import pytest
 
 from hpushim.emulator import profiles
 from hpushim.errors import EmulatorError
+from hpushim.matrix import load
+from hpushim.model import Target
+from hpushim.plan.estimate import estimate
+from hpushim.plan.observed import Observed
 
 pytest.importorskip("torch")
 
@@ -41,7 +45,16 @@ def test_defaults(profile: Callable[..., profiles.Profile]) -> None:
         "0",
     )
     assert found.device_name == "GAUDI2"
-    assert found.memory_bytes == 96 << 30
+
+
+@pytest.mark.parametrize("gaudi", ["gaudi1", "gaudi2", "gaudi3"])
+def test_memory_is_the_matrixs_here_as_in_a_plan(
+    profile: Callable[..., profiles.Profile], gaudi: str
+) -> None:
+    info = load().generations[gaudi]
+    assert profile(HPUSHIM_GAUDI=gaudi).memory_bytes == info.memory_bytes
+    planned = estimate(Observed(world=8), load(), Target(gaudi))
+    assert planned.memory == info.memory_bytes
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,9 @@ def get_device_properties(device: _device_t | None = None) -> str:
     """A description in one string, as on Gaudi: there are no attributes such as total_memory."""
     _checked(device)
     profile = profiles.current()
-    return f"(name='{profile.device_name}', dramSize={profile.memory_bytes}, emulated=True)"
+    cores = profile.tensor_cores
+    mask = f", tpcEnabledMask={(1 << cores) - 1}" if cores else ""
+    return f"(name='{profile.device_name}', dramSize={profile.memory_bytes}{mask}, emulated=True)"
 
 
 def can_device_access_peer(device: _device_t, peer_device: _device_t) -> bool:
