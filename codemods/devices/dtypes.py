@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 _FFT = "torch.fft"
-_LINALG = "torch.linalg"
-#: Methods of tensors that are decompositions, or made with one.
-_DECOMPOSED = ("inverse", "slogdet", "logdet", "det", "svd", "pinverse")
+_METHOD = "torch.Tensor."
 #: Functions among the FFTs that compute none: frequencies, and the order of a result.
 _NO_FFT = ("torch.fft.fftfreq", "torch.fft.rfftfreq", "torch.fft.fftshift", "torch.fft.ifftshift")
 _POINTERS = ("data_ptr", "__cuda_array_interface__")
@@ -40,6 +38,11 @@ def _limited() -> tuple[str, ...]:
     return (*names, "torch.fft.*")
 
 
+def _methods() -> tuple[str, ...]:
+    """The methods of tensors among those names."""
+    return tuple(name.removeprefix(_METHOD) for name in _limited() if name.startswith(_METHOD))
+
+
 class DeviceDtype(Rule):
     """``torch.float64`` and others in a file that uses the device."""
 
@@ -50,7 +53,7 @@ class DeviceDtype(Rule):
     wants = Wants(
         names=(*_DOUBLE, *_limited(), *_EXCHANGE),
         attributes=_POINTERS,
-        calls=("double", *_DECOMPOSED),
+        calls=("double", *_methods()),
         beside=("cuda", "hpu", "nn.Module", "device"),
     )
     also: ClassVar[dict[str, str]] = {
@@ -103,20 +106,21 @@ class DeviceDtype(Rule):
         )
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
-        if not isinstance(node.func, ast.Attribute) or node.args:
+        if not isinstance(node.func, ast.Attribute):
             return
-        if node.func.attr in _DECOMPOSED:
-            answer = ask(module, _LINALG)
-            if is_tensor(module, node.func.value) and module.qualified(node.func) is None:
-                yield self.finding(
-                    module,
-                    node,
-                    f"`.{node.func.attr}()` is limited on Gaudi: {inside(answer.note)}",
-                    row=answer.row,
-                    code="HPU118",
-                )
-        else:
-            yield from self._double(module, node, "`.double()`")
+        method = node.func.attr
+        if method == "double":
+            if not node.args:
+                yield from self._double(module, node, "`.double()`")
+        elif is_tensor(module, node.func.value) and module.qualified(node.func) is None:
+            answer = ask(module, f"{_METHOD}{method}")
+            yield self.finding(
+                module,
+                node,
+                f"`.{method}()` is limited on Gaudi: {inside(answer.note)}",
+                row=answer.row,
+                code="HPU118",
+            )
 
     def _double(self, module: Module, node: ast.expr, shown: str) -> Yield:
         if not (module.matches(_CARD) or is_in_module(module, node)):

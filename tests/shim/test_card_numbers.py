@@ -36,7 +36,9 @@ def run(*arguments: str, **variables: str) -> str:
 @cache
 def ways() -> dict[str, tuple[int, str, list[str]]]:
     """For each way: the number of the card, what was answered, what HPU121 said of the number."""
-    rows: dict[str, tuple[int, str, list[str]]] = json.loads(run(str(HERE / "card_numbers_script.py")))
+    rows: dict[str, tuple[int, str, list[str]]] = json.loads(
+        run(str(HERE / "card_numbers_script.py"))
+    )
     return rows
 
 
