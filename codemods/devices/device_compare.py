@@ -25,6 +25,11 @@ _IN_TEXT = re.compile(
     rb"""["'][\w.\- ]*[-_ :/|,]cuda(?::\d+)?(?:[:/|,;][\w:.|, -]*)?["']|["'](?!torch)[\w-]+\.cuda\."""
     rb"""|["']cuda(?::\d+)?[,|;-]|["'](?:Cuda|CUDA)(?::\d+)?["']|\bb["']cuda|\(\)\s*[!=]=\s*["']cuda"""
 )
+#: CUDA's name inside a longer text, on a line that reads a device and compares; a table, or JSON, that holds one.
+_INSIDE = re.compile(
+    rb"""(?i)^(?=.*(?:device|\.type\b))(?=.*(?:[!=]=|\bin\b|[<>]))(?:.*(?:[^"'\n]cuda|cuda(?!["']|:\d["'\s]))|.*(?:dumps|repr|str)\([^)\n]*[\[{])""",
+    re.MULTILINE,
+)
 #: A name that is CUDA's or has it at its end, and what looks names up.
 _IN_NAME = re.compile(rb"^[ \t]*def \w+_cuda\(|[(,]\s*cuda=(?!True|False|not |[a-z])", re.MULTILINE)
 _LOOKS_UP = re.compile(rb"\b(?:getattr|hasattr|globals|vars)\(")
@@ -33,7 +38,7 @@ _LOOKS_UP = re.compile(rb"\b(?:getattr|hasattr|globals|vars)\(")
 def _may_compare(module: Module) -> bool:
     """Does a line that speaks of CUDA look as if a device's text were put together, looked up or compared?"""
     lines = _lines_of_cuda(module.data)
-    if _IN_TEXT.search(lines):
+    if _IN_TEXT.search(lines) or _INSIDE.search(lines):
         return True
     return module.matches(_LOOKS_UP) and (
         _IN_NAME.search(lines) is not None or _names_an_attribute(module)

@@ -16,6 +16,7 @@ class Form(Enum):
     METHOD = "method"  #: ``text.startswith("cuda")``, ``text.replace("cuda:", "")``
     LOOKUP = "lookup"  #: ``TABLE[device.type]``, ``counts.get("cuda")``, ``getattr(self, f"run_{device.type}")``
     FUNCTION = "function"  #: ``partial(eq, "cuda")``, ``"cuda".__eq__``, ``methodcaller("startswith", "cuda")``
+    INSIDE = "inside"  #: ``len(device.type) == 4``, ``f"{device.type:>6}" == "  cuda"``, ``{"d": device.type} == {"d": "cuda"}``
     PATTERN = "pattern"  #: ``match device.type: case "cuda":``
 
 

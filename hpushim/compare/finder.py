@@ -9,6 +9,7 @@ from hpushim.compare import spelling, texts
 from hpushim.compare.beside import handles_hpu
 from hpushim.compare.comparison import Comparison, Form
 from hpushim.compare.functions import function_comparison
+from hpushim.compare.inside import compared_inside, is_changed_inside, readings_of
 from hpushim.compare.scopes import Scopes, last_name
 from hpushim.compare.subjects import OF_SETS, Evidence, Told
 
@@ -21,7 +22,20 @@ def find(tree: ast.Module, told: Told | None = None) -> list[Comparison]:
     """
     finder = _Finder(tree, told)
     found = [one for node in ast.walk(tree) for one in finder.look(node)]
-    return sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset))
+    return sorted(_apart(found), key=lambda one: (one.node.lineno, one.node.col_offset))
+
+
+def _apart(found: list[Comparison]) -> list[Comparison]:
+    """Without what is told twice: of a text that is compared inside of a comparison, the inner one where that can be mapped."""
+    inside = [one for one in found if one.form is Form.INSIDE]
+    others = {one.node for one in found if one.form is not Form.INSIDE}
+    dropped: set[ast.AST] = set()
+    for one in inside:
+        parts = {part for part in ast.walk(one.node) if part in others and part is not one.node}
+        if parts and isinstance(one.node, ast.Compare):
+            changed = any(map(is_changed_inside, (one.node.left, *one.node.comparators)))
+            dropped |= parts if changed else {one.node}
+    return [one for one in found if one.node not in dropped]
 
 
 _EQUALITY = (ast.Eq, ast.NotEq)
@@ -87,6 +101,11 @@ class _Finder:
             subjects += found[0]
             named += found[1]
             word = word or bool(found[0])
+        if not word or any(map(is_changed_inside, sides)):
+            inside = compared_inside(node, self._evidence)
+            if inside[0]:
+                yield self._made(node, Form.INSIDE, *inside, sure=True)
+                return
         if word:
             yield self._made(node, form, subjects, named)
 
@@ -141,6 +160,8 @@ class _Finder:
             if evidence.is_composed(right) or evidence.is_keyed(right) or (named and spelling.is_word(right)):  # fmt: skip
                 return ([right], named), Form.SEARCH
             return ([], []), Form.SEARCH
+        if texts.names_cuda(left) and spelling.is_shown(right):
+            return ([right], [left]), Form.SEARCH
         if self._is_other_spelling(right, left):
             return ([right], [left]), Form.SEARCH
         if texts.constant(left):
@@ -209,6 +230,11 @@ class _Finder:
             named = known
         if known:
             yield self._made(node, Form.METHOD, [subject], named)
+            return
+        named = [one for one in words if texts.names_cuda(one)] if name in _TESTS else []
+        inside = readings_of(subject, self._evidence) if named else []
+        if inside:
+            yield self._made(node, Form.INSIDE, inside, named, sure=True)
 
     def _spells(self, node: ast.expr) -> bool:
         """Whether a name holds CUDA's text, the beginning of one, or a collection with one in it."""

@@ -19,7 +19,16 @@ def is_word(node: ast.expr) -> bool:
         return node.func.attr in ("lower", "strip") and is_word(node.func.value)
     if isinstance(node, ast.Subscript):
         return bool(texts.constant(node.slice)) and is_word(node.value)
-    return isinstance(node, ast.Name | ast.Attribute)
+    return isinstance(node, ast.Name | ast.Attribute) or is_shown(node)
+
+
+def is_shown(node: ast.expr) -> bool:
+    """Whether a value is what ``str`` or ``repr`` shows of something: of a tensor that tells its device, say."""
+    return (
+        isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") in ("str", "repr")
+        and len(node.args) == 1
+    )
 
 
 def may_be_table(node: ast.expr) -> bool:

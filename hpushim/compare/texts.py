@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import re
 
 CUDA = "cuda"
@@ -76,8 +78,21 @@ def is_beginning(node: ast.AST | None) -> bool:
 
 
 def is_pattern(node: ast.AST | None) -> bool:
-    """Whether a literal is a regular expression, or a file name pattern, that CUDA devices match."""
-    return CUDA in constant(node)
+    """Whether a literal is a regular expression, or a file name pattern, that CUDA devices match and an HPU does not, or the reverse."""
+    return CUDA in constant(node) or _tells_apart(constant(node))
+
+
+@functools.cache
+def _tells_apart(pattern: str) -> bool:
+    if not pattern or HPU in pattern:
+        return False
+    with contextlib.suppress(re.error, OverflowError, RecursionError):
+        found = re.compile(pattern)
+        return any(
+            (found.match(one) is None) != (found.match(other) is None)
+            for one, other in (("cuda", "hpu"), ("cuda:0", "hpu:0"))
+        )
+    return False
 
 
 def names_cuda(node: ast.AST | None) -> bool:

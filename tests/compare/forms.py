@@ -16,6 +16,7 @@ from __future__ import annotations
 from form_case import FormCase, expression
 from further_forms import FURTHER_EXPRESSIONS
 from further_programs import FURTHER_PROGRAMS
+from inside_forms import INSIDE_EXPRESSIONS
 
 EXPRESSIONS = [
     # -- equality
@@ -41,7 +42,7 @@ EXPRESSIONS = [
     expression("text without digits", 'str(device).rstrip("0123456789:") == "cuda"'),
     expression("getattr", 'getattr(x.device, "type") == "cuda"'),
     expression("getattr with default", 'getattr(device, "type", None) == "cuda"'),
-    expression("walrus", '(kind := x.device.type) == "cuda" and len(kind) > 1'),
+    expression("walrus", '(kind := x.device.type) == "cuda" and len(kind) > 1', lines=(2, 2)),
     expression("type of a list element", '[x][0].device.type == "cuda"'),
     expression("type of a call", 'next(iter([x])).device.type == "cuda"'),
     expression("type of a choice", '(x if given else x).device.type == "cuda"'),
@@ -308,4 +309,4 @@ PROGRAMS = [
     ),
 ]
 
-FORMS = EXPRESSIONS + PROGRAMS + FURTHER_EXPRESSIONS + FURTHER_PROGRAMS
+FORMS = EXPRESSIONS + PROGRAMS + FURTHER_EXPRESSIONS + FURTHER_PROGRAMS + INSIDE_EXPRESSIONS

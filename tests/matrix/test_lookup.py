@@ -114,7 +114,7 @@ def test_names_of_torch_itself_are_answered_for_themselves_or_unknown() -> None:
         ("torch.cat", "aten::cat"),
         ("torch.Tensor.add_", "aten::add_.Tensor"),
         ("torch.nn.functional.relu", "aten::relu"),
-        ("torch.linalg.det", "aten::linalg_det"),
+        ("torch.linalg.multi_dot", "aten::linalg_multi_dot"),
         ("torch.ops.aten.add.Tensor", "aten::add.Tensor"),
         ("torch.ops.aten.relu.default", "aten::relu"),
         ("torch.cat()", "aten::cat"),

@@ -109,6 +109,9 @@ class _Widen(ast.NodeTransformer):
             return self._lookup(node)
         if one.form is Form.FUNCTION and isinstance(node, ast.expr):
             return ast.copy_location(self._call("told_as_cuda", node), node)
+        if one.form is Form.INSIDE:
+            subjects = {id(subject) for subject in one.subjects}
+            return _Replace(subjects, lambda at: ast.copy_location(self._call("text_as_cuda", at), at)).visit(node)  # fmt: skip
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             changed = self._compare(node, one)
             if changed is not None:
@@ -242,7 +245,8 @@ def _cut_from(node: ast.expr) -> ast.expr | None:
     """The text that an expression is cut out of, or made from in another way."""
     if isinstance(node, ast.Subscript):
         inner = _cut_from(node.value)
-        letter = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int)
+        number = node.slice.operand if isinstance(node.slice, ast.UnaryOp) else node.slice
+        letter = isinstance(number, ast.Constant) and isinstance(number.value, int)
         letter = letter and (getattr(node.value, "attr", "") == "type" or shows_text(node.value))
         cut = inner is not None or letter or isinstance(node.slice, ast.Slice)
         return node.value if cut else None

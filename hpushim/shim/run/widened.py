@@ -29,6 +29,24 @@ def as_cuda(value: Any) -> Any:
     return value
 
 
+class _Shown(str):
+    """What a device shows as, which has another ``repr`` than its text."""
+
+    seen: str
+
+    def __repr__(self) -> str:
+        return self.seen
+
+
+def text_as_cuda(value: Any) -> Any:
+    """As :func:`as_cuda`; a device is what it would show as on CUDA."""
+    if getattr(value, "type", None) != "hpu":
+        return as_cuda(value)
+    text = _Shown(as_cuda(str(value)))
+    text.seen = as_cuda(repr(value))
+    return text
+
+
 def same(left: Any, right: Any) -> Any:
     """``left == right``; every CUDA device is the HPU of this process."""
     if isinstance(left, str) and isinstance(right, str):
