@@ -46,7 +46,7 @@ def compared_inside(node: ast.Compare, evidence: Evidence) -> tuple[list[ast.exp
     whole = [side for side in sides if side not in shown and _is_text(side, evidence)]
     inner = shown + [one for side in sides if side not in (*whole, *shown) for one in readings_of(side, evidence)]  # fmt: skip
     readings = [*whole, *inner]
-    named = [part for side in sides for part in ast.walk(side) if isinstance(part, ast.Constant) and texts.names_cuda(part)]  # fmt: skip
+    named: list[ast.expr] = [part for side in sides for part in ast.walk(side) if isinstance(part, ast.Constant) and texts.names_cuda(part)]  # fmt: skip
     if whole and any(isinstance(one, _ORDERS) for one in node.ops):
         return readings, named
     if inner and (named or any(is_measured(side, evidence) for side in sides)):
@@ -115,8 +115,9 @@ def _is_text(node: ast.expr, evidence: Evidence) -> bool:
 
 def _shows_several(node: ast.expr) -> bool:
     """``str({x.device})``, ``repr([x.device.type])``."""
-    shows = isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("str", "repr")
-    return shows and isinstance(node.args[0] if node.args else None, ast.List | ast.Set | ast.Tuple | ast.Dict)  # fmt: skip
+    if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("str", "repr"):
+        return False
+    return isinstance(node.args[0] if node.args else None, ast.List | ast.Set | ast.Tuple | ast.Dict)  # fmt: skip
 
 
 def _is_letter(node: ast.Subscript | ast.comprehension) -> bool:

@@ -120,7 +120,7 @@ def of_card(replacement: F) -> F:
 
     A number that no card here has is told, and a device that is none of CUDA's is the ValueError that torch gives.
     """
-    code = replacement.__code__  # type: ignore[attr-defined]
+    code = replacement.__code__
     names = code.co_varnames[: code.co_argcount]
     places = {names.index(name): name for name in _ASKED if name in names}
     assert places, f"{replacement} takes no device"

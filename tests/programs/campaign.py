@@ -190,7 +190,7 @@ def _line(files: dict[str, str], name: str, number: int) -> str:
 
 
 #: Advice, which explains no difference.
-_ADVICE = ("HPU217", "HPU203", "HPU208", "HPU308", "HPU5", "HPU120")
+_ADVICE = ("HPU217", "HPU202", "HPU203", "HPU208", "HPU308", "HPU5", "HPU120")
 
 
 def _places(

@@ -12,6 +12,7 @@ from hpushim.shim.patch import APPROXIMATE, EXACT, patch
 Original = Callable[..., Any]
 
 _STATE = "_hpushim_cuda_state"
+_LISTS = "autocast follows Gaudi's lists of operators, not CUDA's: softmax, log_softmax, normalisation, mul and mean run in bfloat16"
 _AUTOCAST = ("device_type", "dtype", "enabled", "cache_enabled")
 
 
@@ -36,6 +37,8 @@ def autocast_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> N
         # CUDA computes such a region in that dtype; HPU's autocast knows the 16-bit ones only, so it is off.
         dtype = None
         named["enabled"] = False
+    elif named.get("enabled", True):
+        log.note("HPU202", _LISTS)
     named.update(device_type=devices.DEVICE, dtype=dtype)
     original(self, **named)
 

@@ -26,7 +26,8 @@ def _require_one(cards: Sequence[Any] | None, **others: Any) -> None:
     """``[0]`` is the one card; several, all of them (None) and results given as ``out=`` are refused."""
     if cards is None or len(cards) != 1 or any(value is not None for value in others.values()):
         _refuse()
-    devices.mapped(cards[0])
+    else:
+        devices.mapped(cards[0])
 
 
 @patch(f"{_COMM}:broadcast", f"{_COMM}:scatter", row=_ROW, level=ERROR)

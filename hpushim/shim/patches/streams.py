@@ -93,6 +93,8 @@ def kin() -> Undo:
     undos.append(in_place.set_attribute(torch.hpu.Stream, "_as_parameter_", property(_no_pointer)))
     undos.append(in_place.set_attribute(torch.hpu.Event, "cuda_event", property(_no_pointer)))
     undos.append(in_place.set_attribute(torch.hpu.Event, "ipc_handle", _no_handle))
+    # The vendor's is a device, which equals no number.
+    undos.append(in_place.set_attribute(torch.hpu.Stream, "device_index", property(_index)))
     # A Gaudi's streams have no priorities: all have CUDA's default one.
     undos.append(
         in_place.set_attribute(torch.cuda.Stream, "priority_range", staticmethod(lambda: (0, 0)))
@@ -116,6 +118,10 @@ def _seen_as(cuda: type, hpu: type) -> Undo:
     # ``setattr`` would try to change the class's own class.
     mine = property(lambda self: cuda if type(self) is hpu else type(self))
     return constructor.set_in_type(hpu, "__class__", mine)
+
+
+def _index(self: Any) -> int:
+    return int(self.device.index or 0)
 
 
 def _no_pointer(self: Any) -> Any:

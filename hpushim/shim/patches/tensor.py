@@ -106,3 +106,17 @@ def to_empty(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any)
     if "device" in kwargs:
         kwargs["device"] = _mapped(kwargs["device"])
     return original(self, *args, **kwargs)
+
+
+@patch("torch._C._nn:_parse_to", row="torch.Tensor.to", level=EXACT, factory=True)
+def parse_to(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What reads the arguments of ``to`` for modules, and for containers that move what they hold themselves."""
+
+    def parse(*args: Any, **kwargs: Any) -> Any:
+        if args and not hasattr(args[0], "dtype"):
+            args = (_mapped(args[0]), *args[1:])
+        if "device" in kwargs:
+            kwargs["device"] = _mapped(kwargs["device"])
+        return original(*args, **kwargs)
+
+    return parse
