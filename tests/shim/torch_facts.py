@@ -56,6 +56,8 @@ class Release:
 
     def fact(self, module: str, path: str) -> Any:
         """What a target is here, see the module's docstring."""
+        if module.startswith("torch._C."):
+            return self._called(f"{module}.{path}")
         if self.module(module) is None and module != "torch._C":
             return None
         if not path:
@@ -71,6 +73,11 @@ class Release:
             if found is None:
                 return None
         return _described(found)
+
+    def _called(self, name: str) -> str | None:
+        """``"C"`` for a function of a compiled module, which has no stub, where torch's own modules call it."""
+        text = (self.root / "torch" / "nn" / "modules" / "module.py").read_text(encoding="utf-8")
+        return "C" if f"{name}(" in text else None
 
     def _name(self, module: str, name: str, depth: int = 0) -> Any:
         """The definition of a module's attribute: a node, ``"C"``, or None."""

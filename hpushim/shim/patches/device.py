@@ -52,6 +52,14 @@ def _other_forms(
     return original(cls, *args, **kwargs)
 
 
+@patch("torch:UntypedStorage", how="constructor", row="torch.dispatch.CUDA", level=EXACT)
+def new_storage(original: Callable[..., Any], cls: type, *args: Any, **kwargs: Any) -> Any:
+    """``torch.UntypedStorage(n, device="cuda")``, which torch.TypedStorage makes as well."""
+    if kwargs.get("device") is not None:
+        kwargs["device"] = devices.mapped(kwargs["device"])
+    return original(cls, *args, **kwargs)
+
+
 @patch("torch:Generator", how="constructor", level=APPROXIMATE)
 def generator(original: Callable[..., Any], cls: type, *args: Any, **kwargs: Any) -> Any:
     """``torch.Generator("cuda")`` is an HPU generator; it draws other numbers than a CUDA one of that seed."""

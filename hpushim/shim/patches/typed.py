@@ -129,14 +129,6 @@ def storage_is_cuda(original: Original, self: Any) -> bool:
     return devices.is_hpu(self.device) or bool(original(self))
 
 
-@patch("torch:UntypedStorage", how="constructor", row="torch.UntypedStorage.cuda", level=EXACT)
-def new_storage(original: Original, cls: type, *args: Any, **kwargs: Any) -> Any:
-    """``torch.UntypedStorage(n, device="cuda")``, which torch.TypedStorage makes as well."""
-    if kwargs.get("device") is not None:
-        kwargs["device"] = devices.mapped(kwargs["device"])
-    return original(cls, *args, **kwargs)
-
-
 @patch("torch.nn:Module.type", level=EXACT)
 def module_type(original: Original, self: Any, dst_type: Any) -> Any:
     """``model.type(torch.cuda.FloatTensor)`` moves and casts every parameter."""
