@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -20,8 +19,6 @@ from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Finding, Span
 
-_WORDS = re.compile(r"[A-Za-z0-9_]+")
-
 
 class _Choice(msgspec.Struct, frozen=True):
     """Which rules have something to look at in a text, by the words and texts that stand there."""
@@ -32,36 +29,41 @@ class _Choice(msgspec.Struct, frozen=True):
     #: The places of the rules that one word, or one text, is enough for.
     by_word: dict[str, tuple[int, ...]]
     by_text: dict[str, tuple[int, ...]]
-    #: What needs several words, by the rarest of them.
-    by_rarest: dict[str, tuple[tuple[frozenset[str], int], ...]]
+    #: What needs several words, or one in code, by the rarest of them; with the word that has to stand in code.
+    by_rarest: dict[str, tuple[tuple[frozenset[str], str, int], ...]]
     #: The texts of which one has to stand beside.
     beside: dict[int, frozenset[str]]
 
     @classmethod
     def of(cls, wanted: Sequence[Wants]) -> _Choice:
-        needed = [(words, at) for at, wants in enumerate(wanted) for words in wants.alternatives()]
-        count = Counter(word for words, _ in needed for word in words)
-        rarest: dict[str, list[tuple[frozenset[str], int]]] = {}
-        for words, at in needed:
-            if len(words) > 1:
+        needed = [(*one, at) for at, wants in enumerate(wanted) for one in wants.alternatives()]
+        count = Counter(word for words, _, _ in needed for word in words)
+        rarest: dict[str, list[tuple[frozenset[str], str, int]]] = {}
+        for words, used, at in needed:
+            if len(words) > 1 or used:
                 word = min(words, key=lambda word: (count[word], word))
-                rarest.setdefault(word, []).append((words, at))
+                rarest.setdefault(word, []).append((words, used, at))
         return cls(
             frozenset(count),
             Texts(t for w in wanted for t in (*w.strings, *w.texts, *w.beside)),
-            _by_key((word, at) for words, at in needed if len(words) == 1 for word in words),
+            _by_key((min(words), at) for words, used, at in needed if len(words) == 1 and not used),
             _by_key((t, at) for at, w in enumerate(wanted) for t in (*w.strings, *w.texts)),
             {word: tuple(found) for word, found in rarest.items()},
             {at: frozenset(wants.beside) for at, wants in enumerate(wanted) if wants.beside},
         )
 
-    def fitting(self, words: frozenset[str], texts: frozenset[str]) -> list[int]:
-        """The places of the rules, for the words and texts of ours that a file holds."""
+    def fitting(
+        self, words: frozenset[str], texts: frozenset[str], uses: Callable[[str], bool] | None
+    ) -> list[int]:
+        """The places of the rules, for the words and texts of ours that a file holds.
+
+        ``uses`` tells of a word whether it stands where code names something; without it any place will do.
+        """
         found: set[int] = set()
         for word in words:
             found.update(self.by_word.get(word, ()))
-            for needed, at in self.by_rarest.get(word, ()):
-                if needed <= words:
+            for needed, used, at in self.by_rarest.get(word, ()):
+                if needed <= words and (uses is None or not used or uses(used)):
                     found.add(at)
         for text in texts:
             found.update(self.by_text.get(text, ()))
@@ -83,7 +85,7 @@ class _Table(msgspec.Struct, frozen=True):
     reading: _Choice
     names: references.Catalog
     by_word: dict[str, dict[str, tuple[int, ...]]]
-    #: The words of all of these.
+    #: The words of all of these, and the last ones of the names.
     words: frozenset[str]
     strings: dict[str, tuple[int, ...]]
     numbers: dict[str, tuple[int, ...]]
@@ -109,12 +111,13 @@ def _table(candidates: tuple[type[Rule], ...]) -> _Table:
         return _by_key((word, at) for at, w in enumerate(wanted) for word in getattr(w, field))
 
     by_word = {handler: places(field) for handler, field in _BY_WORD.items()}
+    names = references.catalog(candidates)
     return _Table(
         _Choice.of(wanted),
         _Choice.of([wants.reasons() for wants in wanted]),
-        references.catalog(candidates),
+        names,
         by_word,
-        frozenset().union(*by_word.values()),
+        frozenset(names.by_word).union(*by_word.values()),
         places("strings"),
         places("numbers"),
         places("imports"),
@@ -126,7 +129,7 @@ def interesting(text: Words, candidates: tuple[type[Rule], ...]) -> bool:
     """Does a file hold the words of a rule?"""
     reading = _table(candidates).reading
     words = reading.words & text.words
-    return bool(reading.fitting(words, reading.texts.held(text)))
+    return bool(reading.fitting(words, reading.texts.held(text), text.uses))
 
 
 def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[Rule], Found]]:
@@ -146,7 +149,7 @@ class _Working:
         self._text = words_in(module.data)
         looking = table.looking
         self._held = looking.texts.held(self._text)
-        fitting = looking.fitting(looking.words & self._text.words, self._held)
+        fitting = looking.fitting(looking.words & self._text.words, self._held, None)
         self._rules: dict[int, Rule] = {place: candidates[place]() for place in fitting}
         self._found: dict[type[Rule], list[Found]] = {}
         self._covers: list[tuple[type[Rule], ast.AST]] = []
@@ -155,11 +158,12 @@ class _Working:
         self._failed: dict[type[Rule], Found] = {}
 
     def run(self) -> list[tuple[type[Rule], Found]]:
-        module, table, words = self._module, self._table, self._text.words
+        module, table = self._module, self._table
         index = module.index
+        ours = sorted(table.words & self._text.words)
+        words = self._asked(ours, table.names.by_word)
         for reference in references.references(module, words, table.names):
             self._call(reference.rules, "on_name", reference.node, reference.name)
-        ours = table.words & words
         lookups: dict[str, Callable[[str], Iterable[ast.AST]]] = {
             "on_attribute": index.attributes,
             "on_call": index.calls,
@@ -168,7 +172,7 @@ class _Working:
         }
         for handler, look_up in lookups.items():
             wanted = table.by_word[handler]
-            for word in sorted(ours & wanted.keys()):
+            for word in self._asked(ours, wanted):
                 for node in look_up(word):
                     self._call(wanted[word], handler, node)
         self._constants()
@@ -177,19 +181,26 @@ class _Working:
         self._call(table.whole, "on_module")
         return self._result()
 
+    def _asked(self, words: Iterable[str], wanted: dict[str, tuple[int, ...]]) -> list[str]:
+        """The words that a rule at work wants: those of the others are not looked up."""
+        return [word for word in words if self._works(wanted.get(word, ()))]
+
+    def _works(self, places: tuple[int, ...]) -> bool:
+        """Does one of these rules have something to look at in the file?"""
+        return any(place in self._rules for place in places)
+
     def _constants(self) -> None:
         index = self._module.index
         told: set[tuple[int, ast.AST]] = set()  # one string may hold several of a rule's texts
         for text, places in self._table.strings.items():
-            for string in index.strings(text) if text in self._held else ():
+            for string in index.strings(text) if text in self._held and self._works(places) else ():
                 for place in places:
                     if (place, string) not in told:
                         told.add((place, string))
                         self._call((place,), "on_string", string)
         for number, places in self._table.numbers.items():
-            if self._text.words.issuperset(_WORDS.findall(number)):
-                for constant in index.numbers(number):
-                    self._call(places, "on_number", constant)
+            for constant in index.numbers(number) if self._works(places) else ():
+                self._call(places, "on_number", constant)
 
     def _imported(self) -> Iterator[tuple[ast.alias, str]]:
         for statement in self._module.imports:
