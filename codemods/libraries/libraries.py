@@ -16,6 +16,7 @@ from hpushim.model import Span
 
 from ..analysis.names import word
 from ..analysis.optional_packages import guarded, optional, unguarded
+from ..analysis.owners import gives_device
 from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
@@ -151,6 +152,8 @@ class Library(RowRule):
                 said = f"{said}; it is optional, but line {use.lineno} uses it without a test"
         elif severity == "error" and guarded(module, alias):
             severity = "warning"
+        elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
+            severity, said = "info", f"{said}; a device is given here"
         yield self.finding(
             module,
             alias,
