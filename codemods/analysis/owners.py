@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from .names import word
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from hpushim.engine.python.module import Module
 
 _STEPS = 4
+_NAMED = ("device", "device_name", "data_device", "accelerator")
 
 
 def owner(module: Module, node: ast.expr) -> str:
@@ -36,16 +39,22 @@ def owner(module: Module, node: ast.expr) -> str:
 
 
 def gives_device(module: Module, packages: Collection[str]) -> bool:
-    """Is something of one of these packages called with a device of its own, other than ``"auto"`` or a number?"""
-    return any(
-        owner(module, call.func) in packages
-        for name in ("device", "device_name", "data_device")
-        for keyword in module.index.keywords(name)
-        if isinstance(call := module.parent(keyword), ast.Call) and _is_device(keyword.value)
+    """Is what one of these packages offers called with a device, or with Lightning's accelerator, wherever the file calls it?"""
+    keys = (_table(module, key) for key in module.index.strings(_NAMED[-1]))
+    given = [keyword for name in _NAMED for keyword in module.index.keywords(name)]
+    calls = [module.parent(keyword) for keyword in (*given, *filter(None, keys)) if not _none(keyword.value)]  # fmt: skip
+    theirs = [one for one in calls if isinstance(one, ast.Call) and owner(module, one.func) in packages]  # fmt: skip
+    again = (other for one in theirs for other in module.index.calls(word(one.func)))
+    return bool(theirs) and all(
+        other in theirs or module.qualified(other.func) is None for other in again
     )
 
 
-def _is_device(value: ast.expr) -> bool:
-    if isinstance(value, ast.Constant):
-        return isinstance(value.value, str) and value.value not in ("auto", "gpu", "")
-    return not isinstance(value, ast.List | ast.Tuple | ast.UnaryOp)
+def _none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value in (None, "")
+
+
+def _table(module: Module, key: ast.Constant) -> ast.keyword | None:
+    """The argument that a key stands in: ``pl_trainer_kwargs={"accelerator": …}``."""
+    keyword = module.parent(table) if (table := module.parent(key)) is not None else None
+    return keyword if isinstance(keyword, ast.keyword) and isinstance(table, ast.Dict) else None
