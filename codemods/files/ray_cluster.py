@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hpushim.engine.data.entries import Entry
     from hpushim.engine.shell.words import Command
 
-_ROW = "cards asked of Ray"
+_ROW = "ray start --num-gpus"
 #: Options of Ray's commands, and what is said instead.
 _OPTIONS = {
     "--num-gpus": 'leave it out, and Ray finds the cards by itself, as "HPU"; or say --resources=\'{"HPU": <cards>}\'',
