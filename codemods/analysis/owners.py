@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .names import word
-
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -39,14 +37,18 @@ def owner(module: Module, node: ast.expr) -> str:
 
 
 def gives_device(module: Module, packages: Collection[str]) -> bool:
-    """Is what one of these packages offers called with a device, or with Lightning's accelerator, wherever the file calls it?"""
+    """Is what one of these packages offers called with a device or an accelerator, and with it all that is imported beside it?"""
     keys = (_table(module, key) for key in module.index.strings(_NAMED[-1]))
     given = [keyword for name in _NAMED for keyword in module.index.keywords(name)]
     calls = [module.parent(keyword) for keyword in (*given, *filter(None, keys)) if not _none(keyword.value)]  # fmt: skip
     theirs = [one for one in calls if isinstance(one, ast.Call) and owner(module, one.func) in packages]  # fmt: skip
-    again = (other for one in theirs for other in module.index.calls(word(one.func)))
+    beside = {(module.qualified(one.func) or "").rpartition(".")[0] for one in theirs}
     return bool(theirs) and all(
-        other in theirs or module.qualified(other.func) is None for other in again
+        call in theirs
+        for binding in module.import_bindings
+        if (binding.qualified or "").rpartition(".")[0] in beside
+        for use in module.uses(binding)
+        if isinstance(call := module.parent(use), ast.Call) and call.func is use
     )
 
 

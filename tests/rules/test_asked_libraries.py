@@ -78,6 +78,23 @@ def test_not_a_library_that_trains_with_torch(package: str) -> None:
         assert found("import torch\n" + CALLS[0].format(package, words) + "\n", project) == []
 
 
+@pytest.mark.parametrize(
+    ("calls", "severity"),
+    [
+        ('PPO("P", "E", device=place)', "info"),
+        ('PPO("P", "E", device=place)\nmake_env("E")', "info"),
+        ('PPO("P", "E", device=place)\nPPO("P", "E")', "warning"),
+        ('PPO("P", "E", device=place)\nDQN("P", "E")', "warning"),
+        ('PPO("P", "E")', "warning"),
+    ],
+)
+def test_a_device_that_is_given_everywhere(calls: str, severity: str) -> None:
+    text = "from stable_baselines3 import DQN, PPO\nfrom stable_baselines3.common import make_env\n"
+    context = Context(Target(), load(), ALONE)
+    told = {one.severity for one in examine(text + calls + "\n", "python", "train.py", context) if one.code == "HPU714"}  # fmt: skip
+    assert told == {severity}
+
+
 TABLES = [
     'tune.with_resources(f, {"GPU": 1})',
     'tune.with_resources(f, resources={"cpu": 1, "gpu": 2})',
