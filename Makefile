@@ -36,7 +36,7 @@ FRAMEWORKS := .frameworks
 # Some of the tests: make test-frameworks FRAMEWORK_TESTS="--results .frameworks/found.json tests/frameworks/test_deepspeed.py";
 # what earlier parts have found is kept in the file, and is in the table.
 FRAMEWORK_TESTS ?=
-NEWEST := accelerate transformers lightning pytorch-ignite deepspeed "ray[train]" kubernetes-validate jsonschema
+NEWEST := accelerate timm transformers lightning pytorch-ignite deepspeed "ray[train]" kubernetes-validate jsonschema
 LAST := "lightning<2.5.6" lightning-habana
 OPTIMUM := optimum-habana==1.21.2 transformers==4.55.4 accelerate==1.10.1 optimum==2.0.0 diffusers==0.35.1 torchvision
 FRAMEWORK_ENVIRONMENTS := $(FRAMEWORKS)/newest/.ready $(FRAMEWORKS)/last/.ready $(FRAMEWORKS)/optimum/.ready

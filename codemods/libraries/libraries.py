@@ -16,6 +16,7 @@ from hpushim.model import Span
 
 from ..analysis.names import word
 from ..analysis.optional_packages import guarded, optional, unguarded
+from ..analysis.owners import gives_device
 from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
@@ -24,7 +25,6 @@ from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak, wa
 from ..bases.row_argument import fix as fix_of_row
 from ..edits.lightning import ROWS as ACCELERATORS
 from ..edits.lightning import has_plugin, with_accelerator
-from ..edits.ray import asking_for_gaudi
 from ..edits.spelling import retext
 
 if TYPE_CHECKING:
@@ -39,18 +39,6 @@ _MAP = "device_map"
 _TRAINER = "lightning.Trainer(accelerator=)"
 #: Arguments that ask bitsandbytes to quantise.
 _QUANTISED = ("load_in_8bit", "load_in_4bit")
-
-#: Arguments that ask Ray for cards, and its calls that are not named ``ray.…`` where they stand.
-_ASKED = ("use_gpu", "num_gpus")
-_OPTIONS = ("options", "remote")
-#: Arguments that ask Slurm for cards, through submitit.
-_OF_SLURM = (
-    "gpus_per_node",
-    "slurm_gpus_per_node",
-    "slurm_gpus_per_task",
-    "slurm_gres",
-    "slurm_mem_per_gpu",
-)
 
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
@@ -74,7 +62,6 @@ _ALSO = {
     "HPU713": "inference-server",
     "HPU714": "training-toolbox",
     "HPU715": "graph-operators",
-    "HPU716": "scheduler-resource",
 }
 
 
@@ -92,7 +79,7 @@ def _wants(codes: Collection[str]) -> Wants:
     return msgspec.structs.replace(
         called,
         imports=tuple(packages),
-        keywords=(_MAP, *_ATTENTION, *_QUANTISED, *_ASKED, *_OF_SLURM),
+        keywords=(_MAP, *_ATTENTION, *_QUANTISED),
         words=_FLASH,
         strings=(_MAP,),
         attributes=("accelerator",),
@@ -165,6 +152,8 @@ class Library(RowRule):
                 said = f"{said}; it is optional, but line {use.lineno} uses it without a test"
         elif severity == "error" and guarded(module, alias):
             severity = "warning"
+        elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
+            severity, said = "info", f"{said}; a device is given here"
         yield self.finding(
             module,
             alias,
@@ -187,10 +176,6 @@ class Library(RowRule):
             yield from self._device_map(module, module.span(node), node.value)
         elif node.arg in _QUANTISED:
             yield from self._quantised(module, node)
-        elif node.arg in _OF_SLURM:
-            yield from self._asked_of_slurm(module, node)
-        elif node.arg in _ASKED:
-            yield from self._asked_of_ray(module, node)
         elif module.constant(node.value) in _FLASH:
             yield self.finding(
                 module,
@@ -247,37 +232,6 @@ class Library(RowRule):
             row=answer.row,
         )
 
-    def _asked_of_ray(self, module: Module, node: ast.keyword) -> Yield:
-        """``ScalingConfig(use_gpu=True)``, ``@ray.remote(num_gpus=1)``, ``Actor.options(num_gpus=1)``."""
-        call = module.parent(node)
-        none = isinstance(node.value, ast.Constant) and not node.value.value
-        if none or not isinstance(call, ast.Call) or not _is_rays(module, call):
-            return
-        answer = ask(module, "cards asked of Ray")
-        yield self.finding(
-            module,
-            module.span(node),  # told beside what covers the call: it is about the argument
-            f"`{module.source(node).splitlines()[0]}`: {inside(answer.note)}",
-            fix=asking_for_gaudi(module, call, node),
-            row=answer.row,
-            code="HPU716",
-            severity=SEVERITY[answer.status],
-        )
-
-    def _asked_of_slurm(self, module: Module, node: ast.keyword) -> Yield:
-        """``executor.update_parameters(gpus_per_node=8)``."""
-        call = module.parent(node)
-        if isinstance(call, ast.Call) and word(call.func) == "update_parameters":
-            written = module.source(node).splitlines()[0]
-            yield self.finding(
-                module,
-                module.span(node),
-                f"`{written}` asks Slurm for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
-                row=ask(module, "--gres=gpu").row,
-                code="HPU716",
-                severity="warning",
-            )
-
     def _device_map(self, module: Module, where: Span, value: ast.expr) -> Yield:
         """``from_pretrained(…, device_map="auto")``."""
         values = module.values(value)
@@ -299,21 +253,6 @@ class Library(RowRule):
                 row=answer.row,
                 code="HPU702",
             )
-
-
-def _is_rays(module: Module, call: ast.Call) -> bool:
-    """Is it a call of Ray's, or ``options`` of what is Ray's where the file imports Ray?"""
-    if (module.qualified(call.func) or "").startswith("ray."):
-        return True
-    return word(call.func) in _OPTIONS and any(
-        name.partition(".")[0] == "ray"
-        for statement in module.imports
-        for name in (
-            [statement.module or ""]
-            if isinstance(statement, ast.ImportFrom)
-            else [alias.name for alias in statement.names]
-        )
-    )
 
 
 def _numbers(module: Module, value: ast.expr) -> bool:

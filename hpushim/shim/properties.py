@@ -38,6 +38,20 @@ class DeviceProperties:
         return cores
 
 
+class Description(str):
+    """Gaudi's description of a card, one text, with the fields that CUDA code reads."""
+
+    fields: DeviceProperties
+
+    def __new__(cls, text: str, fields: DeviceProperties) -> Description:
+        made = super().__new__(cls, text)
+        made.fields = fields
+        return made
+
+    def __getattr__(self, field: str) -> Any:
+        return getattr(self.fields, field)
+
+
 def of(hpu: Any) -> DeviceProperties:
     """The properties of the device behind ``torch.hpu``."""
     major, minor = capability()

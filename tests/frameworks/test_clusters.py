@@ -102,3 +102,21 @@ def test_ray_train(tmp_path: Path) -> None:
     for one in results["cpu"]:
         assert (one.pop("on"), one.pop("backend")) == ("cpu", "gloo")
     assert results["cuda"] == results["cpu"]
+
+
+@pytest.mark.parametrize("where", ["cuda", "hpu"])
+def test_ray_by_number_and_by_name(where: str, tmp_path: Path) -> None:
+    """A task, a placement group and Tune get cards, under the shim as "GPU" and migrated as "HPU"."""
+    python, reason = running.python_with("torch", "ray", "pandas", "pyarrow")
+    if reason:
+        pytest.skip(reason)
+    program = running.PROGRAMS / "ray_resources.py"
+    if where == "hpu":
+        program = running.migrated(tmp_path, program)
+        assert "GPU" not in program.read_text(encoding="utf-8").partition('"""\n')[2]
+    shim = ["-m", "hpushim", "run"] if where == "cuda" else []
+    env = running.environment(where, "eager", 2) | {"RAY_USAGE_STATS_ENABLED": "0"}
+    run([python, *shim, str(program), where, str(tmp_path)], env | {"HOME": str(tmp_path)})
+    running.RUNS.add(running.Run(python, where, "eager", 2))
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found == {"cards": 2, "task": [8.0, "hpu"], "trials": [[3.0, "hpu"], [6.0, "hpu"]]}

@@ -1,0 +1,194 @@
+"""Cards that a program asks of a cluster: of Ray by name or by number, of Slurm through submitit."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.names import word
+from ..analysis.verdict import ask, inside
+from ..bases.row_argument import SEVERITY
+from ..edits.arguments import argument
+from ..edits.ray import asking_for_gaudi, item_for_gaudi
+from ..edits.spelling import dual, retext
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_ROW = "cards asked of Ray"
+#: Arguments that ask Ray for cards, and its calls that are not named ``ray.…`` where they stand.
+_ASKED = ("use_gpu", "num_gpus")
+_METHODS = ("options", "remote", "map_batches", "map", "flat_map", "filter", "bind")
+#: RLlib's settings, which know no other cards.
+_OF_RLLIB = (
+    "num_gpus_per_learner",
+    "num_gpus_per_env_runner",
+    "num_gpus_per_worker",
+    "num_gpus_per_learner_worker",
+)
+#: Cards in a table of resources, and in a table of options of an actor.
+_RESOURCE = ("GPU", "gpu")
+_OPTION = "num_gpus"
+_COUNTED = ("ray.cluster_resources", "ray.available_resources")
+#: Arguments that ask Slurm for cards, through submitit.
+_OF_SLURM = (
+    "gpus_per_node",
+    "slurm_gpus_per_node",
+    "slurm_gpus_per_task",
+    "slurm_gres",
+    "slurm_mem_per_gpu",
+)
+
+
+class AskedCards(Rule):
+    """``use_gpu=True``, ``num_gpus=1``, ``{"GPU": 1}`` of Ray; ``update_parameters(gpus_per_node=8)`` of submitit."""
+
+    code = "HPU716"
+    name = "scheduler-resource"
+    wants = Wants(
+        names=("ray.get_gpu_ids",),
+        keywords=(*_ASKED, *_OF_RLLIB, "accelerator_type", *_OF_SLURM),
+        strings=(*_RESOURCE, _OPTION),
+        hints=frozenset(("accelerator_type", *_RESOURCE)),
+        beside=("ray", "submitit", "update_parameters"),
+    )
+
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        call = module.parent(node)
+        if not isinstance(call, ast.Call) or _none(node.value):
+            return
+        if node.arg in _OF_SLURM:
+            if word(call.func) == "update_parameters":
+                yield self._of_slurm(module, node)
+        elif not uses_ray(module):
+            return
+        elif node.arg in _OF_RLLIB or (node.arg == "num_gpus" and word(call.func) == "resources"):
+            yield self._found(module, node, "RLlib's cards asked of Ray")
+        elif node.arg == "accelerator_type":
+            if _is_rays(module, call) and module.constant(node.value) != "Intel-GAUDI":
+                yield self._found(module, node, "kind of card asked of Ray")
+        elif _is_rays(module, call):
+            yield self._found(module, node, _ROW, asking_for_gaudi(module, call, node))
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        """``{"GPU": 1}`` that is given to Ray, ``ray.cluster_resources()["GPU"]``."""
+        if node.value not in (*_RESOURCE, _OPTION) or not uses_ray(module):
+            return
+        table = module.parent(node)
+        if isinstance(table, ast.Dict) and node in table.keys:
+            value = table.values[table.keys.index(node)]
+            if _none(value) or not any(map(_takes_it, _given_to(module, table))):
+                return
+            fix = item_for_gaudi(module, table, node, value)
+            yield self._found(module, node, _ROW, fix, through=value)
+        elif node.value in _RESOURCE and _counted(module, node):
+            fix = None if dual(module) else Rewrite("count Gaudi", "safe", (retext(module, node, "HPU"),))  # fmt: skip
+            yield self._found(module, node, _ROW, fix)
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if module.qualified(node) == name:
+            yield self._found(module, node, "ray.get_gpu_ids")
+
+    def _found(
+        self,
+        module: Module,
+        node: ast.AST,
+        row: str,
+        fix: Rewrite | None = None,
+        through: ast.AST | None = None,
+    ) -> Found:
+        answer = ask(module, row)
+        span = module.span(node)
+        if through is not None:
+            span = type(span)(span.start, module.span(through).end)
+        return self.finding(
+            module,
+            span,  # told beside what covers the call: it is about the argument
+            f"`{module.source(span).splitlines()[0]}`: {inside(answer.note)}",
+            fix=fix,
+            row=answer.row,
+            severity=SEVERITY[answer.status],
+        )
+
+    def _of_slurm(self, module: Module, node: ast.keyword) -> Found:
+        written = module.source(node).splitlines()[0]
+        return self.finding(
+            module,
+            module.span(node),
+            f"`{written}` asks Slurm for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
+            row=ask(module, "--gres=gpu").row,
+            severity="warning",
+        )
+
+
+def uses_ray(module: Module) -> bool:
+    """Does the file import Ray?"""
+    return any(
+        name.partition(".")[0] == "ray"
+        for statement in module.imports
+        for name in (
+            [statement.module or ""]
+            if isinstance(statement, ast.ImportFrom)
+            else [alias.name for alias in statement.names]
+        )
+    )
+
+
+def _none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
+
+
+def _is_rays(module: Module, call: ast.Call) -> bool:
+    """Is it a call of Ray's, or one of the methods of what is Ray's?"""
+    name = module.qualified(call.func) or ""
+    if name.startswith("ray."):
+        return True
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
+
+
+def _given_to(module: Module, table: ast.Dict) -> Iterator[ast.Call]:
+    """The calls of Ray's that are given a table: where it stands, or by the name that it has."""
+    call, statement = _above(module, table)
+    if call is None and isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        named = {target.id for target in targets if isinstance(target, ast.Name)}
+        uses = [use for name in named for use in module.index.names(name) if use not in targets]
+        calls = [_above(module, use)[0] for use in uses]
+    else:
+        calls = [call]
+    yield from (each for each in calls if each is not None and _is_rays(module, each))
+
+
+def _above(module: Module, node: ast.AST) -> tuple[ast.Call | None, ast.stmt | None]:
+    """The call that something is given to, and the statement that it stands in."""
+    call = None
+    for above in module.ancestors(node):
+        if isinstance(above, ast.Call) and call is None:
+            call = above
+        if isinstance(above, ast.stmt):
+            return call, above
+    return call, None
+
+
+def _takes_it(call: ast.Call) -> bool:
+    """With ``use_gpu`` of a ``ScalingConfig`` its table is told and rewritten together."""
+    return argument(call, "use_gpu") is None
+
+
+def _counted(module: Module, node: ast.Constant) -> bool:
+    """``ray.cluster_resources()["GPU"]``, ``ray.available_resources().get("GPU", 0)``."""
+    above = module.parent(node)
+    of: ast.expr | None = None
+    if isinstance(above, ast.Subscript) and above.slice is node:
+        of = above.value
+    elif isinstance(above, ast.Call) and above.args[:1] == [node] and word(above.func) == "get":
+        of = above.func.value if isinstance(above.func, ast.Attribute) else None
+    return of is not None and any(
+        isinstance(value, ast.Call) and module.qualified(value.func) in _COUNTED
+        for value in module.values(of)
+    )

@@ -1,0 +1,53 @@
+"""torch.hpu as the module of a device's type: what CUDA code finds behind ``torch.get_device_module`` or ``getattr(torch, device.type)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpushim.shim import properties
+from hpushim.shim.mechanisms.in_place import Undo
+from hpushim.shim.patch import APPROXIMATE, patch
+
+#: Functions of torch.cuda that do nothing or answer for hpu, and that torch.hpu has not.
+_LENT = (
+    "empty_cache",
+    "ipc_collect",
+    "memory_snapshot",
+    "memory_stats_as_nested_dict",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "set_per_process_memory_fraction",
+)
+_DESCRIBED = "get_device_properties"
+
+
+@patch("torch", how="hook", row="torch.get_device_module", level=APPROXIMATE)
+def functions_of_cuda() -> Undo | None:
+    """Code that looks its backend's module up by a device's type calls there what it would call of torch.cuda.
+
+    The description of a Gaudi stays the text that it is, and has the fields of CUDA's as well.
+    """
+    import torch
+
+    hpu: Any = torch.hpu
+    before = vars(hpu).copy()
+    for name in _LENT:
+        if not hasattr(hpu, name):
+            setattr(hpu, name, getattr(torch.cuda, name))
+    describe = getattr(hpu, _DESCRIBED, None)
+    if describe is not None:
+
+        def described(device: Any = None) -> properties.Description:
+            return properties.Description(describe(device), properties.of(hpu))
+
+        setattr(hpu, _DESCRIBED, described)
+
+    def undo() -> bool:
+        for name in (*_LENT, _DESCRIBED):
+            if name in before:
+                setattr(hpu, name, before[name])
+            else:
+                vars(hpu).pop(name, None)
+        return True
+
+    return undo
