@@ -64,12 +64,22 @@ def _block(module: Module, loop: Loop, body: list[ast.stmt], sure: bool) -> None
 
 def _simple(module: Module, loop: Loop, statement: ast.stmt, sure: bool) -> None:
     _calls(module, loop, statement)
+    if isinstance(statement, ast.Expr):
+        _in_place(loop, statement.value, sure)
     if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
         return
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     for target in targets:
         for one, value in _pairs(target, statement.value):
             _assigned(module, loop, one, value, sure)
+
+
+def _in_place(loop: Loop, value: ast.expr, sure: bool) -> None:
+    """``load_data_to_gpu(batch)``: a function that is named for a move and whose result nobody takes moves what is in the batch."""
+    if isinstance(value, ast.Call) and _HELPER.search(word(value.func)):
+        given = {part.id for part in value.args if isinstance(part, ast.Name)} & loop.parts
+        loop.always.update(given if sure else ())
+        loop.sometimes.update(() if sure else given)
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -41,7 +41,7 @@ class LeftBehind:
         wrapped, statements = _wrapped(module, NAMES | DDP)
         told: set[ast.Call] = set()
         for loop in module.view(loops):
-            supplied = loader_moves(module, loop)
+            supplied = loader_moves(module, loop) or _cut_by_project(module, loop)
             for call, left in loop.calls:
                 ours = word(call.func) in wrapped and not _is_another(module, call.func, statements)
                 self.seen |= ours
@@ -55,6 +55,24 @@ class LeftBehind:
                 ):
                     told.add(call)
                     self.calls.append((loop, call, left))
+
+
+def _cut_by_project(module: Module, loop: Loop) -> bool:
+    """Does the loop go over parts of an outer loop's batch as a function of the project gives them, which may move them or make other things?"""
+    outer = {
+        part.id
+        for above in module.ancestors(loop.node)
+        if isinstance(above, ast.For)
+        for part in walk(above.target)
+        if isinstance(part, ast.Name)
+    }
+    for value in module.values(loop.node.iter) if outer else ():
+        name = module.qualified(value.func) or "" if isinstance(value, ast.Call) else "torch."
+        if isinstance(value, ast.Call) and not name.startswith(("torch.", "builtins.")):
+            given = {part.id for arg in value.args for part in walk(arg) if isinstance(part, ast.Name)}  # fmt: skip
+            if given & outer:
+                return True
+    return False
 
 
 def _is_another(module: Module, node: ast.expr, statements: set[ast.AST]) -> bool:

@@ -64,13 +64,22 @@ _BUILT = re.compile(rb"\b\w{0,60}?(?i:ext)\w{0,20}\(\s*(?:name\s*=\s*)?[\"']([A-
 _CPP_ONLY = re.compile(rb"CppExtension\(")
 
 
+_HELPER = re.compile(rb"def[ \t]+(\w+)\(")
+
+
 def _extensions(data: bytes) -> Iterable[bytes]:
-    """The names in ``CUDAExtension("ours._C", …)``, also through a variable that may be that class."""
+    """The names in ``CUDAExtension("ours._C", …)``, also through a variable that may be that class.
+
+    A function of the file that makes extensions may put a package before the name: ``*.ours_cuda`` for one in any package.
+    """
     if b"CUDAExtension" not in data:
         return
+    helpers = frozenset(_HELPER.findall(data))
     for found in _BUILT.finditer(data):
         if not _CPP_ONLY.match(data, found.start()):
             yield found[1]
+            if found[0].partition(b"(")[0] in helpers and b"." not in found[1]:
+                yield b"*." + found[1]
 
 
 #: The names under which they are imported.

@@ -12,7 +12,7 @@ from hpushim.matrix import load
 
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.tensors import is_in_module, is_tensor
+from ..analysis.tensors import is_in_module, is_tensor, serves_module
 from ..analysis.verdict import ask, inside, known
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ class DeviceDtype(Rule):
             if _is_once(module, node):
                 return
             on_card = (
-                module.matches(_CARD) or is_in_module(module, node) or module.view(is_on_device)
+                module.matches(_CARD)
+                or is_in_module(module, node)
+                or serves_module(module, node)
+                or module.view(is_on_device)
             )
             named_whole = not isinstance(module.parent(node), ast.Attribute)
             limited = verdict is not None and verdict.status in _LIMITS

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.model import Severity
 
+#: What stands before a name whose package only the build knows.
+_ANYWHERE = "*."
 _ROW = "torch.utils.cpp_extension.CUDAExtension"
 
 
@@ -29,7 +31,7 @@ class OwnExtension(Rule):
     severity = "error"
     safety = "manual"
     wants = Wants(
-        words=("Function", "torch"),
+        words=("Function", "torch", "_C", "_ext"),
         beside=("import",),
         hints=frozenset({"torch"}),
         facts=(EXTENSIONS,),
@@ -41,6 +43,7 @@ class OwnExtension(Rule):
         for statement in module.imports if built else ():
             for alias, written in _imported(statement):
                 name = next((each for each in sorted(built) if _is(written, each)), None)
+                name = name.removeprefix(_ANYWHERE) if name is not None else None
                 if name is None or name in told:
                     continue
                 told.add(name)
@@ -70,7 +73,13 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alia
 
 def _is(written: str, built: str) -> bool:
     """Does an import name an extension, or something in it? Of a relative one only the end is known."""
+    if built.startswith(_ANYWHERE):
+        return "." in written and f".{written}.".endswith(built.removeprefix("*") + ".")
     if not written.startswith("."):
         return f"{written}.".startswith(f"{built}.")
-    inner = f".{written.lstrip('.')}."
-    return "." in built and f".{built.rpartition('.')[2]}." in inner
+    package, _, name = built.rpartition(".")
+    parts = written.lstrip(".").split(".")
+    if not package or name not in parts:
+        return False
+    place = parts.index(name)  # ``from .defaults import _C`` is something of that module
+    return place == 0 or parts[place - 1] == package.rpartition(".")[2]

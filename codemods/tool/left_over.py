@@ -11,7 +11,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Span
 
 from ..analysis.cuda_words import CudaWord, inside, told_of, whole
-from ..analysis.device_texts import glued
+from ..analysis.device_texts import glued, is_switch
 from ..analysis.devices import Devices
 from ..analysis.names import word
 from ..analysis.words import words_with
@@ -159,6 +159,8 @@ def _word(module: Module, node: ast.Constant, parent: ast.AST | None) -> CudaWor
 def _is_text(module: Module, node: ast.Constant, found: CudaWord) -> bool:
     """Is it written out, a part of a path or of a larger word, or the author's own prose?"""
     above = module.parent(node)
+    if is_switch(module, node):
+        return True
     child: ast.AST = node
     if isinstance(above, ast.JoinedStr) or (above is not None and _spells(above, node)):
         child = above
