@@ -58,7 +58,15 @@ class LeftBehind:
 
 
 def _cut_by_project(module: Module, loop: Loop) -> bool:
-    """Does the loop go over parts of an outer loop's batch as a function of the project gives them, which may move them or make other things?"""
+    """Does the loop go over parts of a batch, which something else may have moved?
+
+    Of an outer loop's batch, as a function of the project gives them; or ``zip(batch["ids"], batch["mask"])``.
+    """
+    rows = loop.node.iter
+    if isinstance(rows, ast.Call) and word(rows.func) == "zip":
+        keyed = [part.value for part in rows.args if isinstance(part, ast.Subscript)]
+        if len(keyed) == len(rows.args) > 1 and len({module.source(each) for each in keyed}) == 1:
+            return True
     outer = {
         part.id
         for above in module.ancestors(loop.node)
@@ -66,9 +74,11 @@ def _cut_by_project(module: Module, loop: Loop) -> bool:
         for part in walk(above.target)
         if isinstance(part, ast.Name)
     }
-    for value in module.values(loop.node.iter) if outer else ():
-        name = module.qualified(value.func) or "" if isinstance(value, ast.Call) else "torch."
-        if isinstance(value, ast.Call) and not name.startswith(("torch.", "builtins.")):
+    given_by = [name for name in walk(loop.node.iter) if isinstance(name, ast.Name) and outer]
+    for value in (value for name in given_by for value in module.values(name)):
+        if not isinstance(value, ast.Call):
+            continue
+        if not (module.qualified(value.func) or "").startswith(("torch.", "builtins.")):
             given = {part.id for arg in value.args for part in walk(arg) if isinstance(part, ast.Name)}  # fmt: skip
             if given & outer:
                 return True

@@ -68,6 +68,7 @@ ANY_TEXT = frozenset(
     [
         "print",
         "write",
+        *("title", "header", "subheader", "caption", "markdown"),
         "info",
         "debug",
         "warning",

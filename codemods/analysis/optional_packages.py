@@ -65,10 +65,10 @@ def guarded(module: Module, node: ast.AST) -> bool:
 
 def _stops(handler: ast.ExceptHandler) -> bool:
     """Does a handler end the program, as with an error of its own words?"""
-    last = handler.body[-1]
-    call = last.value if isinstance(last, ast.Expr) else None
-    return isinstance(last, ast.Raise) or (
-        isinstance(call, ast.Call) and word(call.func) in ("exit", "_exit", "quit")
+    return any(
+        isinstance(each, ast.Raise)
+        or (isinstance(each, ast.Call) and word(each.func) in ("exit", "_exit", "quit"))
+        for each in walk(handler)
     )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+from hpushim.engine.data.requirements import requirements
 from hpushim.engine.rules.rule import TextRule
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
@@ -27,6 +28,7 @@ _PINNED = re.compile(
 )
 _INSTALLERS = frozenset(["pip", "conda", "mamba", "micromamba", "uv"])
 _CUDA_BUILD = re.compile(r"\+cu\d+")
+_FOR_CUDA = re.compile(r"(?:^|-)(?:cuda|cu\d{2,3}|cuda\d+x?)(?:$|-)")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 
 
@@ -87,6 +89,17 @@ class RequirementsPins(TextRule):
                     code="HPU816",
                     severity="warning",
                 )
+            else:
+                yield from self._asked(document, entry.value, entry.span)
+
+    def _asked(self, document: Document, written: str, span: Span) -> Iterator[Finding]:
+        """A package that is named in a list or in a command, where no line can be commented out."""
+        for item in requirements(written):
+            told = self._said(document, item.name) if item.name and not item.option else None
+            if told is not None:
+                note, row, _ = told
+                text = f"`{item.name}`: {note}"
+                yield self.finding(document, span, text, row=row, code="HPU815", severity="warning")
 
     def _installed(self, document: Document, command: Command) -> Iterator[Finding]:
         """``pip install torch --index-url …/whl/cu118``, ``conda install pytorch cudatoolkit=11.1``."""
@@ -111,6 +124,8 @@ class RequirementsPins(TextRule):
                 yield self.finding(
                     document, word.span, text, row=row, code="HPU816", severity="warning"
                 )
+            elif not word.text.startswith("-"):
+                yield from self._asked(document, word.text, word.span)
 
     def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
         if _CUDA_INDEX.search(item.value):
@@ -144,18 +159,10 @@ class RequirementsPins(TextRule):
         )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
-        useless = item.name.startswith("nvidia-")
-        if useless:
-            note, row = "it is for NVIDIA cards", ask(document, item.name).row
-        else:
-            known = document.matrix.row(item.name.replace("-", "_"), "package")
-            if known is None or not known.rule.startswith("HPU7") or _unmade(document, known.name):
-                return
-            verdict = judge(document, known)
-            if verdict.status not in ("unsupported", "changed", "partial"):
-                return
-            note, row = inside(verdict.note), known.name
-            useless = verdict.status == "unsupported"
+        told = self._said(document, item.name)
+        if told is None:
+            return
+        note, row, useless = told
         start = Span(item.line.start, item.line.start)
         fix = Fix("comment it out", "unsafe", (document.insert(start.start, "# "),))
         yield self.finding(
@@ -167,6 +174,24 @@ class RequirementsPins(TextRule):
             code="HPU815",
             severity="warning",
         )
+
+    def _said(self, document: Document, name: str) -> tuple[str, str | None, bool] | None:
+        """What is said of a package, the row that says so, and whether it is of no use at all; None where nothing is."""
+        if name.startswith("nvidia-"):
+            return "it is for NVIDIA cards", ask(document, name).row, True
+        known = document.matrix.row(name.replace("-", "_"), "package")
+        if known is None and _FOR_CUDA.search(name):
+            return (
+                "it is named for CUDA, and nothing is known of it: see whether it runs on the CPU",
+                None,
+                False,
+            )
+        if known is None or not known.rule.startswith("HPU7") or _unmade(document, known.name):
+            return None
+        verdict = judge(document, known)
+        if verdict.status not in ("unsupported", "changed", "partial"):
+            return None
+        return inside(verdict.note), known.name, verdict.status == "unsupported"
 
 
 def _program(word: str) -> str:
