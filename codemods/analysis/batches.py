@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.python.walk import walk
 
 from .names import word
+from .words import words_with
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -131,6 +132,8 @@ def _mentions(value: ast.expr, name: str) -> bool:
 
 def loader_moves(module: Module, loop: Loop) -> bool:
     """Is what the loop goes over made with a device, or by a function that is named for one?"""
+    if module.view(_prefetches):
+        return True
     for name in walk(loop.node.iter):
         for value in module.values(name) if isinstance(name, ast.Name) else ():
             if isinstance(value, ast.Call):
@@ -138,6 +141,12 @@ def loader_moves(module: Module, loop: Loop) -> bool:
                 if any(_LOADER.search(each) for each in names if not each.startswith("pin_")):
                     return True
     return False
+
+
+def _prefetches(module: Module) -> bool:
+    """Does the file ask for a loader that brings batches to the card: ``create_loader(…, use_prefetcher=True)``?"""
+    words = words_with(module, "prefetcher")
+    return any(module.index.keywords(written) for written in sorted(words))
 
 
 def moved(module: Module, value: ast.expr) -> ast.Call | None:

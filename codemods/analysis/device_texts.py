@@ -172,8 +172,10 @@ def _ends_word(part: ast.expr | None, place: int) -> bool:
 
 
 def is_switch(module: Module, node: ast.AST) -> bool:
-    """Is the text the name of a setting that is on or off: ``{"cuda": False}``, ``{"cuda": not args.cpu}``?"""
+    """Is the text the name of a setting that is on or off: ``{"cuda": False}``, ``{"cuda": not args.cpu}``, ``dest="cuda"``?"""
     above = module.parent(node)
+    if isinstance(above, ast.keyword) and above.arg == "dest":
+        return True
     if not isinstance(above, ast.Dict) or node not in above.keys:
         return False
     value = above.values[above.keys.index(node)]

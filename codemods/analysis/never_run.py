@@ -114,6 +114,12 @@ class NeverRun:
         for call in index.calls("hasattr") if module.holds("torch") else ():
             if self._is_there(call):
                 yield call, Answer(True, "torch")
+        for call in index.calls("getattr") if module.holds("torch") else ():
+            compare = module.parent(call)
+            if isinstance(compare, ast.Compare) and self._is_there(call):  # ``is not None``
+                none = module.constant(compare.comparators[0]) is None and compare.left is call
+                if none and isinstance(compare.ops[0], (ast.Is, ast.IsNot)):
+                    yield compare, Answer(isinstance(compare.ops[0], ast.IsNot), "torch")
         for name, value in self._flags_of_the_project().items():
             for use in index.names(name):
                 if isinstance(use.ctx, ast.Load) and self._imported(use):

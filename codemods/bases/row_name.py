@@ -9,7 +9,8 @@ from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
-from ..analysis.names import in_annotation
+from ..analysis.names import in_annotation, root
+from ..analysis.optional_packages import optional
 from ..analysis.verdict import inside
 from . import row_argument
 from .row_argument import ADVICE, SEVERITY, RowRule, may_speak
@@ -73,8 +74,11 @@ class RowNameRule(RowRule):
         return row
 
     def level(self, module: Module, node: ast.expr, severity: Severity) -> Severity:
-        """The severity of a use, where a subclass sees more than the row says."""
-        return severity
+        """The severity of a use: what comes from a package that the code may do without is not reached without it."""
+        base = root(node)
+        bound = module.bindings(base) if severity == "error" and isinstance(base, ast.Name) else []
+        imports = [binding.node for binding in bound if binding.kind == "import"]
+        return "warning" if any(optional(module, each) for each in imports) else severity
 
     def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
         """What a subclass can put in the place of a use."""

@@ -10,6 +10,7 @@ from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
+from ..analysis.halves import asks
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
 from ..analysis.tensors import is_in_module, is_tensor, serves_module
@@ -67,7 +68,7 @@ class DeviceDtype(Rule):
             yield from self._double(module, node, f"`{shown}`")
         elif not name.startswith(_SHARED):
             part, verdict = known(module, _FFT if name.startswith(f"{_FFT}.") else name)
-            if _is_once(module, node):
+            if _is_once(module, node) or asks(module, node):
                 return
             on_card = (
                 module.matches(_CARD)

@@ -70,7 +70,11 @@ class LeftOver(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """A use of the name itself; what a variable holds is told of where it is assigned."""
         held = isinstance(node, ast.Name) and not all(_imports(b) for b in module.bindings(node))
-        if not held and not isinstance(module.parent(node), ast.Attribute):
+        if (
+            not held
+            and not isinstance(module.parent(node), ast.Attribute)
+            and not _probed(module, node, name)
+        ):
             self._seen.setdefault(node, _Seen("name", name, module.source(node)))
         return ()
 
@@ -123,6 +127,15 @@ class LeftOver(Rule):
                 continue
             message, row, severity = told_of(module, *seen)
             yield self.finding(module, span, message, row=row, severity=severity, node=node)
+
+
+def _probed(module: Module, node: ast.expr, name: str) -> bool:
+    """``getattr(torch.cuda.amp, "autocast") is not None``: what torch has, with CUDA or without."""
+    call = module.parent(node)
+    if not isinstance(call, ast.Call) or word(call.func) not in ("getattr", "hasattr") or len(call.args) < 2:  # fmt: skip
+        return False
+    asked = isinstance(module.parent(call), _TESTS) or word(call.func) == "hasattr"
+    return asked and module.matrix.row(f"{name}.{module.constant(call.args[1])}") is not None
 
 
 def _imports(binding: Binding) -> bool:
