@@ -123,7 +123,7 @@ class DeviceDtype(Rule):
             yield from self._double(module, node, "`.double()`")
 
     def _double(self, module: Module, node: ast.expr, shown: str) -> Yield:
-        if not (module.matches(_CARD) or is_in_module(module, node)):
+        if not (module.matches(_CARD) or is_in_module(module, node)) or asks(module, node):
             return
         yield self.finding(
             module,
