@@ -54,11 +54,17 @@ def _makers(data: bytes) -> Iterable[bytes]:
     imported = {*_IMPORTED.findall(data)}
     if not imported:
         return ()
-    any_pipeline = [b"Pipeline"] if b"diffusers" in imported and b"Pipeline" in data else []
-    return [*_MAKER.findall(data), *any_pipeline]
+    named = {name.decode() for name in _MAKER.findall(data)}
+    if b"Pipeline" in data:  # of diffusers' any
+        named.add("Pipeline")
+    return [
+        f"{package.decode()}.{name}".encode()
+        for package in sorted(imported)
+        for name in sorted(named.intersection(MAKERS[package.decode()]))
+    ]
 
 
-#: Of these classes, those that a file which speaks of their package names.
+#: Of these classes, those that a file which imports their package names: ``lightning.Trainer``.
 MAKERS_NAMED = ProjectFact("classes that pick a device", _makers)
 
 # -- extensions that the project builds --------------------------------------------------------

@@ -57,13 +57,22 @@ def _is_new(module: Module, shared: ast.expr) -> bool:
         and module.span(statement).end < place
     ]
     value = made[-1].value if made else None
-    if not isinstance(value, ast.Call) or not word(value.func)[:1].isupper():
+    if not isinstance(value, ast.Call):
         return False
+    if word(value.func) == "cpu" and not value.args:
+        return not _moved_between(module, name, made[-1], place)
+    if not word(value.func)[:1].isupper():
+        return False
+    return moved(module, value) is None and not _moved_between(module, name, made[-1], place)
+
+
+def _moved_between(module: Module, name: str, made: ast.stmt, place: int) -> bool:
+    """Does anything between the statement and the place move the object?"""
     moves = (*module.index.calls("cuda"), *module.index.calls("to"))
-    return moved(module, value) is None and not any(
+    return any(
         isinstance(call.func, ast.Attribute)
         and module.source(call.func.value) == name
-        and module.span(made[-1]).end < module.span(call).start < place
+        and module.span(made).end < module.span(call).start < place
         for call in moves
     )
 

@@ -78,7 +78,10 @@ class RequirementsPins(TextRule):
             if not listed or not isinstance(entry.value, str):
                 continue
             pinned = _PINNED.fullmatch(entry.value)
-            if pinned is not None and not _CONDA.search(entry.value):
+            if _CUDA_INDEX.search(entry.value):
+                text = f"`{entry.value}` serves CUDA builds, which would replace Gaudi's torch"
+                yield self.finding(document, entry.span, text, row=ask(document, "torch").row)
+            elif pinned is not None and not _CONDA.search(entry.value):
                 yield self._pinned(document, entry.span, pinned["name"], pinned["asked"])
             elif _CONDA.search(entry.value):
                 yield self.finding(
@@ -203,4 +206,5 @@ def _unmade(document: Document, package: str) -> bool:
     """Do only some classes of the package pick a device, and no file of the project names one of them?"""
     looked = MAKERS_NAMED.name in dict(document.project.collected)
     named = document.project.names(MAKERS_NAMED.name)
-    return looked and package in MAKERS and not named & {*MAKERS[package]}
+    made = {f"{package}.{name}" for name in MAKERS.get(package, ())}
+    return looked and package in MAKERS and not named & made
