@@ -74,7 +74,10 @@ class RequirementsPins(TextRule):
     def _environment(self, document: Document) -> Iterator[Finding]:
         """Dependencies in a conda environment or in ``pyproject.toml``."""
         for entry in document.entries:
-            listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
+            listed = any(
+                isinstance(part, str) and ("dependencies" in part or part == "python_packages")
+                for part in entry.path
+            )
             if not listed or not isinstance(entry.value, str):
                 continue
             pinned = _PINNED.fullmatch(entry.value)
@@ -189,7 +192,7 @@ class RequirementsPins(TextRule):
                 None,
                 False,
             )
-        if known is None or not known.rule.startswith("HPU7") or _unmade(document, known.name):
+        if known is None or not known.rule.startswith(("HPU7", "HPU620")) or _unmade(document, known.name):
             return None
         verdict = judge(document, known)
         if verdict.status not in ("unsupported", "changed", "partial"):
