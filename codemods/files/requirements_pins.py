@@ -192,7 +192,11 @@ class RequirementsPins(TextRule):
                 None,
                 False,
             )
-        if known is None or not known.rule.startswith(("HPU7", "HPU620")) or _unmade(document, known.name):
+        if (
+            known is None
+            or not known.rule.startswith(("HPU7", "HPU620"))
+            or _unmade(document, known.name)
+        ):
             return None
         verdict = judge(document, known)
         if verdict.status not in ("unsupported", "changed", "partial"):
