@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _TORCH = ("torch", "torchvision", "torchaudio")
 _CONDA = re.compile(
-    r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cudnn|nccl|cuda-[\w-]+|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
+    r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cudnn|nccl|cuda(?:-[\w-]+)?|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
 )
 _PINNED = re.compile(
     r"(?:[\w-]+::)?(?P<name>pytorch|torch|torchvision|torchaudio)\s*(?P<asked>(?:===?|=|<=?|~=)\s*\S.*)"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.optional_packages import guarded, optional
@@ -40,6 +40,11 @@ class OwnExtension(Rule):
     def on_module(self, module: Module) -> Yield:
         built = module.project.names(EXTENSIONS.name)
         told: set[str] = set()
+        for call in module.index.calls("import_module") if built else ():
+            name = module.constant(call.args[0]) if call.args else None
+            if isinstance(name, str) and name in built and name not in told:
+                told.add(name)
+                yield self._told(module, call, name, "error")
         for statement in module.imports if built else ():
             for alias, written in _imported(statement):
                 name = next((each for each in sorted(built) if _is(written, each)), None)
@@ -47,18 +52,20 @@ class OwnExtension(Rule):
                 if name is None or name in told:
                     continue
                 told.add(name)
-                severity: Severity = "error"
-                said = (
-                    f"`{name}` is built from CUDA sources, which cannot be done for Gaudi: "
-                    "the import fails; write what it does with torch operators"
-                )
                 if optional(module, alias):
-                    severity, said = "info", f"{said}; the code goes on without it"
-                elif guarded(module, alias):
-                    severity = "warning"
-                yield self.finding(
-                    module, alias, said, row=ask(module, _ROW).row, severity=severity
-                )
+                    yield self._told(module, alias, name, "info", "; the code goes on without it")
+                else:
+                    without = guarded(module, alias)
+                    yield self._told(module, alias, name, "warning" if without else "error")
+
+    def _told(
+        self, module: Module, node: ast.AST, name: str, severity: Severity, more: str = ""
+    ) -> Found:
+        said = (
+            f"`{name}` is built from CUDA sources, which cannot be done for Gaudi: "
+            f"the import fails; write what it does with torch operators{more}"
+        )
+        return self.finding(module, node, said, row=ask(module, _ROW).row, severity=severity)
 
 
 def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alias, str]]:
