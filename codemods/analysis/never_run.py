@@ -98,7 +98,8 @@ class NeverRun:
         for name in ("__version__", "version_info", *sorted(_NAMED)):
             if module.holds(name):
                 waiting += [*index.attributes(name), *index.names(name)]
-        waiting += index.calls("is_torch_version")
+        if module.holds("is_torch_version"):
+            waiting += index.calls("is_torch_version")
         seen: set[ast.AST] = set()
         while waiting:
             node: ast.AST | None = waiting.pop()

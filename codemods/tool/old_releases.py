@@ -48,9 +48,12 @@ class OldReleases(Rule):
             )
 
 
-def _place(gone: Gone) -> ast.expr | ast.stmt:
-    """The condition; of ``try``, the first import that never fails."""
-    return gone.condition.body[0] if isinstance(gone.condition, ast.Try) else gone.condition
+def _place(gone: Gone) -> ast.expr | ast.ExceptHandler:
+    """The condition; of ``try``, what it catches."""
+    if not isinstance(gone.condition, ast.Try):
+        return gone.condition
+    handler = gone.condition.handlers[0]
+    return handler.type or handler
 
 
 def _lines(nodes: list[ast.AST]) -> tuple[str, str]:

@@ -274,7 +274,7 @@ class _Walk:
     def _unfetched(self, folder: str) -> None:
         """Says which submodules are not there: what they hold belongs to the project, and nobody can judge it."""
         try:
-            listed = Path(folder, ".gitmodules").read_text(encoding="utf-8", errors="replace")
+            listed = safe_files.read(f"{folder}/.gitmodules", _MAX_IGNORE).decode(errors="replace")
         except OSError:
             return  # the file itself is told of where it is read
         for named in _SUBMODULE.findall(listed):
