@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.python.walk import mentions, walk
 
 from .names import word
+from .words import words_with
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -64,12 +65,22 @@ def _block(module: Module, loop: Loop, body: list[ast.stmt], sure: bool) -> None
 
 def _simple(module: Module, loop: Loop, statement: ast.stmt, sure: bool) -> None:
     _calls(module, loop, statement)
+    if isinstance(statement, ast.Expr):
+        _in_place(loop, statement.value, sure)
     if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
         return
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     for target in targets:
         for one, value in _pairs(target, statement.value):
             _assigned(module, loop, one, value, sure)
+
+
+def _in_place(loop: Loop, value: ast.expr, sure: bool) -> None:
+    """``load_data_to_gpu(batch)``: a function that is named for a move and whose result nobody takes moves what is in the batch."""
+    if isinstance(value, ast.Call) and _HELPER.search(word(value.func)):
+        given = {part.id for part in value.args if isinstance(part, ast.Name)} & loop.parts
+        loop.always.update(given if sure else ())
+        loop.sometimes.update(() if sure else given)
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -117,6 +128,8 @@ def _prepared(module: Module, loop: Loop, value: ast.expr) -> bool:
 
 def loader_moves(module: Module, loop: Loop) -> bool:
     """Is what the loop goes over made with a device, or by a function that is named for one?"""
+    if module.view(_prefetches):
+        return True
     for name in walk(loop.node.iter):
         for value in module.values(name) if isinstance(name, ast.Name) else ():
             if isinstance(value, ast.Call):
@@ -124,6 +137,12 @@ def loader_moves(module: Module, loop: Loop) -> bool:
                 if any(_LOADER.search(each) for each in names if not each.startswith("pin_")):
                     return True
     return False
+
+
+def _prefetches(module: Module) -> bool:
+    """Does the file ask for a loader that brings batches to the card: ``create_loader(…, use_prefetcher=True)``?"""
+    words = words_with(module, "prefetcher")
+    return any(module.index.keywords(written) for written in sorted(words))
 
 
 def moved(module: Module, value: ast.expr) -> ast.Call | None:

@@ -52,5 +52,13 @@ def parameters_of(module: Module, call: ast.Call) -> list[ast.arguments]:
     return found
 
 
+def positional_of(module: Module, args: ast.arguments) -> list[ast.arg]:
+    """The parameters that a call gives by place: those of a method without ``self``."""
+    found = [*args.posonlyargs, *args.args]
+    owner = module.parent(args)
+    in_class = owner is not None and isinstance(module.parent(owner), ast.ClassDef)
+    return found[1:] if in_class and found and found[0].arg in ("self", "cls") else found
+
+
 def _methods(owner: ast.ClassDef, name: str) -> list[ast.arguments]:
     return [s.args for s in owner.body if isinstance(s, ast.FunctionDef) and s.name == name]

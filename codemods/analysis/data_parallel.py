@@ -41,7 +41,7 @@ class LeftBehind:
         wrapped, statements = _wrapped(module, NAMES | DDP)
         told: set[ast.Call] = set()
         for loop in module.view(loops):
-            supplied = loader_moves(module, loop)
+            supplied = loader_moves(module, loop) or _cut_by_project(module, loop)
             for call, left in loop.calls:
                 ours = word(call.func) in wrapped and not _is_another(module, call.func, statements)
                 self.seen |= ours
@@ -55,6 +55,34 @@ class LeftBehind:
                 ):
                     told.add(call)
                     self.calls.append((loop, call, left))
+
+
+def _cut_by_project(module: Module, loop: Loop) -> bool:
+    """Does the loop go over parts of a batch, which something else may have moved?
+
+    Of an outer loop's batch, as a function of the project gives them; or ``zip(batch["ids"], batch["mask"])``.
+    """
+    rows = loop.node.iter
+    if isinstance(rows, ast.Call) and word(rows.func) == "zip":
+        keyed = [part.value for part in rows.args if isinstance(part, ast.Subscript)]
+        if len(keyed) == len(rows.args) > 1 and len({module.source(each) for each in keyed}) == 1:
+            return True
+    outer = {
+        part.id
+        for above in module.ancestors(loop.node)
+        if isinstance(above, ast.For)
+        for part in walk(above.target)
+        if isinstance(part, ast.Name)
+    }
+    given_by = [name for name in walk(loop.node.iter) if isinstance(name, ast.Name) and outer]
+    for value in (value for name in given_by for value in module.values(name)):
+        if not isinstance(value, ast.Call):
+            continue
+        if not (module.qualified(value.func) or "").startswith(("torch.", "builtins.")):
+            given = {part.id for arg in value.args for part in walk(arg) if isinstance(part, ast.Name)}  # fmt: skip
+            if given & outer:
+                return True
+    return False
 
 
 def _is_another(module: Module, node: ast.expr, statements: set[ast.AST]) -> bool:

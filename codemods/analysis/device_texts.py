@@ -169,3 +169,16 @@ def _ends_word(part: ast.expr | None, place: int) -> bool:
         return part is not None
     text = str(part.value)
     return bool(re.match(r"[\w./\-]", text[place])) if text else False
+
+
+def is_switch(module: Module, node: ast.AST) -> bool:
+    """Is the text the name of a setting that is on or off: ``{"cuda": False}``, ``{"cuda": not args.cpu}``, ``dest="cuda"``?"""
+    above = module.parent(node)
+    if isinstance(above, ast.keyword) and above.arg == "dest":
+        return True
+    if not isinstance(above, ast.Dict) or node not in above.keys:
+        return False
+    value = above.values[above.keys.index(node)]
+    return isinstance(value, ast.Compare) or isinstance(
+        value.op if isinstance(value, ast.UnaryOp) else module.constant(value), (ast.Not, bool)
+    )

@@ -40,6 +40,16 @@ def kernel_calls(module: Module) -> Iterator[ast.expr]:
     for attribute in module.index.attributes("apply") if functions else ():
         if isinstance(attribute.value, ast.Name) and attribute.value.id in functions:
             yield attribute
+            yield from _under_another_name(module, attribute)
+
+
+def _under_another_name(module: Module, attribute: ast.Attribute) -> Iterator[ast.expr]:
+    """The uses of ``focal_loss_cuda`` where the file says ``focal_loss_cuda = FocalLoss.apply``."""
+    assign = module.parent(attribute)
+    for target in assign.targets if isinstance(assign, ast.Assign) else ():
+        for use in module.index.names(target.id) if isinstance(target, ast.Name) else ():
+            if isinstance(use.ctx, ast.Load):
+                yield use
 
 
 def _names(module: Module) -> Iterator[str]:

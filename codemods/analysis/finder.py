@@ -12,7 +12,7 @@ from hpushim.engine.python.walk import walk
 
 from ..edits import spelling
 from .device_index import reads_index
-from .device_texts import DeviceText, device_texts, glued, is_hpu, read
+from .device_texts import DeviceText, device_texts, glued, is_hpu, is_switch, read
 from .kernels import chooses_kernels
 from .roles import Role
 from .tables import by_device, table_of
@@ -113,6 +113,8 @@ class Finder:
         """The role of a text and the node that shows it; None where it is no device for any rule to speak of."""
         node, module = text.node, self.module
         parent = module.parent(node)
+        if is_switch(module, node):
+            return None
         compared = self._compared(node)
         if compared is not None:
             owner, others = compared

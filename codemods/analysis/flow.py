@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.python.walk import walk
 
-from .callee import declares_device, parameters_of
+from .callee import declares_device, parameters_of, positional_of
 from .device_texts import device_name, glued, other_device, read
 from .holders import holds_device
 from .names import foreign
@@ -68,6 +68,7 @@ ANY_TEXT = frozenset(
     [
         "print",
         "write",
+        *("title", "header", "subheader", "caption", "markdown"),
         "info",
         "debug",
         "warning",
@@ -404,13 +405,7 @@ class Flow:
         """An argument of a function that is not torch's: by its parameter, else by what is likely."""
         func = call.func
         for args in parameters_of(self.module, call):
-            positional = [*args.posonlyargs, *args.args]
-            if (
-                positional
-                and positional[0].arg in ("self", "cls")
-                and not isinstance(func, ast.Name)
-            ) or (positional and positional[0].arg == "self"):
-                positional = positional[1:]
+            positional = positional_of(self.module, args)
             if 0 <= place < len(positional):
                 return self._named_parameter(positional[place], args, depth)
         called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")

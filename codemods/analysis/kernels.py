@@ -14,6 +14,8 @@ from .device_texts import read
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+#: The execution providers of ONNX Runtime that are NVIDIA's.
+PROVIDERS = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 #: Names of compiled extensions: ``selective_scan_cuda``, ``cuda_corr``.
 _EXTENSION = re.compile(r"^_?cuda_\w+$|^\w+_cuda(_kernels?|_ext|_lib)?$")
 

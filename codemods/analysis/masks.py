@@ -27,6 +27,9 @@ _MAKERS = frozenset(
         *("logical_and", "logical_or", "logical_not", "logical_xor"),
     ]
 )
+#: Methods that give the same values in another shape.
+_SHAPES = frozenset(["unsqueeze", "expand", "expand_as", "repeat", "view", "reshape", "squeeze", "flatten", "t", "transpose", "permute", "clone", "detach"])  # fmt: skip
+_SHAPED = re.compile(r"(\w+)\.(?:unsqueeze|expand|expand_as|repeat|view|reshape)\(")
 #: What stands in the value of a mask.
 _TRUTH = re.compile(
     r"[<>~]|[=!]=|torch\.bool|\.bool\(|is(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\("
@@ -70,7 +73,9 @@ def _candidates(module: Module) -> Iterator[ast.expr]:
     alone -= words | _COUNTERS
     if alone:
         words.update(each for each in alone if _MASK.fullmatch(each))
-        words.update(_assigned_truth(module, alone))
+        true = {*_assigned_truth(module, alone)}
+        words.update(true)
+        words.update(_shaped_from(module, alone - true))
     for each in sorted(written.decode() for written in words):
         yield from module.index.names(each)
         yield from module.index.attributes(each)
@@ -88,6 +93,19 @@ def _assigned_truth(module: Module, names: set[bytes]) -> Iterator[bytes]:
             name = word(target).encode()
             if name in names and _TRUTH.search(module.source(statement.value)):
                 yield name
+
+
+def _shaped_from(module: Module, names: set[bytes]) -> Iterator[bytes]:
+    """Those of some names that are given another shape of a mask: ``pos_idx = pos.unsqueeze(2).expand_as(x)``."""
+    shaped: dict[bytes, list[bytes]] = {}
+    for statement in module.index.statements(ast.Assign) if names else ():
+        for target in statement.targets:
+            name = word(target).encode()
+            found = _SHAPED.match(module.source(statement.value)) if name in names else None
+            if found:
+                shaped.setdefault(found[1].encode(), []).append(name)
+    for origin in _assigned_truth(module, {*shaped}) if shaped else ():
+        yield from shaped[origin]
 
 
 def _around(module: Module, node: ast.AST) -> Iterator[ast.Subscript]:
@@ -122,6 +140,9 @@ def is_mask(module: Module, node: ast.expr, depth: int = 6) -> bool:
         joins = isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor))
         return joins and any(is_mask(module, side, depth - 1) for side in (node.left, node.right))
     if isinstance(node, ast.Call):
+        shaped = isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES
+        if shaped and is_mask(module, node.func.value, depth - 1):  # type: ignore[attr-defined]
+            return True
         return _makes_mask(module, node)
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, ast.Slice) and is_mask(module, node.value, depth - 1)

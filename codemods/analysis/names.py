@@ -97,6 +97,18 @@ def _foreign_binding(module: Module, binding: Binding, name: str) -> bool:
     return isinstance(inner, ast.Name) and inner.id != name and foreign(module, inner)
 
 
+def in_annotation(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` say what kind of value something is: ``rnn: nn.LSTM``, ``-> Optional[nn.RNN]``?"""
+    child = node
+    for above in module.ancestors(node):
+        if child in (getattr(above, "annotation", None), getattr(above, "returns", None)):
+            return True
+        if isinstance(above, ast.stmt):
+            return False
+        child = above
+    return False
+
+
 def word(node: ast.AST | None) -> str:
     """The last word of a name or a chain of attributes, behind subscripts: ``model`` for ``self.model[0]``; "" for others."""
     while isinstance(node, ast.Subscript):

@@ -55,9 +55,20 @@ def unguarded(module: Module, alias: ast.alias) -> ast.expr | None:
 
 
 def guarded(module: Module, node: ast.AST) -> bool:
-    """Does the code go on without the package: under ``try``, under ``if``, inside a function?"""
+    """Does the code go on without the package: under ``try`` that catches it, under ``if``, inside a function?"""
     return any(
-        isinstance(above, (ast.Try, ast.If, *_FUNCTIONS)) for above in module.ancestors(node)
+        isinstance(above, (ast.If, *_FUNCTIONS))
+        or (isinstance(above, ast.Try) and not all(map(_stops, above.handlers)))
+        for above in module.ancestors(node)
+    )
+
+
+def _stops(handler: ast.ExceptHandler) -> bool:
+    """Does a handler end the program, as with an error of its own words?"""
+    return any(
+        isinstance(each, ast.Raise)
+        or (isinstance(each, ast.Call) and word(each.func) in ("exit", "_exit", "quit"))
+        for each in walk(handler)
     )
 
 

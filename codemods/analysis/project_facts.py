@@ -80,16 +80,25 @@ MAKERS = {
 _MAKER = re.compile(
     rb"\b(?:%s)\b" % b"|".join(name.encode() for names in MAKERS.values() for name in names)
 )
+#: ``import pytorch_lightning as pl``; a path that has such a word in it is no import.
+_IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?:pytorch_)?(%s)\b" % b"|".join(name.encode() for name in MAKERS), re.MULTILINE)  # fmt: skip
 
 
 def _makers(data: bytes) -> Iterable[bytes]:
-    if not any(name.encode() in data for name in MAKERS):
+    imported = {*_IMPORTED.findall(data)}
+    if not imported:
         return ()
-    any_pipeline = [b"Pipeline"] if b"diffusers" in data and b"Pipeline" in data else []
-    return [*_MAKER.findall(data), *any_pipeline]
+    named = {name.decode() for name in _MAKER.findall(data)}
+    if b"Pipeline" in data:  # of diffusers' any
+        named.add("Pipeline")
+    return [
+        f"{package.decode()}.{name}".encode()
+        for package in sorted(imported)
+        for name in sorted(named.intersection(MAKERS[package.decode()]))
+    ]
 
 
-#: Of these classes, those that a file which speaks of their package names.
+#: Of these classes, those that a file which imports their package names: ``lightning.Trainer``.
 MAKERS_NAMED = ProjectFact("classes that pick a device", _makers)
 
 # -- extensions that the project builds --------------------------------------------------------
@@ -98,13 +107,24 @@ _BUILT = re.compile(rb"\b\w{0,60}?(?i:ext)\w{0,20}\(\s*(?:name\s*=\s*)?[\"']([A-
 _CPP_ONLY = re.compile(rb"CppExtension\(")
 
 
+#: setuptools' own class, which compiles C and Cython.
+_PLAIN = re.compile(rb"Extension\(")
+_HELPER = re.compile(rb"def[ \t]+(\w+)\(")
+
+
 def _extensions(data: bytes) -> Iterable[bytes]:
-    """The names in ``CUDAExtension("ours._C", …)``, also through a variable that may be that class."""
+    """The names in ``CUDAExtension("ours._C", …)``, also through a variable that may be that class.
+
+    A function of the file that makes extensions may put a package before the name: ``*.ours_cuda`` for one in any package.
+    """
     if b"CUDAExtension" not in data:
         return
+    helpers = frozenset(_HELPER.findall(data))
     for found in _BUILT.finditer(data):
-        if not _CPP_ONLY.match(data, found.start()):
+        if not _CPP_ONLY.match(data, found.start()) and not _PLAIN.match(data, found.start()):
             yield found[1]
+            if found[0].partition(b"(")[0] in helpers and b"." not in found[1]:
+                yield b"*." + found[1]
 
 
 #: The names under which they are imported.

@@ -13,8 +13,9 @@ from .device_texts import device_texts, glued
 from .devices import Devices
 from .extensions import kernel_calls
 from .flow import ANY_TEXT
-from .kernels import nvidia_only
-from .names import called, foreign, word
+from .kernels import PROVIDERS, nvidia_only
+from .names import called, foreign, in_annotation, word
+from .never_run import NeverRun
 from .roles import Role
 from .truth import Truth
 
@@ -151,8 +152,13 @@ class Regions:
     def cuda(self) -> Iterator[ast.AST]:
         """Every use of CUDA that a check controls and that torch without CUDA does not bear; checks apart."""
         if self._by_root:
+            never = self._module.view(NeverRun)
             for node in self._uses():
-                if self.owners(node) and not self._is_annotation(node):
+                if (
+                    self.owners(node)
+                    and not in_annotation(self._module, node)
+                    and not never.holds(node)
+                ):
                     yield node
 
     def _uses(self) -> Iterator[ast.AST]:
@@ -177,6 +183,8 @@ class Regions:
             if constant.value == "nccl" and not self._is_compared(constant):
                 yield constant
         yield from kernel_calls(module)
+        for provider in PROVIDERS:
+            yield from (s for s in module.index.strings(provider) if s.value == provider)
         for node, name in find(module, _EXTENSION):
             if name == _EXTENSION and not isinstance(module.parent(node), ast.alias):
                 yield node
@@ -222,18 +230,6 @@ class Regions:
         if isinstance(parent, ast.Dict):
             return any(key is node for key in parent.keys)
         return isinstance(parent, (ast.Compare, ast.Subscript, ast.MatchValue))
-
-    def _is_annotation(self, node: ast.AST) -> bool:
-        child = node
-        for above in self._module.ancestors(node):
-            if child is getattr(above, "annotation", None) or child is getattr(
-                above, "returns", None
-            ):
-                return True
-            if isinstance(above, ast.stmt):
-                return False
-            child = above
-        return False
 
     def _is_guarded(self, statement: ast.AST) -> bool:
         """Does a ``try`` catch that the package is not there?"""

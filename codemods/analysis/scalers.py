@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from hpushim.engine.python.scope import Binding
 
 CUDA_ONLY = frozenset({"torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"})
-GENERIC = frozenset({"torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"})
+GENERIC = frozenset(
+    {"torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler", "torch.GradScaler"}
+)
 SHARDED = frozenset(
     {
         "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from .batches import moved
 from .kinds import enclosing_class, is_module_class, proven
 from .names import is_none, root
 from .placement import is_on_device
@@ -37,6 +38,8 @@ _OF_ARRAYS = frozenset(["astype", "todense", "toarray", "tocsr", "tocoo", "to_nu
 _ARRAYS = frozenset(["numpy", "pandas", "scipy", "cv2", "PIL", "sklearn", "cupy", "tensorflow", "jax"])  # fmt: skip
 #: Functions of torch that take or give no tensor of the card.
 _OTHERS = ("torch.utils.", "torch.from_numpy", "torch.distributed.", "torch.nn.ModuleList")
+#: Functions of torch that fill a new tensor.
+_FILLED = frozenset(f"torch.{name}" for name in ("zeros", "ones", "full", "empty", "arange", "rand", "randn", "randint", "tensor"))  # fmt: skip
 #: Functions of torch that give several tensors.
 _PAIRS = frozenset(f"torch.{name}" for name in ("sort", "topk", "max", "min", "median", "mode", "kthvalue", "unique", "split", "chunk", "unbind", "meshgrid"))  # fmt: skip
 _NO_TENSORS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Constant, ast.JoinedStr, ast.Tuple, ast.Lambda)  # fmt: skip
@@ -53,9 +56,11 @@ def is_tensor(module: Module, node: ast.expr) -> bool:
     in_module = is_in_module(module, node)
     if not in_module and not module.view(is_on_device):
         return False
+    base = root(node)
+    if stays_on_host(module, base):
+        return False
     if proven(module, node):
         return True
-    base = root(node)
     if not isinstance(base, ast.Name):
         return in_module
     if base.id == "self" and node is not base:
@@ -69,6 +74,55 @@ def is_in_module(module: Module, node: ast.AST) -> bool:
     """Does ``node`` stand in a method of a torch module?"""
     owner = enclosing_class(module, node)
     return owner is not None and is_module_class(module, owner)
+
+
+def serves_module(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` stand in a function that a method of a torch module in this file calls?"""
+    function = module.function(node)
+    return function is not None and any(
+        isinstance(call.func, ast.Name) and is_in_module(module, call)
+        for call in module.index.calls(function.name)
+    )
+
+
+def stays_on_host(module: Module, node: ast.AST) -> bool:
+    """Is ``node`` a variable that ``torch.from_numpy`` makes and that nothing of its function moves to a device?"""
+    if not isinstance(node, ast.Name):
+        return False
+    bindings = module.bindings(node)
+    values = [binding.value for binding in bindings if binding.kind == "assign"]
+    if len(values) < len(bindings) or not any(_from_numpy(module, value) for value in values):
+        return False
+    for value in values:
+        made = (
+            _from_numpy(module, value)
+            or (value is not None and is_other(module, value))
+            or _plainly_made(module, value)
+        )
+        kept = value is not None and getattr(root(value), "id", "") == node.id
+        if not (made or kept or isinstance(value, ast.Compare)) or (
+            value is not None and moved(module, value) is not None
+        ):
+            return False
+    return True
+
+
+def _plainly_made(module: Module, node: ast.expr | None) -> bool:
+    """``torch.zeros(n)``, with no device named."""
+    return (
+        isinstance(node, ast.Call)
+        and module.qualified(node.func) in _FILLED
+        and not any(keyword.arg == "device" for keyword in node.keywords)
+    )
+
+
+def _from_numpy(module: Module, node: ast.expr | None) -> bool:
+    """``torch.from_numpy(x).float()``."""
+    while isinstance(node, ast.Call):
+        if module.qualified(node.func) == "torch.from_numpy":
+            return True
+        node = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return False
 
 
 def is_other(module: Module, node: ast.expr, depth: int = 6) -> bool:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from .callee import parameters_of
+from .callee import parameters_of, positional_of
 from .names import word
 
 if TYPE_CHECKING:
@@ -152,9 +152,7 @@ class Truth:
         elif name not in _DECLARES:
             place = next((i for i, arg in enumerate(call.args) if arg is node), -1)
             for args in parameters_of(self._module, call):
-                positional = [*args.posonlyargs, *args.args]
-                if positional and positional[0].arg in ("self", "cls"):
-                    positional = positional[1:]
+                positional = positional_of(self._module, args)
                 if 0 <= place < len(positional):
                     self._parameter(args, positional[place].arg, true=true)
 

@@ -9,6 +9,8 @@ from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
+from ..analysis.names import in_annotation, root
+from ..analysis.optional_packages import optional
 from ..analysis.verdict import inside
 from . import row_argument
 from .row_argument import ADVICE, SEVERITY, RowRule, may_speak
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.changes import Rewrite
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
+    from hpushim.model import Severity
 
 #: The packages whose names are told; those of Gaudi's own are right where they are.
 _PACKAGES = frozenset(
@@ -39,7 +42,7 @@ class RowNameRule(RowRule):
         yield from super().on_name(module, node, name)
         if isinstance(module.parent(node), ast.Attribute) or module.qualified(node) != name:
             return  # a part of a longer name, which is told by itself
-        if _is_asked_for(module, node):
+        if _is_asked_for(module, node) or in_annotation(module, node):
             return
         row = self._row(module, name)
         row = self.nearer(module, node, row) if row is not None else None
@@ -52,7 +55,7 @@ class RowNameRule(RowRule):
             verdict = module.matrix.judge(row, module.target)
             if verdict.status == "native":
                 continue
-            severity = SEVERITY[verdict.status]
+            severity = self.level(module, node, SEVERITY[verdict.status])
             if severity == "info" and row.name in told:
                 continue  # advice is given once in a file
             told.add(row.name)
@@ -69,6 +72,13 @@ class RowNameRule(RowRule):
     def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
         """A row that says more of this use, where a subclass knows one; None where nothing is to be said of it."""
         return row
+
+    def level(self, module: Module, node: ast.expr, severity: Severity) -> Severity:
+        """The severity of a use: what comes from a package that the code may do without is not reached without it."""
+        base = root(node)
+        bound = module.bindings(base) if severity == "error" and isinstance(base, ast.Name) else []
+        imports = [binding.node for binding in bound if binding.kind == "import"]
+        return "warning" if any(optional(module, each) for each in imports) else severity
 
     def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
         """What a subclass can put in the place of a use."""

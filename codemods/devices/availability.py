@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Found, Yield
 
 from ..analysis.devices import Devices
@@ -15,6 +16,9 @@ from ..bases.torch_name import Name, NameRule
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+
+
+_TOOLKIT = "torch.utils.cpp_extension.CUDA_HOME"
 
 
 class Availability(NameRule):
@@ -55,6 +59,13 @@ class Availability(NameRule):
         """Is everything behind the check made for NVIDIA hardware alone?"""
         call = called(module, use.node)
         guard = module.parent(call) if call is not None else None
+        if isinstance(guard, ast.BoolOp) and isinstance(guard.op, ast.And):
+            return any(_is_toolkit(module, each) for part in guard.values for each in walk(part))
         if not isinstance(guard, ast.If) or guard.test is not call or guard.orelse:
             return False
         return all(nvidia_only(module, statement) for statement in guard.body)
+
+
+def _is_toolkit(module: Module, node: ast.AST) -> bool:
+    """Is it the folder of the CUDA toolkit, which builds kernels?"""
+    return isinstance(node, (ast.Name, ast.Attribute)) and module.qualified(node) == _TOOLKIT

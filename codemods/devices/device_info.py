@@ -9,7 +9,7 @@ from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.advice import advice
-from ..analysis.names import called
+from ..analysis.names import called, word
 from ..analysis.verdict import inside, known
 from ..bases.torch_name import Name, NameRule, respell
 from ..edits.spelling import dual
@@ -75,6 +75,10 @@ class DeviceInfo(NameRule):
             return [self._properties(module, use, code)]
         if use.below == "_lazy_call":
             return [self._later(module, use, code)]
+        if code == "HPU122" and _is_written_out(module, use.node):
+            part, _ = known(module, use.name)
+            said = f"`{module.source(use.node)}` answers for CUDA, which Gaudi does not have; here it is only written out"
+            return [self.finding(module, use.node, said, row=part, code=code, severity="info", safety="manual")]  # fmt: skip
         if not use.below or use.below in _TAKEN_APART:
             return [self._answer(module, use, code)]
         return None
@@ -191,4 +195,17 @@ def _only_shown(module: Module, attribute: str) -> bool:
         isinstance(above, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Subscript))
         for read in module.index.attributes(attribute)
         for above in (module.parent(read), module.parent(module.parent(read) or read))
+    )
+
+
+def _is_written_out(module: Module, node: ast.AST) -> bool:
+    """Does the value only reach a line that people read: ``print(torch.version.cuda)``?"""
+    statement = module.statement(node)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return (
+        isinstance(call, ast.Call)
+        and word(call.func) in ("print", "info", "debug", "warning", "log", "write")
+        and not any(
+            isinstance(above, (ast.Compare, ast.Subscript)) for above in module.ancestors(node)
+        )
     )

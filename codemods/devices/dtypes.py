@@ -10,9 +10,10 @@ from hpushim.engine.rules.rule import Costs, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
+from ..analysis.halves import asks
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.tensors import is_in_module, is_tensor
+from ..analysis.tensors import is_in_module, is_tensor, serves_module
 from ..analysis.verdict import ask, inside, known
 
 if TYPE_CHECKING:
@@ -70,10 +71,13 @@ class DeviceDtype(Rule):
             yield from self._double(module, node, f"`{shown}`")
         elif not name.startswith(_SHARED):
             part, verdict = known(module, _FFT if name.startswith(f"{_FFT}.") else name)
-            if _is_once(module, node):
+            if _is_once(module, node) or asks(module, node):
                 return
             on_card = (
-                module.matches(_CARD) or is_in_module(module, node) or module.view(is_on_device)
+                module.matches(_CARD)
+                or is_in_module(module, node)
+                or serves_module(module, node)
+                or module.view(is_on_device)
             )
             named_whole = not isinstance(module.parent(node), ast.Attribute)
             limited = verdict is not None and verdict.status in _LIMITS
@@ -123,7 +127,7 @@ class DeviceDtype(Rule):
             )
 
     def _double(self, module: Module, node: ast.expr, shown: str) -> Yield:
-        if not (module.matches(_CARD) or is_in_module(module, node)):
+        if not (module.matches(_CARD) or is_in_module(module, node)) or asks(module, node):
             return
         yield self.finding(
             module,

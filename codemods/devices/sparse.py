@@ -61,7 +61,18 @@ class SparseTensor(Rule):
         if isinstance(call, ast.Call) and not is_off:
             name = module.qualified(call.func) or ""
             if name.startswith(_EMBEDDING):
-                yield self._told(module, node, f"`{module.source(node)}` makes sparse gradients")
+                if isinstance(node.value, ast.Constant):
+                    yield self._told(
+                        module, node, f"`{module.source(node)}` makes sparse gradients"
+                    )
+                else:
+                    yield self.finding(
+                        module,
+                        node,
+                        f"`{module.source(node)}` makes sparse gradients where it is true, which Gaudi does not have; keep it false there",
+                        row=_ROW,
+                        severity="warning",
+                    )
 
     def _told(self, module: Module, node: ast.AST, what: str) -> Found:
         """The finding; whether this tensor reaches the card is not for the text to say."""

@@ -133,6 +133,11 @@ def _use(module: Module, key: ast.expr) -> ast.expr | None:
         return above if module.qualified(above.value) == _ENVIRONMENT else None
     if isinstance(above, ast.Call) and above.args[:1] == [key]:
         return above if module.qualified(above.func) in _ACCESS else None
+    if isinstance(above, ast.Compare) and above.left is key:  # ``"…" in os.environ``
+        asked = above.comparators[0]
+        if isinstance(asked, ast.Call) and word(asked.func) == "keys":
+            asked = getattr(asked.func, "value", asked)
+        return above if module.qualified(asked) == _ENVIRONMENT else None
     return None
 
 

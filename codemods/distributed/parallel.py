@@ -41,6 +41,16 @@ _MESHES = frozenset(
         "torch.distributed._tensor.device_mesh.DeviceMesh",
     }
 )
+#: What DataParallel is made of, also where a project has a copy of it.
+_SPREADING = frozenset(
+    f"torch.nn.parallel.{name}"
+    for name in (
+        "replicate",
+        "replicate.replicate",
+        "parallel_apply",
+        "parallel_apply.parallel_apply",
+    )
+)
 
 
 class DeviceIds(Rule):
@@ -50,7 +60,9 @@ class DeviceIds(Rule):
     name = "ddp-device-ids"
     costs = Costs(hours=("HPU308", "HPU317"))
     severity = "error"
-    wants = Wants(names=tuple(sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES)))
+    wants = Wants(
+        names=tuple(sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES | _SPREADING))
+    )
     also: ClassVar[dict[str, str]] = {
         "HPU308": "data-parallel",
         "HPU309": "fsdp-device-id",
@@ -77,6 +89,16 @@ class DeviceIds(Rule):
             yield from self._barrier(module, call)
         elif names <= _MESHES:
             yield from self._mesh(module, call)
+        elif names <= _SPREADING:
+            yield self.finding(
+                module,
+                call.func,
+                f"`{module.source(call.func)}` spreads one process over many devices; a process has one Gaudi card: "
+                "use DistributedDataParallel for more",
+                row=ask(module, DATA_PARALLEL_ROW).row,
+                code="HPU308",
+                severity="warning",
+            )
 
     def _ddp(self, module: Module, call: ast.Call) -> Yield:
         by_place = len(call.args) in (2, 3) and not any(

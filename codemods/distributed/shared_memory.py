@@ -10,6 +10,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.batches import moved
 from ..analysis.kinds import defines_method, proven, used_as_torch
+from ..analysis.names import word
 from ..analysis.verdict import ask, inside
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class SharedMemory(Rule):
         sure = proven(module, func.value) or used_as_torch(module, func.value)
         if not sure and defines_method(module, func.attr):
             return
+        if _is_new(module, func.value):
+            return
         answer = ask(module, "torch.nn.Module.share_memory")
         on_card = _on_card(module, func.value)
         where = "" if on_card else ", should it be on the card"
@@ -40,6 +43,38 @@ class SharedMemory(Rule):
             row=answer.row,
             severity="error" if on_card else "warning",
         )
+
+
+def _is_new(module: Module, shared: ast.expr) -> bool:
+    """Was the object made by its class further up in the same function, and not moved since? Then it is on the CPU."""
+    function = module.function(shared)
+    name, place = module.source(shared), module.span(shared).start
+    made = [
+        statement
+        for statement in module.index.statements(ast.Assign)
+        if module.function(statement) is function
+        and any(module.source(target) == name for target in statement.targets)
+        and module.span(statement).end < place
+    ]
+    value = made[-1].value if made else None
+    if not isinstance(value, ast.Call):
+        return False
+    if word(value.func) == "cpu" and not value.args:
+        return not _moved_between(module, name, made[-1], place)
+    if not word(value.func)[:1].isupper():
+        return False
+    return moved(module, value) is None and not _moved_between(module, name, made[-1], place)
+
+
+def _moved_between(module: Module, name: str, made: ast.stmt, place: int) -> bool:
+    """Does anything between the statement and the place move the object?"""
+    moves = (*module.index.calls("cuda"), *module.index.calls("to"))
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and module.source(call.func.value) == name
+        and module.span(made).end < module.span(call).start < place
+        for call in moves
+    )
 
 
 def _on_card(module: Module, shared: ast.expr) -> bool:

@@ -44,10 +44,19 @@ class CompileBackend(Rule):
             yield from self._decorator(module, node)
 
     def _call(self, module: Module, call: ast.Call) -> Yield:
-        if any(keyword.arg is None for keyword in call.keywords):
-            return
         backend = argument(call, "backend")
         answer = ask(module, _COMPILE)
+        handed = next((keyword for keyword in call.keywords if keyword.arg is None), None)
+        if handed is not None:
+            if backend is None and module.target.mode != "lazy":
+                yield self.finding(
+                    module,
+                    call.func,
+                    f"the backend is what `**{module.source(handed.value)}` says, or the inductor, which writes no code for Gaudi; there it is `{COMPILER}`",
+                    row=answer.row,
+                    severity="warning",
+                )
+            return
         if backend is not None and module.constant(backend) not in _CUDA_BACKENDS:
             if module.target.mode != "lazy" and _is_chosen(module, backend):
                 yield self.finding(

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python.changes import Replace, Rewrite
+from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -64,6 +65,8 @@ class DataShape(Rule):
             return
         if node.func.attr == "topk":
             yield from self._topk(module, node, node.func)
+        elif isinstance(module.statement(node), ast.Raise):
+            return  # it runs once, when the program stops
         elif module.qualified(node.func) is None and is_tensor(module, node.func.value):
             row = _METHODS[node.func.attr]
             yield self._told(module, node, f"`{_shown(module, node)}`", row)
@@ -118,12 +121,24 @@ def _is_computed(module: Module, node: ast.expr) -> bool:
     for value in module.values(node):
         if isinstance(value, ast.Call):
             name = word(value.func)
-            return name in ("int", "round", "item", "ceil", "floor") or (
-                name in ("min", "max") and len(value.args) > 1
+            return (
+                name == "item"
+                or (name in ("int", "round", "ceil", "floor") and _is_worked_out(value))
+                or (name in ("min", "max") and len(value.args) > 1)
             )
         if isinstance(value, ast.BinOp):
             return not isinstance(module.constant(value), int)
     return False
+
+
+def _is_worked_out(call: ast.Call) -> bool:
+    """``int(n * 0.7)``, ``int(mask.sum())``; ``int(args.k)`` and ``int(max(ks))`` are settings."""
+    return any(
+        isinstance(part, ast.BinOp)
+        or (isinstance(part, ast.Attribute) and part.attr in ("sum", "item", "size", "shape"))
+        for arg in call.args
+        for part in walk(arg)
+    )
 
 
 def _filled(module: Module, found: Masked) -> Rewrite | None:

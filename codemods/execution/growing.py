@@ -103,6 +103,8 @@ def _begins_in(module: Module, loop: ast.AST, target: ast.expr) -> bool:
         return False
     for name in module.index.names(target.id):
         statement = module.parent(name)
+        if isinstance(statement, ast.Tuple):  # ``offset, ids = table[key]``
+            statement = module.parent(statement)
         if not isinstance(name.ctx, ast.Store) or not isinstance(statement, ast.Assign):
             continue
         value = statement.value

@@ -10,7 +10,7 @@ from hpushim.engine.rules.rule import Costs
 
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.tensors import is_in_module
+from ..analysis.tensors import is_in_module, stays_on_host
 from ..bases.row_name import RowNameRule, wants_of
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class MatrixName(RowNameRule):
         if row.rule == "HPU514" and not (is_in_module(module, node) or module.view(is_on_device)):
             return None
         call = called(module, node)
+        if row.rule == "HPU514" and call and call.args and stays_on_host(module, call.args[0]):
+            return None
         if row.name != _LOAD or call is None or not _builds_cuda(module, call):
             return row
         return module.matrix.row(_CUDA_EXTENSION) or row

@@ -45,8 +45,13 @@ class ConfigValues(TextRule):
         "accelerator",
         "gpus",
         "MULTI_GPU",
+        "apex",
     )
-    also: ClassVar[dict[str, str]] = {"HPU802": "config-float16", "HPU803": "config-accelerator"}
+    also: ClassVar[dict[str, str]] = {
+        "HPU802": "config-float16",
+        "HPU803": "config-accelerator",
+        "HPU823": "config-asks-for-apex",
+    }
 
     def check(self, document: Document) -> Iterator[Finding]:
         if builds(document.path):
@@ -57,6 +62,8 @@ class ConfigValues(TextRule):
 
     def _scalar(self, document: Document, entry: Entry) -> Iterator[Finding]:
         value, key = entry.value, entry.name
+        if value == "apex" or (value is True and key in ("apex", "use_apex")):
+            yield from self._apex(document, entry)
         if "gpus" in entry.path[-2:] and any("trainer" in str(part) for part in entry.path):
             yield from self._counted(document, entry)
         if isinstance(value, str):
@@ -101,6 +108,20 @@ class ConfigValues(TextRule):
             f"`{entry.dotted}` is NVIDIA's backend; on Gaudi it is `{new}`",
             fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
             row=answer.row,
+        )
+
+    def _apex(self, document: Document, entry: Entry) -> Iterator[Finding]:
+        """``SYNC_BN_TYPE: apex``, ``apex: true``; what is installed is told elsewhere."""
+        if not entry.path or isinstance(entry.path[-1], int):
+            return  # in a list of packages
+        answer = ask(document, "apex")
+        yield self.finding(
+            document,
+            entry.span,
+            f"`{entry.name}` asks for apex: {inside(answer.note)}",
+            row=answer.row,
+            code="HPU823",
+            severity="warning",
         )
 
     def _counted(self, document: Document, entry: Entry) -> Iterator[Finding]:

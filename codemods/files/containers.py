@@ -163,17 +163,20 @@ class Containers(TextRule):
     def _command(self, document: Document, command: Command) -> Iterator[Finding]:
         if command.program not in ("docker", "podman", "nvidia-docker"):
             return
+        before = ""
         for word in command.words[1:]:
+            given = f"{before}={word.text}"
+            before = word.text
             if (
                 word.text == "--gpus"
                 or word.text.startswith("--gpus=")
-                or word.text == "--runtime=nvidia"
+                or "--runtime=nvidia" in (word.text, given)
             ):
                 answer = ask(document, "docker run --gpus")
                 yield self.finding(
                     document,
                     word.span,
-                    f"`{word.text}` hands NVIDIA cards to the container; for Gaudi write "
+                    f"`{given.replace('=', ' ', 1) if given == '--runtime=nvidia' else word.text}` hands NVIDIA cards to the container; for Gaudi write "
                     "`--runtime=habana -e HABANA_VISIBLE_DEVICES=all --cap-add=sys_nice --net=host --ipc=host`",
                     row=answer.row,
                     code="HPU811",

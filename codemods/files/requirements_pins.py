@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+from hpushim.engine.data.requirements import requirements
 from hpushim.engine.rules.rule import TextRule
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 
 _TORCH = ("torch", "torchvision", "torchaudio")
 _CONDA = re.compile(
-    r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cuda-toolkit|cudnn|nccl|cuda-nvcc|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
+    r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cudnn|nccl|cuda(?:-[\w-]+)?|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
 )
 _PINNED = re.compile(
     r"(?:[\w-]+::)?(?P<name>pytorch|torch|torchvision|torchaudio)\s*(?P<asked>(?:===?|=|<=?|~=)\s*\S.*)"
 )
 _INSTALLERS = frozenset(["pip", "conda", "mamba", "micromamba", "uv"])
 _CUDA_BUILD = re.compile(r"\+cu\d+")
+_FOR_CUDA = re.compile(r"(?:^|-)(?:cuda|cu\d{2,3}|cuda\d+x?)(?:$|-)")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 
 
@@ -72,11 +74,17 @@ class RequirementsPins(TextRule):
     def _environment(self, document: Document) -> Iterator[Finding]:
         """Dependencies in a conda environment or in ``pyproject.toml``."""
         for entry in document.entries:
-            listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
+            listed = any(
+                isinstance(part, str) and ("dependencies" in part or part == "python_packages")
+                for part in entry.path
+            )
             if not listed or not isinstance(entry.value, str):
                 continue
             pinned = _PINNED.fullmatch(entry.value)
-            if pinned is not None and not _CONDA.search(entry.value):
+            if _CUDA_INDEX.search(entry.value):
+                text = f"`{entry.value}` serves CUDA builds, which would replace Gaudi's torch"
+                yield self.finding(document, entry.span, text, row=ask(document, "torch").row)
+            elif pinned is not None and not _CONDA.search(entry.value):
                 yield self._pinned(document, entry.span, pinned["name"], pinned["asked"])
             elif _CONDA.search(entry.value):
                 yield self.finding(
@@ -87,6 +95,17 @@ class RequirementsPins(TextRule):
                     code="HPU816",
                     severity="warning",
                 )
+            else:
+                yield from self._asked(document, entry.value, entry.span)
+
+    def _asked(self, document: Document, written: str, span: Span) -> Iterator[Finding]:
+        """A package that is named in a list or in a command, where no line can be commented out."""
+        for item in requirements(written):
+            told = self._said(document, item.name) if item.name and not item.option else None
+            if told is not None:
+                note, row, _ = told
+                text = f"`{item.name}`: {note}"
+                yield self.finding(document, span, text, row=row, code="HPU815", severity="warning")
 
     def _installed(self, document: Document, command: Command) -> Iterator[Finding]:
         """``pip install torch --index-url …/whl/cu118``, ``conda install pytorch cudatoolkit=11.1``."""
@@ -111,6 +130,8 @@ class RequirementsPins(TextRule):
                 yield self.finding(
                     document, word.span, text, row=row, code="HPU816", severity="warning"
                 )
+            elif not word.text.startswith("-"):
+                yield from self._asked(document, word.text, word.span)
 
     def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
         if _CUDA_INDEX.search(item.value):
@@ -144,18 +165,10 @@ class RequirementsPins(TextRule):
         )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
-        useless = item.name.startswith("nvidia-")
-        if useless:
-            note, row = "it is for NVIDIA cards", ask(document, item.name).row
-        else:
-            known = document.matrix.row(item.name.replace("-", "_"), "package")
-            if known is None or not known.rule.startswith("HPU7") or _unmade(document, known.name):
-                return
-            verdict = judge(document, known)
-            if verdict.status not in ("unsupported", "changed", "partial"):
-                return
-            note, row = inside(verdict.note), known.name
-            useless = verdict.status == "unsupported"
+        told = self._said(document, item.name)
+        if told is None:
+            return
+        note, row, useless = told
         start = Span(item.line.start, item.line.start)
         fix = Fix("comment it out", "unsafe", (document.insert(start.start, "# "),))
         yield self.finding(
@@ -168,6 +181,28 @@ class RequirementsPins(TextRule):
             severity="warning",
         )
 
+    def _said(self, document: Document, name: str) -> tuple[str, str | None, bool] | None:
+        """What is said of a package, the row that says so, and whether it is of no use at all; None where nothing is."""
+        if name.startswith("nvidia-"):
+            return "it is for NVIDIA cards", ask(document, name).row, True
+        known = document.matrix.row(name.replace("-", "_"), "package")
+        if known is None and _FOR_CUDA.search(name):
+            return (
+                "it is named for CUDA, and nothing is known of it: see whether it runs on the CPU",
+                None,
+                False,
+            )
+        if (
+            known is None
+            or not known.rule.startswith(("HPU7", "HPU620"))
+            or _unmade(document, known.name)
+        ):
+            return None
+        verdict = judge(document, known)
+        if verdict.status not in ("unsupported", "changed", "partial"):
+            return None
+        return inside(verdict.note), known.name, verdict.status == "unsupported"
+
 
 def _program(word: str) -> str:
     """``pip`` for ``/opt/venv/bin/pip3.10``."""
@@ -178,4 +213,5 @@ def _unmade(document: Document, package: str) -> bool:
     """Do only some classes of the package pick a device, and no file of the project names one of them?"""
     looked = MAKERS_NAMED.name in dict(document.project.collected)
     named = document.project.names(MAKERS_NAMED.name)
-    return looked and package in MAKERS and not named & {*MAKERS[package]}
+    made = {f"{package}.{name}" for name in MAKERS.get(package, ())}
+    return looked and package in MAKERS and not named & made

@@ -36,7 +36,16 @@ _PROGRAMS = {"nvidia-smi": "hl-smi"}
 _QUERY = re.compile(
     r"--query-gpu=(?P<fields>((name|index|uuid|timestamp|driver_version|memory\.(total|used|free))(,|$))+)"
 )
-_NVIDIA_ONLY = ("nvcc", "nsys", "ncu", "nvprof", "dcgmi", "nvtop", "gpustat")
+_NVIDIA_ONLY = (
+    "nvcc",
+    "nsys",
+    "ncu",
+    "nvprof",
+    "dcgmi",
+    "nvtop",
+    "gpustat",
+    "nvidia-cuda-mps-control",
+)
 
 
 class ShellCommands(TextRule):

@@ -12,7 +12,8 @@ from hpushim.engine.python.changes import Change, Rename, Rewrite
 from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Yield
 
-from ..analysis.names import called
+from ..analysis.names import called, root
+from ..analysis.optional_packages import optional
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import Given, arguments_of
 from ..bases.row_name import RowNameRule, wants_of
@@ -21,6 +22,7 @@ from ..edits.arguments import drop
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
+    from hpushim.model import Severity
 
 #: Classes whose arguments torch's have too, but for those that the matrix lists.
 _SAME = frozenset(["torch.nn.LayerNorm", "torch.nn.parallel.DistributedDataParallel"])
@@ -46,6 +48,13 @@ class ApexPart(RowNameRule):
     def __init__(self) -> None:
         super().__init__()
         self._demands: set[ast.stmt] = set()
+
+    def level(self, module: Module, node: ast.expr, severity: Severity) -> Severity:
+        """Where nothing catches that apex is not there, its import stops the program."""
+        base = root(node)
+        bound = module.bindings(base) if isinstance(base, ast.Name) else []
+        imports = [binding.node for binding in bound if binding.kind == "import"]
+        return severity if any(optional(module, each) for each in imports) else "error"
 
     def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
         """Torch's class in the place of apex's, without the arguments that it lacks."""

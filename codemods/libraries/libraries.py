@@ -143,7 +143,8 @@ class Library(RowRule):
             return
         self._told.add(row.name)
         severity = SEVERITY[verdict.status]
-        said = f"`{row.name}`: {inside(verdict.note)}"
+        package = name.split(".", maxsplit=1)[0]
+        said = f"`{package if package in row.names else row.name}`: {inside(verdict.note)}"
         if optional(module, alias):
             use = unguarded(module, alias)
             if use is None:

@@ -9,6 +9,7 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.kernels import PROVIDERS
 from ..analysis.trainers import NAMES as TRAINERS
 from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask, inside
@@ -26,7 +27,6 @@ _SWITCHES = {
     "use_vllm": "vllm",
 }
 _XFORMERS = "enable_xformers_memory_efficient_attention"
-_PROVIDERS = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 _FAISS = ("StandardGpuResources", "index_cpu_to_gpu", "index_cpu_to_all_gpus", "GpuIndexFlatL2", "GpuIndexFlatIP")  # fmt: skip
 #: Names of optimizers, as trainers are told them: the rows that speak of them.
 _OPTIMIZERS = {
@@ -47,7 +47,7 @@ class NvidiaOption(Rule):
         names=(*(f"faiss.{name}" for name in _FAISS), *TRAINERS),
         calls=(_XFORMERS,),
         keywords=("optim", *_SWITCHES),
-        strings=_PROVIDERS,
+        strings=PROVIDERS,
     )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
@@ -63,7 +63,7 @@ class NvidiaOption(Rule):
         yield self._told(module, node.func, "xformers")
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
-        if node.value in _PROVIDERS:
+        if node.value in PROVIDERS:
             # With another provider beside it, the library goes on with that and says so.
             yield self._told(module, node, "onnxruntime-gpu", "warning")
 

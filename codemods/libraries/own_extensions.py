@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.optional_packages import guarded, optional
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.model import Severity
 
+#: What stands before a name whose package only the build knows.
+_ANYWHERE = "*."
 _ROW = "torch.utils.cpp_extension.CUDAExtension"
 
 
@@ -29,7 +31,7 @@ class OwnExtension(Rule):
     severity = "error"
     safety = "manual"
     wants = Wants(
-        words=("Function", "torch"),
+        words=("Function", "torch", "_C", "_ext"),
         beside=("import",),
         hints=frozenset({"torch"}),
         facts=(EXTENSIONS,),
@@ -38,24 +40,32 @@ class OwnExtension(Rule):
     def on_module(self, module: Module) -> Yield:
         built = module.project.names(EXTENSIONS.name)
         told: set[str] = set()
+        for call in module.index.calls("import_module") if built else ():
+            name = module.constant(call.args[0]) if call.args else None
+            if isinstance(name, str) and name in built and name not in told:
+                told.add(name)
+                yield self._told(module, call, name, "error")
         for statement in module.imports if built else ():
             for alias, written in _imported(statement):
                 name = next((each for each in sorted(built) if _is(written, each)), None)
+                name = name.removeprefix(_ANYWHERE) if name is not None else None
                 if name is None or name in told:
                     continue
                 told.add(name)
-                severity: Severity = "error"
-                said = (
-                    f"`{name}` is built from CUDA sources, which cannot be done for Gaudi: "
-                    "the import fails; write what it does with torch operators"
-                )
                 if optional(module, alias):
-                    severity, said = "info", f"{said}; the code goes on without it"
-                elif guarded(module, alias):
-                    severity = "warning"
-                yield self.finding(
-                    module, alias, said, row=ask(module, _ROW).row, severity=severity
-                )
+                    yield self._told(module, alias, name, "info", "; the code goes on without it")
+                else:
+                    without = guarded(module, alias)
+                    yield self._told(module, alias, name, "warning" if without else "error")
+
+    def _told(
+        self, module: Module, node: ast.AST, name: str, severity: Severity, more: str = ""
+    ) -> Found:
+        said = (
+            f"`{name}` is built from CUDA sources, which cannot be done for Gaudi: "
+            f"the import fails; write what it does with torch operators{more}"
+        )
+        return self.finding(module, node, said, row=ask(module, _ROW).row, severity=severity)
 
 
 def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alias, str]]:
@@ -70,7 +80,13 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alia
 
 def _is(written: str, built: str) -> bool:
     """Does an import name an extension, or something in it? Of a relative one only the end is known."""
+    if built.startswith(_ANYWHERE):
+        return "." in written and f".{written}.".endswith(built.removeprefix("*") + ".")
     if not written.startswith("."):
         return f"{written}.".startswith(f"{built}.")
-    inner = f".{written.lstrip('.')}."
-    return "." in built and f".{built.rpartition('.')[2]}." in inner
+    package, _, name = built.rpartition(".")
+    parts = written.lstrip(".").split(".")
+    if not package or name not in parts:
+        return False
+    place = parts.index(name)  # ``from .defaults import _C`` is something of that module
+    return place == 0 or parts[place - 1] == package.rpartition(".")[2]

@@ -40,6 +40,7 @@ class AutocastHalf(Rule):
         names=(*sorted(HALF), *TRAINERS),
         calls=("half",),
         keywords=("fp16", "mixed_precision"),
+        strings=("fp16",),
         hints=frozenset(TRAINERS),
     )
     also: ClassVar[dict[str, str]] = {"HPU208": "half-call", "HPU209": "float16-dtype"}
@@ -73,6 +74,25 @@ class AutocastHalf(Rule):
             row=ask(module, "torch.Tensor.half").row,
             code="HPU208",
         )
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        """``{"fp16": {"enabled": True, "loss_scale": 0}}``, the settings that DeepSpeed is given."""
+        table = module.parent(node)
+        if node.value != "fp16" or not isinstance(table, ast.Dict) or node not in table.keys:
+            return
+        inner = table.values[table.keys.index(node)]
+        keys = inner.keys if isinstance(inner, ast.Dict) else []
+        names = [module.constant(key) for key in keys]
+        if isinstance(inner, ast.Dict) and "enabled" in names:
+            value = inner.values[names.index("enabled")]
+            if module.constant(value) is not False:
+                yield self.finding(
+                    module,
+                    node,
+                    "DeepSpeed's `fp16` trains in float16; bfloat16 is the half precision of Gaudi: write `bf16`, which has no loss scale",
+                    row=ask(module, "torch.float16").row,
+                    code="HPU209",
+                )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         call = module.parent(node)

@@ -10,8 +10,9 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.mocks import TARGET, together
-from ..analysis.names import called
+from ..analysis.names import called, word
 from ..analysis.verdict import known
+from ..analysis.words import words_with
 from ..bases.torch_name import CUDA, respell
 from ..edits.spelling import retext
 
@@ -84,6 +85,16 @@ class Indirect(Rule):
             return
         if isinstance(parent, ast.Call) and _patches(parent, node):
             yield self._patched(module, node, parent.args[1])
+            return
+        made = _typed(module, parent)
+        if made is not None:
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` is kept here, and `{made}` makes tensors for CUDA, which Gaudi does not have; "
+                'write `torch.zeros(…, device="hpu")` and the like',
+                severity="error",
+            )
             return
         yield self.finding(
             module,
@@ -187,6 +198,18 @@ class Indirect(Rule):
             fix=fix,
             code=TARGET,
         )
+
+
+def _typed(module: Module, kept: ast.AST | None) -> str | None:
+    """``self.tt.LongTensor``, where the file says ``self.tt = torch.cuda``."""
+    target = kept.targets[0] if isinstance(kept, ast.Assign) else None
+    if not isinstance(target, (ast.Name, ast.Attribute)):
+        return None
+    for written in sorted(words_with(module, "Tensor")):
+        for read in module.index.attributes(written):
+            if written.endswith("Tensor") and word(read.value) == word(target):
+                return module.source(read)
+    return None
 
 
 def _patches(call: ast.Call, node: ast.expr) -> bool:

@@ -11,7 +11,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Span
 
 from ..analysis.cuda_words import CudaWord, inside, told_of, whole
-from ..analysis.device_texts import glued
+from ..analysis.device_texts import glued, is_switch
 from ..analysis.devices import Devices
 from ..analysis.names import word
 from ..analysis.words import words_with
@@ -70,7 +70,11 @@ class LeftOver(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """A use of the name itself; what a variable holds is told of where it is assigned."""
         held = isinstance(node, ast.Name) and not all(_imports(b) for b in module.bindings(node))
-        if not held and not isinstance(module.parent(node), ast.Attribute):
+        if (
+            not held
+            and not isinstance(module.parent(node), ast.Attribute)
+            and not _probed(module, node, name)
+        ):
             self._seen.setdefault(node, _Seen("name", name, module.source(node)))
         return ()
 
@@ -125,6 +129,15 @@ class LeftOver(Rule):
             yield self.finding(module, span, message, row=row, severity=severity, node=node)
 
 
+def _probed(module: Module, node: ast.expr, name: str) -> bool:
+    """``getattr(torch.cuda.amp, "autocast") is not None``: what torch has, with CUDA or without."""
+    call = module.parent(node)
+    if not isinstance(call, ast.Call) or word(call.func) not in ("getattr", "hasattr") or len(call.args) < 2:  # fmt: skip
+        return False
+    asked = isinstance(module.parent(call), _TESTS) or word(call.func) == "hasattr"
+    return asked and module.matrix.row(f"{name}.{module.constant(call.args[1])}") is not None
+
+
 def _imports(binding: Binding) -> bool:
     return isinstance(binding.node, (ast.alias, ast.Import, ast.ImportFrom))
 
@@ -159,6 +172,8 @@ def _word(module: Module, node: ast.Constant, parent: ast.AST | None) -> CudaWor
 def _is_text(module: Module, node: ast.Constant, found: CudaWord) -> bool:
     """Is it written out, a part of a path or of a larger word, or the author's own prose?"""
     above = module.parent(node)
+    if is_switch(module, node):
+        return True
     child: ast.AST = node
     if isinstance(above, ast.JoinedStr) or (above is not None and _spells(above, node)):
         child = above

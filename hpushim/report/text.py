@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 
 from hpushim import showing
@@ -22,6 +23,7 @@ _FEW = 3
 _FILES = 10
 #: Messages of a quiet group; with more of them, it is told by code.
 _MESSAGES = 40
+_QUOTED = re.compile(r"`[^`]*`")
 _QUIET: frozenset[Trouble] = frozenset({"unsafe", "rewrite", "note"})
 Line = list[tuple[str, str]]
 
@@ -118,8 +120,8 @@ class _Sources:
 
 def _quiet(items: tuple[Item, ...], sources: _Sources) -> Iterator[Line]:
     """What no person has to look at: a few places of each message, or where there are many, a line for each code."""
-    if len({item.finding.message for item in items}) <= _MESSAGES:
-        yield from _messages(items, sources, _FEW)
+    if len({_shape(item.finding.message) for item in items}) <= _MESSAGES:
+        yield from _messages(items, sources, _FEW, alike=True)
         return
     same: dict[tuple[str, str, str], list[Item]] = {}
     for item in items:
@@ -132,17 +134,23 @@ def _quiet(items: tuple[Item, ...], sources: _Sources) -> Iterator[Line]:
     yield [("  (--format concise has every place)", "dim")]
 
 
-def _messages(items: tuple[Item, ...], sources: _Sources, most: int = _MOST) -> Iterator[Line]:
-    """Each message once, with the places that it is about."""
+def _messages(
+    items: tuple[Item, ...], sources: _Sources, most: int = _MOST, *, alike: bool = False
+) -> Iterator[Line]:
+    """Each message once, with the places that it is about; with ``alike``, once for all that differ in what they quote alone."""
     same: dict[tuple[str, str, str, str], list[Item]] = {}
     for item in items:
-        key = (item.finding.code, words.severity(item), item.finding.message, words.tags(item))
+        message = item.finding.message
+        said = _shape(message) if alike else message
+        key = (item.finding.code, words.severity(item), said, words.tags(item))
         same.setdefault(key, []).append(item)
-    for (code, severity, message, tags), found in same.items():
+    for (code, severity, _, tags), found in same.items():
+        others = len({item.finding.message for item in found}) - 1
+        more = f"(and {others:,} like it) " if others else ""
         yield [
             (f"  {severity} ", _STYLE[severity]),
             (f"{code} ", "bold"),
-            (f"{_clipped(message)} ", ""),
+            (f"{_clipped(found[0].finding.message)} {more}", ""),
             (tags, "dim"),
         ]
         # One more is as short as the line that would stand for it.
@@ -153,6 +161,11 @@ def _messages(items: tuple[Item, ...], sources: _Sources, most: int = _MOST) -> 
             yield [
                 (f"    and {len(found) - shown:,} more places (--format concise has all)", "dim")
             ]
+
+
+def _shape(message: str) -> str:
+    """A message without what it quotes from the code."""
+    return _QUOTED.sub("``", message)
 
 
 def _by_hand(assessment: Assessment) -> Iterator[Line]:

@@ -175,3 +175,13 @@ def test_the_root_of_files_is_their_project(tmp_path: Path) -> None:
     assert project_root([tmp_path / "src"]) == tmp_path / "src"
     assert project_root([tmp_path / "src" / "a.py"]) == tmp_path
     assert project_root([tmp_path / "src", tmp_path / "src" / "b" / "c.py"]) == tmp_path / "src"
+
+
+def test_a_submodule_that_is_not_fetched_is_told(tmp_path: Path) -> None:
+    modules = '[submodule "ops"]\n\tpath = src/ops\n[submodule "kit"]\n\tpath = kit\n[submodule "here"]\n\tpath = here\n'
+    lay(tmp_path, "src/a.py", "here/b.py", **{".gitmodules": modules, ".gitignore": "src/ops\n"})
+    (tmp_path / "src" / "ops").mkdir()
+    reasons = passed(tmp_path)
+    assert sorted(reasons) == ["kit/", "src/ops/"]
+    assert all("not fetched" in reason for reason in reasons.values())
+    assert found(tmp_path) == ["here/b.py", "src/a.py"]

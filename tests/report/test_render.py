@@ -75,6 +75,19 @@ def test_the_marked_part_is_what_the_finding_is_about(
     assert part is not None and part.marked == marked and len(part.text) < 200
 
 
+def test_quiet_messages_that_quote_other_code_are_told_once() -> None:
+    said = "`%s` waits for the card"
+    notes = [
+        finding("HPU513", severity="info", safety="manual", fix=None, message=said % name)
+        for name in ("loss.item()", "accuracy.item()", "loss.item()")
+    ]
+    loud = [finding("HPU514", message=said % name, fix=None, safety="manual") for name in "xy"]
+    text = render(report(FileResult("a.py", "unchanged", None, (*notes, *loud), BEFORE)))
+    assert text.count("HPU513 `loss.item()` waits for the card (and 1 like it)") == 1
+    assert text.count("HPU513") == 1
+    assert text.count("HPU514") == 2
+
+
 def test_a_failed_file_leaves_the_verdict_open() -> None:
     done = report(FileResult("bad.py", "failed", "does not parse: line 3"))
     assert summarise(done).verdict == "incomplete"

@@ -18,6 +18,7 @@ _SPECIFIER = re.compile(
 )
 _WHEEL = re.compile(rb"([A-Za-z0-9._]+?)-\d[^/]*\.(?:whl|tar\.gz|zip)(?:$|[?#])")
 _EGG = re.compile(rb"[#&]egg=([A-Za-z0-9._-]+)")
+_REPOSITORY = re.compile(rb"^git\+\S+?/([A-Za-z0-9._-]+?)(?:\.git)?/?(?:[@#?]\S*)?$")
 _URL = re.compile(rb"(?:[a-z]+\+)?[a-z]+://\S+|\.{0,2}/\S+|\S+\.whl\b")
 
 
@@ -71,7 +72,11 @@ def _line(data: bytes, start: int, end: int) -> Requirement | None:
 
 
 def _by_url(stripped: bytes, span: Span, line: Span) -> Requirement:
-    named = _EGG.search(stripped) or _WHEEL.search(stripped.rpartition(b"/")[2])
+    named = (
+        _EGG.search(stripped)
+        or _WHEEL.search(stripped.rpartition(b"/")[2])
+        or _REPOSITORY.match(stripped)
+    )
     name = _normal(named.group(1)) if named else ""
     return Requirement(span, line, name=name, url=stripped.decode(errors="replace"))
 

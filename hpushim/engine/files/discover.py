@@ -44,6 +44,7 @@ _SILENT = frozenset(
         "site-packages",
     ]
 )
+_SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+)$", re.MULTILINE)
 _VENDORED = frozenset(
     ["third_party", "third-party", "thirdparty", "3rdparty", "vendor", "vendored", "_vendor"]
 )
@@ -254,6 +255,8 @@ class _Walk:
                 except OSError as error:
                     why = f"cannot be read: {error.strerror}; its patterns are not used"
                     self.fail(f"{folder}/.gitignore", why)
+            if any(entry.name == ".gitmodules" for entry in entries):
+                self._unfetched(folder)
             for entry in entries:
                 try:
                     is_folder = entry.is_dir(follow_symlinks=False)
@@ -267,6 +270,20 @@ class _Walk:
                         stack.append((entry.path, ignores))
                 except OSError as error:
                     self.fail(entry.path, f"cannot be looked at: {error.strerror}")
+
+    def _unfetched(self, folder: str) -> None:
+        """Says which submodules are not there: what they hold belongs to the project, and nobody can judge it."""
+        try:
+            listed = safe_files.read(f"{folder}/.gitmodules", _MAX_IGNORE).decode(errors="replace")
+        except OSError:
+            return  # the file itself is told of where it is read
+        for named in _SUBMODULE.findall(listed):
+            path = Path(folder, named.strip())
+            if self.excluded and _ignored(os.fspath(path), True, self.excluded):
+                continue
+            if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+                reason = "a submodule that is not fetched, so what it holds is not judged: `git submodule update --init`"
+                self.passed.append(Passed(f"{self.show(os.fspath(path))}/", reason))
 
     def _out(self, path: str, is_folder: bool, ignores: _Ignores) -> bool:
         if self.excluded and _ignored(path, is_folder, self.excluded):

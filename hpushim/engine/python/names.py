@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: Functions that load a module by the name that they are given.
 _LOADERS = frozenset(["importorskip", "import_module", "__import__", "try_import", "LazyLoader"])
+#: What people call parts of a package. Unbound where something is star-imported, such a name comes from there.
+_USUAL = {"nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
 _NOTHING: frozenset[str] = frozenset()
 _ROUND = "\0"
 #: What a name means that is being looked up already: it adds nothing, and stops nothing.
@@ -77,7 +79,7 @@ class Names:
             return known
         bindings = scope.lookup(name)
         if not bindings:
-            meant = name if name in self._ambient else f"builtins.{name}"
+            meant = name if name in self._ambient else self._starred(name) or f"builtins.{name}"
             found = self._means[asked] = frozenset((meant,))
             return found
         key = id(bindings)  # the list lives as long as the index
@@ -93,6 +95,14 @@ class Names:
             found = frozenset(name for name in found if not name.startswith(_ROUND))
             self._means[asked] = found
         return found
+
+    def _starred(self, name: str) -> str | None:
+        """``torch.nn`` for ``nn`` where the file says ``from .layers import *`` and nothing else gives the name."""
+        meant = _USUAL.get(name, "")
+        if meant.partition(".")[0] not in self._ambient:
+            return None
+        stars = any(alias.name == "*" for line in self._index.imports for alias in line.names)
+        return meant if stars else None
 
     def _bindings(self, bindings: list[Binding]) -> frozenset[str]:
         names: set[str] = set()

@@ -155,6 +155,8 @@ class _Working:
         self._covers: list[tuple[type[Rule], ast.AST]] = []
         #: Nodes inside kept ones where findings are told after all.
         self._open: set[ast.AST] = set()
+        #: Code that never runs.
+        self._never: list[Span] = []
         self._failed: dict[type[Rule], Found] = {}
 
     def run(self) -> list[tuple[type[Rule], Found]]:
@@ -221,6 +223,8 @@ class _Working:
                     if isinstance(item, Kept):
                         self._covers.append((kind, item.node))
                         self._open |= item.but
+                        if item.never:
+                            self._never.append(self._module.span(item.node))
                     else:
                         self._found.setdefault(kind, []).append(item)
                         self._covers += [(kind, node) for node in item.covers]
@@ -238,6 +242,8 @@ class _Working:
         for kind, items in self._found.items():
             for item in items if kind not in self._failed else ():
                 around, opened = self._around(item.node, covered)
+                if self._runs_never(item):
+                    continue
                 if opened:
                     kept.append((kind, _unsafe(item)))
                 elif kind.uncovered or not around - {kind}:
@@ -259,6 +265,10 @@ class _Working:
                 continue
             kept = [(one, changed.get(item, item)) for one, item in kept]
         return kept
+
+    def _runs_never(self, item: Found) -> bool:
+        place = item.finding.span
+        return any(span.start <= place.start and place.end <= span.end for span in self._never)
 
     def _spans(self, nodes: Iterable[ast.AST]) -> Iterator[Span]:
         module = self._module

@@ -41,11 +41,13 @@ class Found:
 class Kept:
     """A node that stays as it is on purpose: other rules' findings inside it are not told.
 
-    Those inside ``but`` are, and their fixes are unsafe: whether they are wanted there is for a person to say.
+    Those inside ``but`` are, and their fixes are unsafe: whether they are wanted there is for a person to say. Of code that ``never`` runs
+    nothing is told at all.
     """
 
     node: ast.AST
     but: frozenset[ast.AST] = frozenset()
+    never: bool = False
 
 
 Yield = Iterable[Found | Kept]

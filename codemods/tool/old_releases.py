@@ -1,0 +1,65 @@
+"""Branches for releases of torch or Python that no Gaudi machine has: what never runs stays, and is told once."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hpushim.engine.rules.rule import Kept, Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.never_run import FLAGS, Gone, NeverRun
+from ..analysis.releases import PYTHON, TORCH
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+#: What a reader looks for in such a branch; without it there is nothing to tell.
+_ASKED = re.compile(
+    r"cuda|nccl|gpu|\bapex\b|\bamp\b|autocast|GradScaler|\.half\(|DataParallel", re.I
+)
+_OLDEST = {"torch": ".".join(map(str, TORCH)), "Python": ".".join(map(str, PYTHON))}
+
+
+class OldReleases(Rule):
+    """``if torch.__version__ < "1.6": from apex import amp``."""
+
+    code = "HPU030"
+    name = "branch-for-old-release"
+    severity = "info"
+    wants = Wants(texts=("",), facts=(FLAGS,), advice=True)
+    uncovered = True
+
+    def on_module(self, module: Module) -> Yield:
+        told: dict[int, list[Gone]] = {}
+        for gone in module.view(NeverRun).gone:
+            yield from (Kept(node, never=True) for node in gone.nodes)
+            if any(_ASKED.search(module.source(node)) for node in gone.nodes):
+                told.setdefault(_place(gone).lineno, []).append(gone)
+        for parts in told.values():
+            oldest, package = _OLDEST[parts[0].package], parts[0].package
+            lines, are = _lines([node for gone in parts for node in gone.nodes])
+            yield self.finding(
+                module,
+                _place(parts[0]),
+                f"{lines} {are} for {package} before {oldest}, the oldest that hpushim supports: "
+                f"{'it never runs' if are == 'is' else 'they never run'} on Gaudi, and nothing is rewritten there",
+            )
+
+
+def _place(gone: Gone) -> ast.expr | ast.ExceptHandler:
+    """The condition; of ``try``, what it catches."""
+    if not isinstance(gone.condition, ast.Try):
+        return gone.condition
+    handler = gone.condition.handlers[0]
+    return handler.type or handler
+
+
+def _lines(nodes: list[ast.AST]) -> tuple[str, str]:
+    """The lines in words, with the verb."""
+    first = min(node.lineno for node in nodes)  # type: ignore[attr-defined]
+    last = max(node.end_lineno for node in nodes)  # type: ignore[attr-defined]
+    if last > first:
+        return f"lines {first} to {last}", "are"
+    return f"line {first}" if isinstance(nodes[-1], ast.stmt) else f"a part of line {first}", "is"

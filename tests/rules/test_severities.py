@@ -1,0 +1,79 @@
+"""How grave the same name is: what stops a program, and what the program can do without."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpushim.codemods.analysis.project_facts import EXTENSIONS, MAKERS_NAMED
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import examine
+from hpushim.matrix import load
+from hpushim.model import Target
+
+FALLS_BACK = "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n"
+STOPS = 'try:\n    from apex import amp\nexcept ImportError:\n    raise ImportError("get it")\n'
+STOPS_UNLESS = 'try:\n    from apex import amp\nexcept ImportError:\n    if not SETUP:\n        raise ImportError("get it")\n'
+USE = "\n\ndef build(model, optimizer):\n    model = model.cuda()\n    return amp.initialize(model, optimizer)\n"
+WRAP = "\n\ndef wrap(model):\n    return DDP(model.cuda())\n"
+
+
+def severities(text: str, code: str) -> list[str]:
+    found = examine(text, "python", "train.py", Context(Target(), load()))
+    return [f.severity for f in found if f.code == code]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "severity"),
+    [
+        (STOPS + USE, "HPU709", "error"),
+        (STOPS_UNLESS + USE, "HPU709", "error"),
+        (FALLS_BACK + USE, "HPU709", "info"),
+        (STOPS + USE, "HPU212", "error"),
+        (FALLS_BACK + USE, "HPU212", "warning"),
+        ("from apex.parallel import DistributedDataParallel as DDP\n" + WRAP, "HPU718", "error"),
+        (FALLS_BACK.replace("apex import amp", "apex.parallel import DistributedDataParallel as DDP") + WRAP, "HPU718", "warning"),
+        ("import torch\n\nx = torch.nn.Embedding(4, 4, sparse=True).cuda()\n", "HPU124", "error"),
+        ("import torch\n\nx = torch.nn.Embedding(4, 4, sparse=args.sparse).cuda()\n", "HPU124", "warning"),
+        ("import torch\n\nprint(torch.version.cuda)\n", "HPU122", "info"),
+        ("import torch\n\nnew = torch.version.cuda > '11'\n", "HPU122", "warning"),
+    ],
+)  # fmt: skip
+def test_how_grave(text: str, code: str, severity: str) -> None:
+    assert severities(text, code) == [severity]
+
+
+def test_a_class_in_an_annotation_is_no_use_of_it() -> None:
+    text = "from torch import nn\n\n\nclass Net(nn.Module):\n    rnn: nn.LSTM\n\n    def build(self, kind: nn.GRU) -> nn.RNN:\n        return nn.LSTM(2, 2)\n"
+    assert severities(text, "HPU521") == ["warning"]
+
+
+def test_loaders_that_prefetch_bring_the_batches() -> None:
+    text = (
+        "import torch\n\n\ndef train(model, loader, device):\n    model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])\n"
+        "    for images, target in loader:\n        model(images, target)\n\n\n"
+    )
+    assert severities(text, "HPU321") == ["error"]
+    assert severities(text + "train(net, make(data, use_prefetcher=True), 0)\n", "HPU321") == []
+
+
+def test_probes_and_switches_are_known() -> None:
+    text = "import torch\n\nif getattr(torch.cuda.amp, 'autocast') is not None:\n    ok = True\nparser.add_argument('--cuda', dest='cuda', action='store_true')\n"
+    assert severities(text, "HPU010") == severities(text, "HPU015") == []
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        (b'from x import CUDAExtension\nCUDAExtension("ours._C", [])\n', {b"ours._C"}),
+        (b'from x import CUDAExtension\nExtension("ours.fast", ["fast.pyx"])\n', set()),
+        (b'def make_ext(name, module):\n    return CUDAExtension(f"{module}.{name}")\nmake_ext("nms_cuda", "ours.ops")\n', {b"nms_cuda", b"*.nms_cuda"}),
+    ],
+)  # fmt: skip
+def test_names_of_extensions(data: bytes, names: set[bytes]) -> None:
+    assert {*EXTENSIONS.find(data)} == names
+
+
+def test_a_path_that_names_a_package_is_no_import_of_it() -> None:
+    assert not [*MAKERS_NAMED.find(b"# ours-transformers\nfrom ours_transformers import Trainer\n")]
+    assert [*MAKERS_NAMED.find(b"from transformers import Trainer\n")] == [b"transformers.Trainer"]
+    assert [*MAKERS_NAMED.find(b"import os, pytorch_lightning as pl\npl.Trainer()\n")] == [b"lightning.Trainer"]  # fmt: skip
