@@ -269,7 +269,7 @@ FLAGS = {
     "HPUSHIM_GAUDI=gaudi3": ("print(torch.hpu.get_device_name())", "GAUDI3"),
     "HPUSHIM_GAUDI=gaudi1": ("print(torch.hpu.get_device_name())", "GAUDI"),
     "PT_HPU_POOL_MEM_ACQUIRE_PERC=50": (
-        "print(torch.hpu.mem_get_info()[1] == (96 << 30) // 2)",
+        "print(torch.hpu.mem_get_info()[1] == 102106132480 // 2)",
         "True",
     ),
     "HPUSHIM_DEVICES=4": ("print(device.device_count())", "4"),
