@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def _function(index: Index, node: Any, scope: Scope) -> None:
-    scope.add(Binding(node.name, "def", node, scope))
+    scope.add(Binding(node.name, "def", node))
     inner = index.scopes[node] = Scope(node, scope)
-    bind_parameters(node.args, inner, scope)
+    bind_parameters(node.args, inner)
 
 
 def _class(index: Index, node: ast.ClassDef, scope: Scope) -> None:
-    scope.add(Binding(node.name, "class", node, scope))
+    scope.add(Binding(node.name, "class", node))
     index.scopes[node] = Scope(node, scope)
 
 
@@ -70,14 +70,14 @@ def _with(index: Index, node: Any, scope: Scope) -> None:
 
 def _handler(index: Index, node: ast.ExceptHandler, scope: Scope) -> None:
     if node.name:
-        scope.add(Binding(node.name, "except", node, scope))
+        scope.add(Binding(node.name, "except", node))
 
 
 def _case(index: Index, node: ast.match_case, scope: Scope) -> None:
     for part in walk(node.pattern):
         name = part.rest if isinstance(part, ast.MatchMapping) else getattr(part, "name", None)
         if name:
-            scope.add(Binding(name, "other", part, scope))
+            scope.add(Binding(name, "other", part))
 
 
 def _delete(index: Index, node: ast.Delete, scope: Scope) -> None:

@@ -53,8 +53,8 @@ class Index:
         self._lines = line_starts
         self._text = words_in(data)
         self._parents: dict[ast.AST, ast.AST] = {}
-        self._unit_scopes: dict[ast.AST, Scope] = {}
-        self._name_scopes: dict[ast.AST, Scope] = {}
+        #: The scope of each unit, and of the names in those that were walked.
+        self._scope_of: dict[ast.AST, Scope] = {}
         #: Every statement, handler and case, in source order.
         self.units: list[ast.AST] = []
         self._starts: list[int] = []
@@ -139,7 +139,7 @@ class Index:
 
     def scope(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated."""
-        known = self._name_scopes.get(node)
+        known = self._scope_of.get(node)
         if known is not None:
             return known
         child = node
@@ -155,7 +155,7 @@ class Index:
 
     def _skeleton(self) -> None:
         parents, units, starts = self._parents, self.units, self._starts
-        unit_scopes, statements, lines = self._unit_scopes, self._statements, self._lines
+        scope_of, statements, lines = self._scope_of, self._statements, self._lines
         scope = self.root
         stack: list[Any] = self.tree.body[::-1]
         parents.update(dict.fromkeys(self.tree.body, self.tree))
@@ -165,7 +165,7 @@ class Index:
             if kind is Scope:
                 scope = node
                 continue
-            unit_scopes[node] = scope
+            scope_of[node] = scope
             statements[kind].append(node)
             first = _first(node) if kind in _LATE else node
             units.append(node)
@@ -242,11 +242,11 @@ class Index:
         if unit in self._opened:
             return
         self._opened.add(unit)
-        parents, name_scopes = self._parents, self._name_scopes
+        parents, scope_of = self._parents, self._scope_of
         names, attributes, keywords = self._names, self._attributes, self._keywords
         calls, strings = self._calls, self._strings
         formatted: list[ast.JoinedStr] = []
-        scope = self._unit_scopes[unit]
+        scope = scope_of[unit]
         stack: list[Any] = []
         push, pop = stack.append, stack.pop
         self._push(unit, _HEADER_OF[unit.__class__], stack)
@@ -254,7 +254,7 @@ class Index:
             node = pop()
             kind = node.__class__
             if kind is ast.Name:
-                name_scopes[node] = scope
+                scope_of[node] = scope
                 names[node.id].append(node)
             elif kind is ast.Attribute:
                 attributes[node.attr].append(node)
@@ -292,7 +292,7 @@ class Index:
                 self._push(node, _INSIDE_OF[kind], stack)
                 push(inner)
                 if kind is ast.Lambda:
-                    bind_parameters(node.args, inner, scope)
+                    bind_parameters(node.args, inner)
                     self._push(node, ("args",), stack)
             elif kind not in _LEAVES:
                 if kind is ast.NamedExpr:

@@ -105,7 +105,7 @@ class Names:
                 return _NOTHING
             if isinstance(value, ast.Constant) and value.value is None:
                 continue  # the usual `except ImportError: name = None`
-            through = self._in_scope(value, binding.scope)
+            through = self._in_scope(value, self._index.scope(binding.node))
             if not through:
                 return _NOTHING
             names |= through

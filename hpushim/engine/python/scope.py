@@ -23,14 +23,13 @@ class Binding(msgspec.Struct, frozen=True, eq=False):
     """One place that gives a name a value.
 
     ``value`` is the expression assigned, when there is exactly one (``x = EXPR``, ``x: T = EXPR``,
-    a parameter's default, ``with EXPR as x``, ``for x in EXPR``); ``qualified`` the dotted name that an import gives;
-    ``scope`` the one in which ``value`` is evaluated.
+    a parameter's default, ``with EXPR as x``, ``for x in EXPR``); ``qualified`` the dotted name that an import gives.
+    A binding does not point to its scope, which points to it: without such circles a file's tree is freed when nobody holds it.
     """
 
     name: str
     kind: BindingKind
     node: ast.AST
-    scope: Scope
     value: ast.expr | None = None
     qualified: str | None = None
 
@@ -96,7 +95,7 @@ def bind_target(
 ) -> None:
     """Binds the names of an assignment's target; a tuple of as many values is taken apart."""
     if isinstance(target, ast.Name):
-        scope.add(Binding(target.id, kind, node, scope, value))
+        scope.add(Binding(target.id, kind, node, value))
     elif isinstance(target, ast.Starred):
         bind_target(target.value, None, scope, node, kind)
     elif isinstance(target, (ast.Tuple, ast.List)):
@@ -112,13 +111,13 @@ def bind_target(
             bind_target(element, part, scope, node, kind if part is not None else "other")
 
 
-def bind_parameters(args: ast.arguments, inner: Scope, outer: Scope) -> None:
-    """Binds parameters in ``inner``; their defaults are evaluated in ``outer``."""
+def bind_parameters(args: ast.arguments, inner: Scope) -> None:
+    """Binds parameters in the scope of their function."""
     for arg, default in parameters(args):
-        inner.add(Binding(arg.arg, "param", arg, outer, default))
+        inner.add(Binding(arg.arg, "param", arg, default))
     for extra in (args.vararg, args.kwarg):
         if extra is not None:
-            inner.add(Binding(extra.arg, "param", extra, outer))
+            inner.add(Binding(extra.arg, "param", extra))
 
 
 def parameters(args: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
@@ -134,7 +133,7 @@ def bind_import(node: ast.Import, scope: Scope) -> Iterator[Binding]:
     for alias in node.names:
         bound = alias.asname or alias.name.partition(".")[0]
         qualified = alias.name if alias.asname else bound
-        binding = Binding(bound, "import", alias, scope, qualified=qualified)
+        binding = Binding(bound, "import", alias, qualified=qualified)
         scope.add(binding)
         yield binding
 
@@ -145,6 +144,6 @@ def bind_import_from(node: ast.ImportFrom, scope: Scope) -> Iterator[Binding]:
     for alias in node.names:
         if alias.name != "*":
             joined = f"{base}.{alias.name}" if base.strip(".") else base + alias.name
-            binding = Binding(alias.asname or alias.name, "import", alias, scope, qualified=joined)
+            binding = Binding(alias.asname or alias.name, "import", alias, qualified=joined)
             scope.add(binding)
             yield binding
