@@ -27,7 +27,7 @@ _IN_TEXT = re.compile(
 )
 #: A name that is CUDA's or has it at its end, and what looks names up.
 _IN_NAME = re.compile(rb"^[ \t]*def \w+_cuda\(|[(,]\s*cuda=(?!True|False|not |[a-z])", re.MULTILINE)
-_LOOKS_UP = re.compile(rb"\b(?:getattr|hasattr|globals|vars)\(")
+_LOOKS_UP = ("getattr(", "hasattr(", "globals(", "vars(")
 
 
 def _may_compare(module: Module) -> bool:
@@ -35,7 +35,7 @@ def _may_compare(module: Module) -> bool:
     lines = _lines_of_cuda(module.data)
     if _IN_TEXT.search(lines):
         return True
-    return module.matches(_LOOKS_UP) and (
+    return any(map(module.holds, _LOOKS_UP)) and (
         _IN_NAME.search(lines) is not None or _names_an_attribute(module)
     )
 
@@ -43,9 +43,10 @@ def _may_compare(module: Module) -> bool:
 def _names_an_attribute(module: Module) -> bool:
     """Is there a class with an attribute ``cuda``?"""
     return any(
-        isinstance(module.parent(given), ast.ClassDef)
-        for given in module.index.statements(ast.Assign)
-        if any(isinstance(one, ast.Name) and one.id == "cuda" for one in given.targets)
+        binding.kind == "assign"
+        for scope in module.index.scopes.values()
+        if scope.is_class
+        for binding in scope.bindings.get("cuda", ())
     )
 
 

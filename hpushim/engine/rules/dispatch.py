@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -19,8 +18,6 @@ from hpushim.engine.rules.rule import AnyRule, Found, Kept, Rule
 from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Finding, Span
-
-_WORDS = re.compile(r"[A-Za-z0-9_]+")
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -83,7 +80,7 @@ class _Table(msgspec.Struct, frozen=True):
     reading: _Choice
     names: references.Catalog
     by_word: dict[str, dict[str, tuple[int, ...]]]
-    #: The words of all of these.
+    #: The words of all of these, and the last ones of the names.
     words: frozenset[str]
     strings: dict[str, tuple[int, ...]]
     numbers: dict[str, tuple[int, ...]]
@@ -109,12 +106,13 @@ def _table(candidates: tuple[type[Rule], ...]) -> _Table:
         return _by_key((word, at) for at, w in enumerate(wanted) for word in getattr(w, field))
 
     by_word = {handler: places(field) for handler, field in _BY_WORD.items()}
+    names = references.catalog(candidates)
     return _Table(
         _Choice.of(wanted),
         _Choice.of([wants.reasons() for wants in wanted]),
-        references.catalog(candidates),
+        names,
         by_word,
-        frozenset().union(*by_word.values()),
+        frozenset(names.by_word).union(*by_word.values()),
         places("strings"),
         places("numbers"),
         places("imports"),
@@ -155,11 +153,12 @@ class _Working:
         self._failed: dict[type[Rule], Found] = {}
 
     def run(self) -> list[tuple[type[Rule], Found]]:
-        module, table, words = self._module, self._table, self._text.words
+        module, table = self._module, self._table
         index = module.index
+        ours = sorted(table.words & self._text.words)
+        words = self._asked(ours, table.names.by_word)
         for reference in references.references(module, words, table.names):
             self._call(reference.rules, "on_name", reference.node, reference.name)
-        ours = table.words & words
         lookups: dict[str, Callable[[str], Iterable[ast.AST]]] = {
             "on_attribute": index.attributes,
             "on_call": index.calls,
@@ -168,7 +167,7 @@ class _Working:
         }
         for handler, look_up in lookups.items():
             wanted = table.by_word[handler]
-            for word in sorted(ours & wanted.keys()):
+            for word in self._asked(ours, wanted):
                 for node in look_up(word):
                     self._call(wanted[word], handler, node)
         self._constants()
@@ -177,19 +176,26 @@ class _Working:
         self._call(table.whole, "on_module")
         return self._result()
 
+    def _asked(self, words: Iterable[str], wanted: dict[str, tuple[int, ...]]) -> list[str]:
+        """The words that a rule at work wants: those of the others are not looked up."""
+        return [word for word in words if self._works(wanted.get(word, ()))]
+
+    def _works(self, places: tuple[int, ...]) -> bool:
+        """Does one of these rules have something to look at in the file?"""
+        return any(place in self._rules for place in places)
+
     def _constants(self) -> None:
         index = self._module.index
         told: set[tuple[int, ast.AST]] = set()  # one string may hold several of a rule's texts
         for text, places in self._table.strings.items():
-            for string in index.strings(text) if text in self._held else ():
+            for string in index.strings(text) if text in self._held and self._works(places) else ():
                 for place in places:
                     if (place, string) not in told:
                         told.add((place, string))
                         self._call((place,), "on_string", string)
         for number, places in self._table.numbers.items():
-            if self._text.words.issuperset(_WORDS.findall(number)):
-                for constant in index.numbers(number):
-                    self._call(places, "on_number", constant)
+            for constant in index.numbers(number) if self._works(places) else ():
+                self._call(places, "on_number", constant)
 
     def _imported(self) -> Iterator[tuple[ast.alias, str]]:
         for statement in self._module.imports:

@@ -22,7 +22,8 @@ class Catalog(msgspec.Struct, frozen=True):
     below: dict[str, tuple[int, ...]]
     #: Everything that a wanted name begins with, the package alone left out.
     fronts: frozenset[str]
-    words: frozenset[str]
+    #: By the last word of each, which stands wherever it is used.
+    by_word: dict[str, tuple[int, ...]]
     roots: frozenset[str]
 
 
@@ -48,16 +49,18 @@ def _catalog(names: tuple[str, ...]) -> Catalog:
 def _arranged(wanted: Sequence[tuple[str, ...]]) -> Catalog:
     exact: dict[str, list[int]] = {}
     below: dict[str, list[int]] = {}
+    by_word: dict[str, set[int]] = {}
     for place, names in enumerate(wanted):
         for name in names:
             table = below if name.endswith(".*") else exact
             table.setdefault(name.removesuffix(".*"), []).append(place)
+            by_word.setdefault(last(name), set()).add(place)
     plain = {*exact, *below}
     return Catalog(
         exact={name: tuple(places) for name, places in exact.items()},
         below={name: tuple(places) for name, places in below.items()},
         fronts=frozenset(front for name in plain for front in _fronts(name)),
-        words=frozenset(last(name) for name in plain),
+        by_word={word: tuple(sorted(places)) for word, places in by_word.items()},
         roots=frozenset(name.partition(".")[0] for name in plain),
     )
 
@@ -75,14 +78,15 @@ def _fronts(name: str) -> Iterator[str]:
         name = name.rpartition(".")[0]
 
 
-def references(module: Module, words: frozenset[str], names: Catalog) -> list[Reference]:
-    """Every use of a wanted name, outside import statements."""
+def references(module: Module, words: Sequence[str], names: Catalog) -> list[Reference]:
+    """Every use, outside import statements, of the wanted names that end in one of the words, and what else is found with them."""
     return _Search(module, names).run(words)
 
 
 def find(module: Module, *names: str) -> list[tuple[ast.expr, str]]:
     """Every use of some dotted names, ``.*`` for whatever lies below one, with the name that is used."""
-    found = _Search(module, _catalog(names)).run(None)
+    catalog = _catalog(names)
+    found = _Search(module, catalog).run(sorted(catalog.by_word))
     return sorted(((r.node, r.name) for r in found), key=lambda item: _place(item[0]))
 
 
@@ -97,16 +101,16 @@ class _Search:
         self._seen: set[ast.expr] = set()
         self._found: list[Reference] = []
 
-    def run(self, words: frozenset[str] | None) -> list[Reference]:
+    def run(self, words: Sequence[str]) -> list[Reference]:
         index = self._module.index
-        for word in sorted(self._names.words if words is None else self._names.words & words):
+        for word in words:
             for attribute in index.attributes(word):
                 self._use(attribute)
             for name in index.names(word):
                 self._use(name)
         for binding in self._module.import_bindings:
             meant = binding.qualified or ""
-            if binding.name not in self._names.words and self._wanted(meant):
+            if binding.name not in words and self._wanted(meant):
                 for name in self._module.uses(binding):
                     self._use(name)
         return self._found
