@@ -6,10 +6,44 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.wants import ProjectFact
+from hpushim.engine.rules.wants import FRAMEWORKS, ProjectFact
 
 if TYPE_CHECKING:
     from hpushim.engine.base.text import Project
+
+# -- what a project trains with ------------------------------------------------------------------
+
+#: Frameworks with a device of their own to train on, by the name that is imported.
+_OTHERS = {
+    b"tensorflow": b"TensorFlow",
+    b"keras": b"Keras",
+    b"jax": b"JAX",
+    b"flax": b"JAX",
+    b"haiku": b"JAX",
+    b"mxnet": b"MXNet",
+    b"paddle": b"PaddlePaddle",
+    b"mindspore": b"MindSpore",
+    b"oneflow": b"OneFlow",
+    b"chainer": b"Chainer",
+    b"theano": b"Theano",
+    b"caffe": b"Caffe",
+    b"caffe2": b"Caffe2",
+}
+#: What is imported at the beginning of a line, in a notebook behind a quote.
+_IMPORT = re.compile(rb'\n[ \t"]*(?:import|from)[ \t]+([A-Za-z_]\w*)')
+#: torch, or what is made of it: a name with torch in it, and libraries that bring it.
+_TORCH = re.compile(
+    rb"torch|^(?:lightning|transformers|accelerate|diffusers|timm|fastai|ignite|monai|peft|trl|deepspeed|ultralytics|"
+    rb"detectron2|mmcv|mmengine|sentence_transformers|optimum)$"
+)
+
+
+def _frameworks(data: bytes) -> Iterable[bytes]:
+    names = set(_IMPORT.findall(data))
+    return [b""] if any(map(_TORCH.search, names)) else [_OTHERS[n] for n in names & _OTHERS.keys()]
+
+
+FRAMEWORKS_USED = ProjectFact(FRAMEWORKS, _frameworks, notebooks=True)
 
 # -- options whose values are devices ----------------------------------------------------------
 

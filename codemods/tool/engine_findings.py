@@ -8,6 +8,8 @@ from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.rules.rule import Rule
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.project_facts import FRAMEWORKS_USED
+
 _FIRST, *_MORE = CODES
 
 
@@ -19,5 +21,5 @@ class EngineFindings(Rule):
     severity = "error"
     safety = "manual"
     #: A directive is judged even where nothing else is to be found.
-    wants = Wants(texts=("hpushim:",))
+    wants = Wants(texts=("hpushim:",), facts=(FRAMEWORKS_USED,))
     also: ClassVar[dict[str, str]] = {code: CODES[code][0] for code in _MORE}

@@ -11,7 +11,7 @@ from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
 from hpushim.engine.rules.registry import rules
-from hpushim.engine.rules.wants import ProjectFact
+from hpushim.engine.rules.wants import FRAMEWORKS, ProjectFact
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
 #: Like all patterns here it begins with the newline before: other places are then passed over at the speed of memory.
@@ -49,13 +49,18 @@ class Facts:
         self._stars: list[tuple[bytes, frozenset[bytes]]] = []
         self._named: set[bytes] = set()
         wanted = dict.fromkeys(fact for rule in rules() for fact in rule.wants.facts)
-        self._collected: dict[ProjectFact, set[bytes]] = {fact: set() for fact in wanted}
+        #: In how many files each name of a fact was found.
+        self._collected: dict[ProjectFact, Counter[bytes]] = {fact: Counter() for fact in wanted}
         self._asked_for = {text for rule in rules() for text in rule.wants.project}
         self._mentioned: set[str] = set()
 
     def see(self, file: File, data: bytes) -> None:
-        if file.kind == "python":
+        if file.kind in ("python", "notebook"):
             data = b"\n" + data
+            for fact, found in self._collected.items():
+                if fact.notebooks or file.kind == "python":
+                    found.update(set(fact.find(data)))
+        if file.kind == "python":
             self._methods.update(_METHOD.findall(data))
             self._methods.subtract(_PROPERTY.findall(data))
             for module, names in _FROM.findall(data):
@@ -63,8 +68,6 @@ class Facts:
                 if names.strip() == b"*":
                     self._stars.append((module, frozenset(_WORD.findall(data))))
             self._named.update(one or two for one, two in _NAMED.findall(data))
-            for fact, found in self._collected.items():
-                found.update(fact.find(data))
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
         if file.kind in _CODE:
@@ -89,6 +92,14 @@ class Facts:
             frozenset(self._mentioned),
             shadowing(files),
         )
+
+    @property
+    def other_framework(self) -> str:
+        """The framework that most files import, where none imports one that the rules are about; else ""."""
+        count = next((n for fact, n in self._collected.items() if fact.name == FRAMEWORKS), None)
+        if not count or b"" in count:
+            return ""
+        return min(count, key=lambda name: (-count[name], name)).decode()
 
     def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
         """What is imported from the project's own modules; a script's neighbours are found without their package."""

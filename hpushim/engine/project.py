@@ -40,7 +40,6 @@ from hpushim.engine.files.discover import (
     written_here,
 )
 from hpushim.engine.files.source import Source, Unreadable, decode, read, rewritten
-from hpushim.engine.frameworks import Frameworks
 from hpushim.engine.judge import interesting, own_words, wanted_kinds
 from hpushim.engine.one_file import examine, settle
 from hpushim.errors import HpushimError
@@ -162,7 +161,6 @@ class _Run:
         #: The bytes of the files that a rule may want, why a file has none, None for the others.
         self._data: list[bytes | str | None] = []
         self.python_lines = 0
-        self._frameworks = Frameworks()
         self.kernels = tuple(map(_counted, self.found.kernels))
         facts = Facts()
         own = own_words(matrix)
@@ -172,12 +170,11 @@ class _Run:
                 facts.see(file, data)
                 if file.kind == "python":
                     self.python_lines += data.count(b"\n")
-                if file.kind in ("python", "notebook"):
-                    self._frameworks.see(data)
             wanted = isinstance(data, str) or interesting(data, file.kind, file.shown, own)
             if given and file.path not in given:
                 wanted = False
             self._data.append(data if wanted else None)
+        self.other_framework = facts.other_framework
         self.context = Context(
             target=target,
             matrix=matrix,
@@ -255,7 +252,7 @@ class _Run:
             },
             kernels=self.kernels,
             python_lines=self.python_lines,
-            other_framework=self._frameworks.other,
+            other_framework=self.other_framework,
         )
 
 

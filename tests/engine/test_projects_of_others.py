@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.engine.frameworks import Frameworks
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.facts import Facts
+from hpushim.engine.files.discover import File
 from hpushim.engine.project import analyse
 from hpushim.model import Target
 from hpushim.report.assessment import assess
@@ -28,10 +30,11 @@ from hpushim.report.assessment import assess
     ],
 )  # fmt: skip
 def test_what_trains(files: list[bytes], other: str) -> None:
-    seen = Frameworks()
+    seen = Facts()
     for data in files:
-        seen.see(data)
-    assert seen.other == other
+        kind: Kind = "notebook" if data.startswith(b"{") else "python"
+        seen.see(File(Path("file"), "file", kind), data)
+    assert seen.other_framework == other
 
 
 def test_the_verdict_says_what_was_not_judged(tmp_path: Path) -> None:

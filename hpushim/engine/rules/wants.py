@@ -16,6 +16,13 @@ class ProjectFact(msgspec.Struct, frozen=True):
     name: str
     #: The names in the bytes of one file. It is called for each file, so it should look for one word first.
     find: Callable[[bytes], Iterable[bytes]]
+    #: Whether notebooks are asked as well, as they are written.
+    notebooks: bool = False
+
+
+#: The fact of this name tells the frameworks that a file imports, ``b""`` for those that the rules are about. Where no file
+#: imports one of these, the report names the one that most files import.
+FRAMEWORKS = "frameworks"
 
 
 class Wants(msgspec.Struct, frozen=True):
