@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.engine.python.walk import mentions, walk
 
 from .names import word
 
@@ -98,7 +98,7 @@ def _assigned(module: Module, loop: Loop, target: ast.expr, value: ast.expr, sur
             loop.always.add(name)
         elif name != source:
             loop.always.discard(name)
-    elif name in loop.parts and (not _mentions(value, name) or _prepared(module, loop, value)):
+    elif name in loop.parts and (not mentions(value, name) or _prepared(module, loop, value)):
         loop.parts.discard(name)  # something else has taken the name, or may have moved it
 
 
@@ -113,10 +113,6 @@ def _prepared(module: Module, loop: Loop, value: ast.expr) -> bool:
         and not name.startswith(("torch.", "numpy."))
         and name not in _KEEPING
     )
-
-
-def _mentions(value: ast.expr, name: str) -> bool:
-    return any(isinstance(part, ast.Name) and part.id == name for part in walk(value))
 
 
 def loader_moves(module: Module, loop: Loop) -> bool:

@@ -11,7 +11,7 @@ from hpushim.engine.rules.references import find
 from ..edits.arguments import argument
 from .batches import Loop, loader_moves, loops, moved
 from .kinds import used_as_torch
-from .names import called, word
+from .names import called, is_none, word
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -97,7 +97,7 @@ def _wrapped(module: Module, wrappers: frozenset[str]) -> tuple[set[str], set[as
 def names_card(call: ast.Call) -> bool:
     """Does a call of DDP name the card, so that it moves what the model is called with?"""
     given = argument(call, "device_ids", 1)
-    return given is not None and not (isinstance(given, ast.Constant) and given.value is None)
+    return given is not None and not is_none(given)
 
 
 def _beside_moves(module: Module, loop: Loop, call: ast.Call, left: list[ast.expr]) -> bool:

@@ -16,7 +16,7 @@ from hpushim.engine.python.walk import walk
 from ..edits.arguments import argument
 from ..edits.spelling import ACCELERATOR
 from .device_texts import device_name
-from .names import word
+from .names import is_none, word
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -73,7 +73,7 @@ def halves(module: Module, place: ast.expr) -> Iterator[Unplaced]:
     if isinstance(place, ast.IfExp) and _ABOUT.search(module.source(place.test)):
         for half, other in ((place.body, place.orelse), (place.orelse, place.body)):
             # `else device`, which is where everything else goes
-            if _is_none(half) and isinstance(other, (ast.Name, ast.Attribute)) and device_name(word(other)):  # fmt: skip
+            if is_none(half) and isinstance(other, (ast.Name, ast.Attribute)) and device_name(word(other)):  # fmt: skip
                 yield Unplaced(half, other, place)
                 return
     values = module.values(place)
@@ -81,15 +81,11 @@ def halves(module: Module, place: ast.expr) -> Iterator[Unplaced]:
     if host is None or not _is_about_cuda(module, host):
         return
     for value in values:
-        if _is_none(value):
+        if is_none(value):
             above = module.parent(value)
             # None as a default may be asked for.
             if not isinstance(above, ast.arguments) and not _is_for_both(module, value):
                 yield Unplaced(value, host, _equal(module, value))
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _tables(module: Module, table: ast.expr) -> Iterator[Unplaced]:
@@ -100,7 +96,7 @@ def _tables(module: Module, table: ast.expr) -> Iterator[Unplaced]:
         return
     for value in values:
         for key, place in zip(value.keys, value.values, strict=True):
-            if module.constant(key) == _PLACE and _is_none(place):
+            if module.constant(key) == _PLACE and is_none(place):
                 yield Unplaced(place, _host_in(module, full) or full)
         if not value.keys and not _is_for_both(module, value):
             yield Unplaced(value, full, _equal(module, value))

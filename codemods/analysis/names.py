@@ -110,3 +110,8 @@ def called(module: Module, node: ast.expr) -> ast.Call | None:
     """The call of ``node``."""
     call = module.parent(node)
     return call if isinstance(call, ast.Call) and call.func is node else None
+
+
+def is_none(node: ast.expr) -> bool:
+    """Is ``None`` written there?"""
+    return isinstance(node, ast.Constant) and node.value is None

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from .names import word
+from .names import is_none, word
 from .project_facts import SCALERS
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _from_values(module: Module, node: ast.expr, depth: int) -> bool | None:
         if is_optimizer(module, item, depth - 1):
             return True
     for value in _values(module, node):
-        if value is node or (isinstance(value, ast.Constant) and value.value is None):
+        if value is node or is_none(value):
             continue
         if isinstance(value, (ast.Name, ast.Attribute)):
             continue

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from .kinds import enclosing_class, is_module_class, proven
-from .names import root
+from .names import is_none, root
 from .placement import is_on_device
 
 if TYPE_CHECKING:
@@ -91,13 +91,9 @@ def is_other(module: Module, node: ast.expr, depth: int = 6) -> bool:
     if isinstance(node, ast.Name):
         values = [value for value in module.values(node) if value is not node]
         return _of_arrays(module, node) or any(
-            is_other(module, value, depth - 1) for value in values if not _is_none(value)
+            is_other(module, value, depth - 1) for value in values if not is_none(value)
         )
     return False
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _of_arrays(module: Module, node: ast.expr) -> bool:

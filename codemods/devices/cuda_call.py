@@ -18,7 +18,7 @@ from ..analysis.kinds import (
     proven,
     used_as_torch,
 )
-from ..analysis.names import foreign, word
+from ..analysis.names import foreign, is_none, word
 from ..analysis.sizes import host_kind, made_on_the_host
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import ask
@@ -149,7 +149,7 @@ class CudaCall(Rule):
     def _changes(self, module: Module, call: ast.Call, receiver: ast.expr) -> tuple[Change, ...]:
         device = quoted(module, "hpu", call)
         given = argument(call, "device", 0)
-        if dual(module) and given is not None and not _is_none(given):
+        if dual(module) and given is not None and not is_none(given):
             device = chosen(module, given, device)
         made = made_on_the_host(module, receiver)
         if made is None:
@@ -192,10 +192,6 @@ def _and_more(module: Module, call: ast.Call) -> str:
     by_place = zip(_POSITIONAL[1:], call.args[1:], strict=False)
     named = [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg != "device"]
     return "".join(f", {name}={module.source(value)}" for name, value in (*by_place, *named))
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_plain(call: ast.Call) -> bool:

@@ -14,7 +14,7 @@ from ..analysis.cards import is_card
 from ..analysis.data_parallel import DDP, LeftBehind
 from ..analysis.data_parallel import NAMES as DATA_PARALLEL
 from ..analysis.data_parallel import ROW as DATA_PARALLEL_ROW
-from ..analysis.names import called
+from ..analysis.names import called, is_none
 from ..analysis.verdict import ask
 from ..bases.row_argument import Given, arguments_of
 from ..edits.arguments import argument, drop
@@ -209,6 +209,5 @@ def _given(module: Module, call: ast.Call, *names: str) -> list[Given]:
     return [
         each
         for each in arguments_of(module, call)
-        if each.name in names
-        and not (isinstance(each.value, ast.Constant) and each.value.value is None)
+        if each.name in names and not is_none(each.value)
     ]

@@ -11,7 +11,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.backends import BackendUse, backend_use
 from ..analysis.devices import Devices
-from ..analysis.names import called
+from ..analysis.names import called, is_none
 from ..analysis.roles import Role
 from ..analysis.spelled_names import availability
 from ..analysis.verdict import ask
@@ -128,7 +128,7 @@ class Nccl(Rule):
     def _bound_early(self, module: Module, call: ast.Call) -> Yield:
         """``device_id=`` binds the group to a CUDA device early; hccl has no such start."""
         given = argument(call, "device_id")
-        if given is None or (isinstance(given, ast.Constant) and given.value is None):
+        if given is None or is_none(given):
             return
         changes: tuple[Change, ...] = drop(call, "device_id")
         if dual(module):

@@ -35,11 +35,6 @@ def core(module: Module) -> tuple[str, Import]:
     return name, Import(CORE, CORE_ALIAS, code)
 
 
-def imports_core(module: Module) -> bool:
-    """Does the file import Gaudi's bridge already?"""
-    return any(binding.qualified == CORE for binding in module.import_bindings)
-
-
 def torch(module: Module, node: ast.AST, name: str) -> tuple[str, tuple[Import, ...]]:
     """How ``torch.NAME`` is written at ``node``, and the import that it needs."""
     return imports.through(module, node, f"torch.{name}")

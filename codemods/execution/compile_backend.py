@@ -9,6 +9,7 @@ from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.names import is_none
 from ..analysis.verdict import ask
 from ..edits.arguments import add, argument, called, drop
 from ..edits.spelling import COMPILER, dual, is_either, kept_for_cuda, quoted, retext
@@ -76,7 +77,7 @@ class CompileBackend(Rule):
         yield from self._options(module, call)
 
     def _options(self, module: Module, call: ast.Call) -> Yield:
-        given = [k for k in call.keywords if k.arg in ("mode", "options") and not _is_none(k.value)]
+        given = [k for k in call.keywords if k.arg in ("mode", "options") and not is_none(k.value)]
         given = [k for k in given if not is_either(k.value)]
         if not given:
             return
@@ -132,7 +133,3 @@ def _is_chosen(module: Module, backend: ast.expr) -> bool:
     if not isinstance(backend, ast.Name):
         return False
     return any(b.kind == "param" and b.value is None for b in module.bindings(backend))
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

@@ -31,7 +31,7 @@ from hpushim.engine.python.scope import (
     bind_parameters,
     bind_target,
 )
-from hpushim.engine.python.walk import walk
+from hpushim.engine.python.walk import starts_at, walk
 
 N = TypeVar("N", bound=ast.AST)
 #: From so many words on the whole module is walked: a search goes through all of the text.
@@ -323,12 +323,8 @@ class Index:
 def _ordered(nodes: list[Any]) -> list[Any]:
     """The nodes in source order; units are walked in the order in which they are asked for."""
     if len(nodes) > 1:
-        nodes.sort(key=_place)
+        nodes.sort(key=starts_at)
     return nodes
-
-
-def _place(node: Any) -> tuple[int, int]:
-    return node.lineno, node.col_offset
 
 
 def _outside(scope: Scope) -> Scope:

@@ -11,7 +11,7 @@ from hpushim.engine.python import scope as scopes
 from hpushim.engine.python.index import Index
 from hpushim.engine.python.literals import literals
 from hpushim.engine.python.names import Names
-from hpushim.engine.python.walk import walk
+from hpushim.engine.python.walk import mentions
 from hpushim.model import Span, Target
 
 if TYPE_CHECKING:
@@ -233,12 +233,8 @@ class Module(Text):
         found: list[ast.expr] = []
         for binding in bindings:
             if binding.kind in ("assign", "param") and binding.value is not None:
-                if not _mentions(binding.value, node.id):
+                if not mentions(binding.value, node.id):
                     found += self._values(binding.value, depth - 1, seen)
             else:
                 found.append(node)
         return found or [node]
-
-
-def _mentions(node: ast.AST, name: str) -> bool:
-    return any(isinstance(part, ast.Name) and part.id == name for part in walk(node))

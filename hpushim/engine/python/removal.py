@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.units import is_compound, line_group
-from hpushim.engine.python.walk import walk
+from hpushim.engine.python.walk import starts_at, walk
 from hpushim.model import Edit, Span
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def removal(module: Module, statements: Collection[ast.stmt]) -> Removal:
     _with_guards(module, gone)
     result = Removal(gone=gone)
     lines = _Lines(module, gone)
-    for statement in sorted(gone, key=_place):
+    for statement in sorted(gone, key=starts_at):
         if not isinstance(statement, ast.stmt) or _inside(module, statement, gone):
             continue
         block = module.block(statement)
@@ -79,10 +79,6 @@ def removal(module: Module, statements: Collection[ast.stmt]) -> Removal:
 def is_elif(module: Module, statement: ast.AST) -> bool:
     start = module.start(statement)
     return isinstance(statement, ast.If) and module.data[start : start + 4] == b"elif"
-
-
-def _place(node: ast.AST) -> tuple[int, int]:
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
 
 
 def _taken(module: Module, span: Span) -> Edit:

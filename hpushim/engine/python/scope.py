@@ -15,7 +15,6 @@ import msgspec
 
 BindingKind = Literal["import", "assign", "for", "with", "param", "def", "class", "except", "other"]
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 

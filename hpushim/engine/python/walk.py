@@ -48,3 +48,13 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
                 extend(value if None not in value else [one for one in value if one is not None])
             elif value is not None:
                 push(value)
+
+
+def starts_at(node: Any) -> tuple[int, int]:
+    """The line and column of a node, to sort by."""
+    return node.lineno, node.col_offset
+
+
+def mentions(node: ast.AST, name: str) -> bool:
+    """Does a name stand somewhere in ``node``?"""
+    return any(isinstance(part, ast.Name) and part.id == name for part in walk(node))

@@ -10,6 +10,7 @@ from functools import cache
 import msgspec
 
 from hpushim.engine.python.module import Module
+from hpushim.engine.python.walk import starts_at
 from hpushim.engine.rules.rule import Rule
 from hpushim.engine.rules.wants import last
 
@@ -87,11 +88,7 @@ def find(module: Module, *names: str) -> list[tuple[ast.expr, str]]:
     """Every use of some dotted names, ``.*`` for whatever lies below one, with the name that is used."""
     catalog = _catalog(names)
     found = _Search(module, catalog).run(sorted(catalog.by_word))
-    return sorted(((r.node, r.name) for r in found), key=lambda item: _place(item[0]))
-
-
-def _place(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
+    return sorted(((r.node, r.name) for r in found), key=lambda item: starts_at(item[0]))
 
 
 class _Search:
