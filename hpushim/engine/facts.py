@@ -18,10 +18,11 @@ from hpushim.engine.rules.wants import FRAMEWORKS, ProjectFact
 _METHOD = re.compile(rb"\n[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)")
 #: Those that are read, not called.
 _PROPERTY = re.compile(rb"\n[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)")
-#: ``from .utils import Tensor, autocast as cast``, also over several lines in parentheses.
+#: ``from .utils import Tensor, autocast as cast``, also over several lines in parentheses. A comment there is read up to its end,
+#: in one way only: with several a list that is never closed takes for ever.
 _FROM = re.compile(
     rb"\n[ \t]*from[ \t]+([\w.][\w. \t]*?)[ \t]+import[ \t]*"
-    rb"(\((?:[^()#]|#[^\n]*)*\)|(?:[^;\n\\]|\\\r?\n)*)"
+    rb"(\((?:[^()#]|#[^\n]*\n)*\)|(?:[^;\n\\]|\\\r?\n)*)"
 )
 #: The other statements at the top of a module that give torch's things a name of its own.
 _NAMED = re.compile(

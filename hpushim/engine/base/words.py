@@ -9,6 +9,10 @@ from functools import cache, cached_property, lru_cache
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 #: So many words are kept from file to file.
 _MOST = 100_000
+#: The names in imports, also over several lines: all that follows ``import``, and the module after ``from``.
+_IMPORTS = re.compile(
+    rb"from[ \t]+[\w.]+|import[ \t]*(?:\((?:[^()#]|#[^\n]*\n)*\)|(?:[^\n\\]|\\\r?\n|\\)*)"
+)
 _BLANKED = bytes(c if c < 128 and (chr(c).isalnum() or c == 95) else 32 for c in range(256))
 
 
@@ -30,6 +34,15 @@ class Words:
         if known is None:
             known = self._known[text] = self._search(text)
         return known
+
+    def uses(self, word: str) -> bool:
+        """Does a word stand behind a dot or in an import? A text in a comment says it without either."""
+        behind_a_dot = rb"\.[\s\\]*%s\b" % word.encode()
+        return word in self._imported.words or re.search(behind_a_dot, self.data) is not None
+
+    @cached_property
+    def _imported(self) -> Words:
+        return Words(b" ".join(_IMPORTS.findall(self.data)))
 
     def having(self, part: str) -> list[str]:
         """Every word that ``part``, of letters, digits and underscores, is a part of."""

@@ -29,36 +29,41 @@ class _Choice(msgspec.Struct, frozen=True):
     #: The places of the rules that one word, or one text, is enough for.
     by_word: dict[str, tuple[int, ...]]
     by_text: dict[str, tuple[int, ...]]
-    #: What needs several words, by the rarest of them.
-    by_rarest: dict[str, tuple[tuple[frozenset[str], int], ...]]
+    #: What needs several words, or one in code, by the rarest of them; with the word that has to stand in code.
+    by_rarest: dict[str, tuple[tuple[frozenset[str], str, int], ...]]
     #: The texts of which one has to stand beside.
     beside: dict[int, frozenset[str]]
 
     @classmethod
     def of(cls, wanted: Sequence[Wants]) -> _Choice:
-        needed = [(words, at) for at, wants in enumerate(wanted) for words in wants.alternatives()]
-        count = Counter(word for words, _ in needed for word in words)
-        rarest: dict[str, list[tuple[frozenset[str], int]]] = {}
-        for words, at in needed:
-            if len(words) > 1:
+        needed = [(*one, at) for at, wants in enumerate(wanted) for one in wants.alternatives()]
+        count = Counter(word for words, _, _ in needed for word in words)
+        rarest: dict[str, list[tuple[frozenset[str], str, int]]] = {}
+        for words, used, at in needed:
+            if len(words) > 1 or used:
                 word = min(words, key=lambda word: (count[word], word))
-                rarest.setdefault(word, []).append((words, at))
+                rarest.setdefault(word, []).append((words, used, at))
         return cls(
             frozenset(count),
             Texts(t for w in wanted for t in (*w.strings, *w.texts, *w.beside)),
-            _by_key((word, at) for words, at in needed if len(words) == 1 for word in words),
+            _by_key((min(words), at) for words, used, at in needed if len(words) == 1 and not used),
             _by_key((t, at) for at, w in enumerate(wanted) for t in (*w.strings, *w.texts)),
             {word: tuple(found) for word, found in rarest.items()},
             {at: frozenset(wants.beside) for at, wants in enumerate(wanted) if wants.beside},
         )
 
-    def fitting(self, words: frozenset[str], texts: frozenset[str]) -> list[int]:
-        """The places of the rules, for the words and texts of ours that a file holds."""
+    def fitting(
+        self, words: frozenset[str], texts: frozenset[str], uses: Callable[[str], bool] | None
+    ) -> list[int]:
+        """The places of the rules, for the words and texts of ours that a file holds.
+
+        ``uses`` tells of a word whether it stands where code names something; without it any place will do.
+        """
         found: set[int] = set()
         for word in words:
             found.update(self.by_word.get(word, ()))
-            for needed, at in self.by_rarest.get(word, ()):
-                if needed <= words:
+            for needed, used, at in self.by_rarest.get(word, ()):
+                if needed <= words and (uses is None or not used or uses(used)):
                     found.add(at)
         for text in texts:
             found.update(self.by_text.get(text, ()))
@@ -124,7 +129,7 @@ def interesting(text: Words, candidates: tuple[type[Rule], ...]) -> bool:
     """Does a file hold the words of a rule?"""
     reading = _table(candidates).reading
     words = reading.words & text.words
-    return bool(reading.fitting(words, reading.texts.held(text)))
+    return bool(reading.fitting(words, reading.texts.held(text), text.uses))
 
 
 def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[Rule], Found]]:
@@ -144,7 +149,7 @@ class _Working:
         self._text = words_in(module.data)
         looking = table.looking
         self._held = looking.texts.held(self._text)
-        fitting = looking.fitting(looking.words & self._text.words, self._held)
+        fitting = looking.fitting(looking.words & self._text.words, self._held, None)
         self._rules: dict[int, Rule] = {place: candidates[place]() for place in fitting}
         self._found: dict[type[Rule], list[Found]] = {}
         self._covers: list[tuple[type[Rule], ast.AST]] = []

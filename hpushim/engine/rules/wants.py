@@ -62,12 +62,16 @@ class Wants(msgspec.Struct, frozen=True):
     hints: frozenset[str] = frozenset()
     advice: bool = False
 
-    def alternatives(self) -> tuple[frozenset[str], ...]:
-        """Sets of words; the rule may find something where a file has all words of one of them."""
-        found = [_of_name(name) for name in self.names]
-        found += [frozenset({word}) for word in (*self.attributes, *self.calls, *self.keywords)]
-        found += [frozenset({word}) for word in (*self.definitions, *self.words)]
-        found += [frozenset(_WORD.findall(text)) for text in (*self.imports, *self.numbers)]
+    def alternatives(self) -> tuple[tuple[frozenset[str], str], ...]:
+        """Sets of words; the rule may find something where a file has all words of one of them.
+
+        With each the word that, to be found, stands behind a dot or in an import; "" where it may stand anywhere.
+        """
+        words = [*self.attributes, *self.calls, *self.keywords, *self.definitions, *self.words]
+        found = [(frozenset({word}), "") for word in words]
+        found += [(_of_name(name), _behind_a_dot(name)) for name in self.names]
+        found += [(frozenset(_WORD.findall(name)), last(name)) for name in self.imports]
+        found += [(frozenset(_WORD.findall(number)), "") for number in self.numbers]
         return tuple(dict.fromkeys(found))
 
     def reasons(self) -> Wants:
@@ -95,6 +99,11 @@ _WORDS = (
 def last(name: str) -> str:
     """The last word that a wanted name gives: ``cuda`` for ``torch.cuda.*``."""
     return name.removesuffix(".*").rpartition(".")[2]
+
+
+def _behind_a_dot(name: str) -> str:
+    """The last word of a name; "" for what is named alone: packages, and builtins."""
+    return last(name) if "." in name.removeprefix("builtins.") else ""
 
 
 def _of_name(name: str) -> frozenset[str]:
