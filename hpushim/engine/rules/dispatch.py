@@ -94,7 +94,7 @@ class _Table(msgspec.Struct, frozen=True):
     whole: tuple[int, ...]
 
 
-#: The handlers for nodes that are looked up by a word, with the field that names it.
+#: The handlers for nodes that are looked up by a word: the field of a rule's wants that names it, and the question to the index.
 _BY_WORD = {
     "on_attribute": "attributes",
     "on_call": "calls",
@@ -166,14 +166,8 @@ class _Working:
         words = self._asked(ours, table.names.by_word)
         for reference in references.references(module, words, table.names):
             self._call(reference.rules, "on_name", reference.node, reference.name)
-        lookups: dict[str, Callable[[str], Iterable[ast.AST]]] = {
-            "on_attribute": index.attributes,
-            "on_call": index.calls,
-            "on_keyword": index.keywords,
-            "on_definition": index.definitions,
-        }
-        for handler, look_up in lookups.items():
-            wanted = table.by_word[handler]
+        for handler, field in _BY_WORD.items():
+            wanted, look_up = table.by_word[handler], getattr(index, field)
             for word in self._asked(ours, wanted):
                 for node in look_up(word):
                     self._call(wanted[word], handler, node)
