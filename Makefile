@@ -3,7 +3,8 @@
 # make hostile   tries hostile input for longer: generated variants, and a thousand runs cut short
 # make site   builds the pages: README, guides, rules and matrix, in site/
 # make test-frameworks   builds environments with the training frameworks, runs what is said of them, prints one table
-# All build their own virtual environment in .venv, the last also some in .frameworks; nothing else is touched.
+# make test-versions TORCH_VERSION=2.6.0 OTHER_PYTHON=python3.12   runs tests with another torch and Python, prints a row of a table
+# All build their own virtual environment in .venv, the last two also some in .frameworks and .versions; nothing else is touched.
 
 PYTHON ?= python3
 # The emulated HPU needs a torch without CUDA. Where this name gives a CUDA build, point TORCH at a CPU build.
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 # Two workers fit the smallest machine that the tests are meant for.
 WORKERS ?= 2
 
-.PHONY: demo test test-frameworks lint types pytest bench hostile site clean
+.PHONY: demo test test-frameworks test-versions lint types pytest bench hostile site clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python tests/projects/demo.py
@@ -56,6 +57,14 @@ $(FRAMEWORKS)/%/.ready: pyproject.toml Makefile
 	$(@D)/bin/python -m pip show --quiet torchvision 2>/dev/null && HPUSHIM=off $(@D)/bin/python tests/frameworks/torchvision_ops.py || true
 	touch $@
 
+# Some of the tests: make test-versions VERSION_TESTS="tests/emulator/api -x".
+TORCH_VERSION ?= 2.6.0
+OTHER_PYTHON ?= $(PYTHON)
+VERSION_TESTS ?=
+
+test-versions:
+	$(PYTHON) tests/versions/run.py --torch $(TORCH_VERSION) --python $(OTHER_PYTHON) $(VERSION_TESTS)
+
 bench: $(VENV)/.ready
 	HPUSHIM=off $(BIN)/python -m pytest tests/bench -m bench -s
 
@@ -75,4 +84,4 @@ $(VENV)/.ready: pyproject.toml Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(FRAMEWORKS) .demo hostile.md site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) .versions .demo hostile.md site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -90,7 +90,12 @@ def test_tensors_of_every_dtype_print(hpu):
 def test_named_tensors(hpu):
     if not hasattr(torch.Tensor, "refine_names"):
         pytest.skip(f"torch {torch.__version__} has no named tensors")
-    x = torch.ones(2, 3, device="hpu").refine_names("a", "b")
+    try:
+        x = torch.ones(2, 3, device="hpu").refine_names("a", "b")
+    except RuntimeError as error:
+        if "named tensors only support" not in str(error):
+            raise
+        pytest.skip(f"torch {torch.__version__} itself refuses: {error}")
     assert x.sum("a").names == ("b",) and x.sum("a").device.type == "hpu"
 
 

@@ -1,5 +1,6 @@
 // Where in the user's code an event came from.
 #include <Python.h>
+#include <frameobject.h>  // PyFrame_GetBack, which Python.h itself declares from 3.11 on
 
 #include "locks.h"
 #include "recorder.h"

