@@ -141,7 +141,7 @@ def test_switched_off_by_the_vendors_variable(run):
     hpushim.emulator.enable()
     import torch
     from torch.profiler import ProfilerActivity, profile
-    with profile(activities=[ProfilerActivity.CPU, HPU]) as prof:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.HPU]) as prof:
         torch.ones(4, 4, device="hpu") @ torch.ones(4, 4, device="hpu")
     print(sum(e.key.startswith("emulated_hpu::") for e in prof.key_averages()))
     prof.key_averages().table(sort_by="cpu_time_total")
