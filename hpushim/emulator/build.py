@@ -58,12 +58,13 @@ def build() -> Path:
 
 def readiness() -> str:
     """How the device stands here: prebuilt, built, or what will build it. Raises EmulatorError with what is missing."""
-    name = _key(_usable_torch())
-    library = _find(name)
+    torch = _usable_torch()
+    library = _find(_key(torch))
     if library is not None:
         _require_own(library)
         return f"{'built' if _in_cache(library) else 'prebuilt, from a hpushim-device wheel'}: {library}"
     require_own(cache_dir(), "the cache folder", CACHE_REMEDY)
+    _require_what_compiles(torch)
     found = f"compiled at first use by {compiling.compiler()}, kept in {cache_dir()}"
     if any(_prebuilt_folders()):
         return f"{found}; the hpushim-device wheel here is for another torch, Python or hpushim"
@@ -146,6 +147,22 @@ def _require_own(library: Path) -> None:
 
 
 def _build(torch: Any, name: str) -> Path:
+    _require_what_compiles(torch)
+    root = cache_dir() / "device"
+    try:
+        make_own_folder(root)
+        with build_lock(root, name, waiting=lambda: compiling.say(_WAITING)):
+            library = _find(name)  # another process may have built it while this one waited
+            if library is None:
+                library = _compile(torch, root, name)
+        drop_old(root)
+        return library
+    except OSError as error:
+        raise disk_error(error, root) from error
+
+
+def _require_what_compiles(torch: Any) -> None:
+    """A compiler, Python's headers and torch's. Raises EmulatorError for what is missing."""
     compiling.compiler()  # said first when there is none
     headers = Path(sysconfig.get_path("include"))
     if not (headers / "Python.h").is_file():
@@ -159,17 +176,6 @@ def _build(torch: Any, name: str) -> Path:
             f"torch's C++ headers are not in {own}; the emulated HPU is compiled against them; install a torch wheel "
             "that has them (pip's do), or a hpushim-device wheel made with python -m hpushim.emulator.prebuild"
         )
-    root = cache_dir() / "device"
-    try:
-        make_own_folder(root)
-        with build_lock(root, name, waiting=lambda: compiling.say(_WAITING)):
-            library = _find(name)  # another process may have built it while this one waited
-            if library is None:
-                library = _compile(torch, root, name)
-        drop_old(root)
-        return library
-    except OSError as error:
-        raise disk_error(error, root) from error
 
 
 def _compile(torch: Any, root: Path, name: str) -> Path:

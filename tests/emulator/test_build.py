@@ -313,8 +313,10 @@ def test_a_disk_that_fills_up_while_compiling(run, small_disk, compiler):
     assert len(built(small_disk)) == 1
 
 
-def test_torch_without_headers(run, tmp_path, compiler):
-    code = f"import torch; torch.__file__ = {str(tmp_path / 'torch' / '__init__.py')!r}\n" + BUILD
+@pytest.mark.parametrize("asked", ["build", "readiness"])  # the latter is what doctor asks
+def test_torch_without_headers(run, tmp_path, compiler, asked):
+    code = f"import torch; torch.__file__ = {str(tmp_path / 'torch' / '__init__.py')!r}\n"
+    code += BUILD.replace("build.build()", f"build.{asked}()")
     line = said(run, code, HPUSHIM_CACHE_DIR=str(tmp_path / "cache"), CXX=compiler())
     assert "torch's C++ headers are not in" in line and "hpushim.emulator.prebuild" in line
 
