@@ -46,6 +46,7 @@ READS = (
     Read("torch.hpu.max_memory_allocated", "torch.cuda.max_memory_allocated", "the call raises"),
     Read("torch.hpu.memory_stats", "torch.cuda.memory_stats", "the call raises"),
     Read("torch.hpu.mem_get_info", "torch.cuda.mem_get_info and get_device_properties", "the call raises"),
+    Read("torch.hpu.get_device_properties", "multi_processor_count of torch.cuda.get_device_properties", "the call raises"),
     Read("torch.hpu.reset_peak_memory_stats", "torch.cuda.reset_peak_memory_stats", "the call raises"),
     Read("torch.hpu.reset_accumulated_memory_stats", "torch.cuda.reset_accumulated_memory_stats", "the call raises"),
     Read("torch.hpu.random.manual_seed_all", "torch.cuda.manual_seed", "the call raises"),

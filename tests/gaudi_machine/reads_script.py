@@ -24,6 +24,7 @@ CALLS: dict[str, str] = {
     "max_memory_allocated": "torch.cuda.max_memory_allocated()",
     "memory_stats": "torch.cuda.memory_stats()",
     "mem_get_info": "torch.cuda.mem_get_info()",
+    "get_device_properties": "torch.cuda.get_device_properties(0).multi_processor_count",
     "reset_peak_memory_stats": "torch.cuda.reset_peak_memory_stats()",
     "reset_accumulated_memory_stats": "torch.cuda.reset_accumulated_memory_stats()",
     "random.manual_seed_all": "torch.cuda.manual_seed(1)",

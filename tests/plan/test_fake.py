@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from hpushim import matrix
+
 TRAIN = """
 import os, sys, resource, torch, torch.distributed as dist, torch.nn as nn, torch.nn.functional as F
 how, width, layers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -161,9 +163,9 @@ def test_a_model_larger_than_this_machine_is_planned_in_little_memory(tmp_path: 
     assert whole == pytest.approx(4 * matrices, rel=0.001)
     assert found["peak"] > 5 * whole
     assert found["overrun"]["line"].startswith("train.py:")
-    assert (
-        found["overrun"]["in_use"] < 96e9 < found["overrun"]["in_use"] + found["overrun"]["asked"]
-    )
+    card = matrix.load().generations["gaudi2"].memory_bytes
+    in_use = found["overrun"]["in_use"]
+    assert in_use <= card < in_use + found["overrun"]["asked"]
     fits = {one["way"].split()[0]: one["fits"] for one in found["holdings"]}
     assert not fits["as"]
     assert fits["sharded"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpushim.shim import properties
+from hpushim.shim.mechanisms import in_place
 from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, patch
 
@@ -30,24 +31,22 @@ def functions_of_cuda() -> Undo | None:
     import torch
 
     hpu: Any = torch.hpu
-    before = vars(hpu).copy()
+    before = set(vars(hpu))
     for name in _LENT:
         if not hasattr(hpu, name):
             setattr(hpu, name, getattr(torch.cuda, name))
-    describe = getattr(hpu, _DESCRIBED, None)
-    if describe is not None:
+    undos = []
+    if (function := in_place.plain_function(vars(hpu).get(_DESCRIBED))) is not None:
+        describe = in_place.clone(function)
 
         def described(device: Any = None) -> properties.Description:
             return properties.Description(describe(device), properties.of(hpu))
 
-        setattr(hpu, _DESCRIBED, described)
+        undos.append(in_place.exchange_code(function, described))
 
     def undo() -> bool:
-        for name in (*_LENT, _DESCRIBED):
-            if name in before:
-                setattr(hpu, name, before[name])
-            else:
-                vars(hpu).pop(name, None)
-        return True
+        for name in set(_LENT) - before:
+            vars(hpu).pop(name, None)
+        return all(one() for one in undos)
 
     return undo
