@@ -49,7 +49,7 @@ class Example(NamedTuple):
     beside: tuple[str, ...]
     steps: int
     devices: int
-    no_cpu: bool
+    no_cpu: str
     left_out: str
 
     @property
@@ -82,7 +82,7 @@ def examples() -> Iterator[Example]:
                 tuple(one.get("beside", ())),
                 one.get("steps", group.get("steps", 0)),
                 one.get("devices", group.get("devices", 0)),
-                one.get("no_cpu", False),
+                one.get("no_cpu", ""),
                 one.get("left_out", ""),
             )
 
@@ -184,7 +184,7 @@ def row(example: Example, found: dict[str, Any]) -> str:
     cells += [_ran(found), *(compared(pairs.get(first)) for first in ("cpu", "shim"))]
     runs = {run["way"]: run for run in found.get("runs", ())}
     if example.no_cpu:
-        cells[-2] = "not asked for: it has no way to run there"
+        cells[-2] = f"not asked for: {example.no_cpu}"
     first, last = (runs.get("shim", {}).get(name) for name in ("first_loss", "last_loss"))
     cells.append("" if first is None or last is None else f"{first:.6f} to {last:.6f}")
     cells.append(told(found))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
+
+from hpushim.shim.run import cells
 
 pytest.importorskip("IPython", reason="cells are IPython's")
 pytest.importorskip("torch", reason="cells compare torch's devices")
@@ -47,3 +51,18 @@ def test_cells(tmp_path: Path, start: str) -> None:
     said = [line for line in done.stdout.splitlines() if line and not line.startswith("Out")]
     assert said == ["True True True", "True", "False []"]
     assert "Out[3]: True" in done.stdout
+
+
+def test_a_shell_that_is_half_imported_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    assert cells.install() is None
+
+
+def test_a_cell_that_is_nested_too_deep_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = SimpleNamespace(ast_transformers=[])
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    undo = cells.install()
+    (change,) = shell.ast_transformers
+    tree = ast.parse("x.device.type == 'cuda' == " + " + ".join(["y"] * 2500))
+    assert change.visit(tree) is tree
+    assert undo is not None and undo() and not shell.ast_transformers

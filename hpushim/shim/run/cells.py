@@ -16,10 +16,13 @@ class _Rewriting:
     """One of the shell's ``ast_transformers``."""
 
     def visit(self, tree: ast.Module) -> ast.Module:
-        """The cell, rewritten. The shell would drop a transformer that raises."""
+        """The cell, rewritten; as it is where it is nested too deep. The shell would drop a transformer that raises."""
         from hpushim.shim.run import compiling
 
-        return compiling.rewritten(tree, "<cell>")
+        try:
+            return compiling.rewritten(tree, "<cell>")
+        except RecursionError:
+            return tree
 
 
 def install() -> Undo | None:
@@ -39,5 +42,5 @@ def install() -> Undo | None:
 
 
 def _shell() -> Any:
-    module = sys.modules.get("IPython")
-    return module.get_ipython() if module is not None else None
+    ask = getattr(sys.modules.get("IPython"), "get_ipython", None)  # it may be half imported
+    return ask() if ask is not None else None
