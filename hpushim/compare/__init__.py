@@ -6,7 +6,8 @@ from one file's tree, with the standard library alone. The codemod turns the usu
 that are found here and that no rule spoke of::
 
     from hpushim.compare import Form, find
-    for one in find(ast.parse(source)):
+    from hpushim.pycode.source import Source
+    for one in find(Source(text)):
         one.node, one.form, one.subjects, one.texts, one.sure, one.handled, one.line
 
 What is *sure* was shown by the file: the subject is read from a device, has the name of one, or is bound to such a value.
@@ -17,6 +18,6 @@ What is not sure is a word that happens to be ``"cuda"``: ``backend == "cuda"``.
 from __future__ import annotations
 
 from hpushim.compare.comparison import Comparison, Form
-from hpushim.compare.finder import find
+from hpushim.compare.finder import find, find_named
 
-__all__ = ["Comparison", "Form", "find"]
+__all__ = ["Comparison", "Form", "find", "find_named"]

@@ -5,23 +5,63 @@ from __future__ import annotations
 import ast
 
 from hpushim.compare import texts
-from hpushim.compare.scopes import Scopes
+from hpushim.pycode.source import Source
+from hpushim.pycode.walk import walk
 
 
-def handles_hpu(scopes: Scopes, node: ast.expr | ast.Match) -> bool:
+class Beside:
+    """The parts of a file that name ``hpu``: looked for once, and asked for by node."""
+
+    def __init__(self, source: Source) -> None:
+        #: Every node in which ``hpu`` stands as a text or in a name, and those with the text alone.
+        self.names: set[ast.AST] = set()
+        self.texts: set[ast.AST] = set()
+        self._branches: dict[int, list[ast.If]] = {}
+        if source.index.data and b"hpu" not in source.index.data.lower():
+            return
+        for part in walk(source.tree):
+            if texts.is_hpu(part):
+                _mark(source, part, self.texts)
+                _mark(source, part, self.names)
+            elif "hpu" in (getattr(part, "id", "") or getattr(part, "attr", "")).lower():
+                _mark(source, part, self.names)
+
+    def branches(self, block: list[ast.stmt]) -> list[ast.If]:
+        """The ``if`` statements of a block whose conditions name ``hpu``."""
+        known = self._branches.get(id(block))
+        if known is None:
+            known = [one for one in block if isinstance(one, ast.If) and one.test in self.names]
+            self._branches[id(block)] = known
+        return known
+
+
+def _mark(source: Source, node: ast.AST, marked: set[ast.AST]) -> None:
+    """Marks a node and those around it."""
+    marked.add(node)
+    for above in source.ancestors(node):
+        if above in marked:
+            return
+        marked.add(above)
+
+
+def handles_hpu(source: Source, node: ast.expr | ast.Match) -> bool:
     """Whether the comparison, or the chain of conditions that it is a part of, names ``hpu``."""
+    beside = source.view(Beside)
+    mentions = beside.names
+    if not mentions:
+        return False
     if isinstance(node, ast.Match):
-        return any(_mentions(part.pattern) for part in node.cases)
-    if _mentions(node):
+        return any(part.pattern in mentions for part in node.cases)
+    if node in mentions:
         return True
     child: ast.AST = node
-    for above in scopes.ancestors(node):
+    for above in source.ancestors(node):
         if isinstance(above, ast.BoolOp):
-            if any(_mentions(one) for one in above.values if one is not child):
+            if any(one in mentions for one in above.values if one is not child):
                 return True
         elif isinstance(above, ast.If | ast.IfExp):
             if child is above.test and (
-                _chain_mentions(scopes, above) or _sibling_mentions(scopes, above)
+                _chain_mentions(source, above, mentions) or _sibling_mentions(source, above, beside)
             ):
                 return True
             if isinstance(above, ast.If):
@@ -32,11 +72,11 @@ def handles_hpu(scopes: Scopes, node: ast.expr | ast.Match) -> bool:
     return False
 
 
-def _chain_mentions(scopes: Scopes, found: ast.If | ast.IfExp) -> bool:
+def _chain_mentions(source: Source, found: ast.If | ast.IfExp, mentions: set[ast.AST]) -> bool:
     """Whether one of the conditions of ``if … elif … else`` names ``hpu``, before or after this one."""
     top: ast.If | ast.IfExp = found
     while True:
-        outer = scopes.parents.get(top)
+        outer = source.parent(top)
         if (isinstance(top, ast.If) and isinstance(outer, ast.If) and outer.orelse == [top]) or (
             isinstance(top, ast.IfExp) and isinstance(outer, ast.IfExp) and top is outer.orelse
         ):
@@ -45,7 +85,7 @@ def _chain_mentions(scopes: Scopes, found: ast.If | ast.IfExp) -> bool:
             break
     link: ast.AST | None = top
     while isinstance(link, ast.If | ast.IfExp):
-        if _mentions(link.test):
+        if link.test in mentions:
             return True
         if isinstance(link, ast.IfExp):
             if texts.is_hpu(link.orelse) or texts.is_hpu(link.body):
@@ -56,19 +96,7 @@ def _chain_mentions(scopes: Scopes, found: ast.If | ast.IfExp) -> bool:
     return False
 
 
-def _sibling_mentions(scopes: Scopes, found: ast.AST) -> bool:
+def _sibling_mentions(source: Source, found: ast.AST, beside: Beside) -> bool:
     """Whether another ``if`` of the same block names ``hpu``: branches that return instead of ``elif``."""
-    block = scopes.parents.get(found)
-    body = getattr(block, "body", None)
-    return isinstance(body, list) and any(
-        isinstance(one, ast.If) and one is not found and _mentions(one.test) for one in body
-    )
-
-
-def _mentions(node: ast.AST) -> bool:
-    return any(
-        texts.is_hpu(part)
-        or (isinstance(part, ast.Name) and "hpu" in part.id.lower())
-        or (isinstance(part, ast.Attribute) and "hpu" in part.attr.lower())
-        for part in ast.walk(node)
-    )
+    body = getattr(source.parent(found), "body", None)
+    return isinstance(body, list) and any(one is not found for one in beside.branches(body))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from hpushim.compare import spelling, texts
@@ -10,18 +11,44 @@ from hpushim.compare.beside import handles_hpu
 from hpushim.compare.comparison import Comparison, Form
 from hpushim.compare.functions import function_comparison
 from hpushim.compare.inside import compared_inside, is_changed_inside, readings_of
-from hpushim.compare.scopes import Scopes, last_name
-from hpushim.compare.subjects import OF_SETS, Evidence, Told
+from hpushim.compare.subjects import OF_SETS, Evidence
+from hpushim.pycode.places import last_name
+from hpushim.pycode.source import Source
+from hpushim.pycode.walk import walk
 
 
-def find(tree: ast.Module, told: Told | None = None) -> list[Comparison]:
-    """The comparisons in a file, in the order of its lines.
+def find(source: Source) -> list[Comparison]:
+    """The comparisons in a file, in the order of its lines."""
+    finder = _Finder(source)
+    found = [one for node in walk(source.tree) for one in finder.look(node)]
+    return _in_order(found)
 
-    ``told`` may know more of an expression than the file says (from other files, say): True when it holds a device, its
-    type or its text, False when it does not, None for no opinion.
-    """
-    finder = _Finder(tree, told)
-    found = [one for node in ast.walk(tree) for one in finder.look(node)]
+
+def find_named(source: Source) -> list[Comparison]:
+    """Of the comparisons in a file those that may name CUDA or be made with a text put together, and what stands in the same statement."""
+    finder = _Finder(source)
+    index = source.index
+    units = index.holding(_NAMED) if index.data else index.units
+    parts = (found for unit in units if any(map(_may_name, found := index.within(unit))))
+    return _in_order([one for nodes in parts for node in nodes for one in finder.look(node)])
+
+
+def _may_name(node: ast.AST) -> bool:
+    """Cheap, before anything is asked of values: a text of CUDA's name or of a part of it, what searches, what looks up by such a text."""
+    kind = node.__class__
+    if kind is ast.Constant:
+        return texts.names_cuda(node) or texts.is_part(node)
+    if kind is ast.Subscript:
+        return isinstance(node.slice, ast.BinOp | ast.JoinedStr)  # type: ignore[attr-defined]
+    if kind is ast.Call:
+        name, args = last_name(node.func), node.args  # type: ignore[attr-defined]
+        if name in _READS or name in _LOOKUPS:
+            return len(args) > 1 and not isinstance(args[name in _READS], ast.Constant)
+        return name in _SEARCHES
+    return kind is ast.Match  # its patterns stand in statements of their own
+
+
+def _in_order(found: list[Comparison]) -> list[Comparison]:
     return sorted(_apart(found), key=lambda one: (one.node.lineno, one.node.col_offset))
 
 
@@ -44,7 +71,13 @@ _TESTS = frozenset(("startswith", "endswith", "find", "rfind", "index", "rindex"
 _CUTS = frozenset(("replace", "split", "rsplit", "partition", "rpartition", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix"))  # fmt: skip
 _SET_METHODS = frozenset(("issubset", "issuperset", "isdisjoint", "intersection", "union", "difference", "symmetric_difference"))  # fmt: skip
 _LOOKUPS = frozenset(("get", "pop", "setdefault", "index", "__getitem__"))
+_READS = frozenset(("getattr", "hasattr"))
 _SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall", "finditer", "sub", "subn", "filter"))  # fmt: skip
+#: What has to be written in a statement for :func:`_may_name` to be true of a node there.
+_NAMED = re.compile(
+    rb"""(?i:cuda)|["'](?:c|u|d|a|cu|ud|da|cud|uda)["']|\[|\b(?:match|%s)\b"""
+    % "|".join(sorted(_SEARCHES | _READS | _LOOKUPS)).encode()
+)
 _MODULES = frozenset(
     ("re", "regex", "fnmatch")
 )  # their functions are named as methods of texts are
@@ -52,9 +85,9 @@ _PAIRS = frozenset(("eq", "ne", "is_", "contains", "assertEqual", "assertNotEqua
 
 
 class _Finder:
-    def __init__(self, tree: ast.Module, told: Told | None) -> None:
-        self._scopes = Scopes(tree)
-        self._evidence = Evidence(self._scopes, told)
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._evidence = source.view(Evidence)
 
     def look(self, node: ast.AST) -> Iterator[Comparison]:
         """What a node compares."""
@@ -72,7 +105,7 @@ class _Finder:
         elif isinstance(node, ast.Match):
             yield from self._match(node)
         if isinstance(node, ast.Call | ast.Attribute):
-            applied = function_comparison(node, self._scopes)
+            applied = function_comparison(node, self._source)
             if applied is not None:
                 named: list[ast.expr] = [
                     one
@@ -124,8 +157,8 @@ class _Finder:
             if not self._evidence.is_reading(other) and getattr(other, "attr", "") != "type":
                 return [subject], []
         for subject, other in ((left, right), (right, left)):
-            if self._evidence.texts(other) and self._evidence.is_device(subject) and not texts.is_hpu(subject):  # fmt: skip
-                return ([subject], []) if not self._evidence.texts(subject) else ([], [])
+            if self._evidence.spells_cuda(other) and self._evidence.is_device(subject) and not texts.is_hpu(subject):  # fmt: skip
+                return ([subject], []) if not self._evidence.spells_cuda(subject) else ([], [])
         for subject, other in ((left, right), (right, left)):
             if self._is_other_spelling(subject, other):
                 return [subject], [other]
@@ -153,7 +186,7 @@ class _Finder:
         self, left: ast.expr, right: ast.expr
     ) -> tuple[tuple[list[ast.expr], list[ast.expr]], Form]:
         evidence = self._evidence
-        if texts.is_beginning(left) or evidence.texts(left):
+        if texts.is_beginning(left) or evidence.spells_cuda(left):
             named = [left] if texts.is_beginning(left) else []
             if evidence.is_device(right) and not isinstance(right, ast.Dict):
                 return ([right], named), Form.SEARCH
@@ -169,7 +202,7 @@ class _Finder:
         members = evidence.members(right)
         if members is not None:
             here = [one for one in members if texts.is_cuda(one)]
-            if here or any(evidence.texts(one) for one in members):
+            if here or any(evidence.spells_cuda(one) for one in members):
                 literal = isinstance(right, ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Call)
                 return ([left], here if literal else []), Form.MEMBER
             if isinstance(left, ast.Tuple) and any(evidence.is_reading(one) for one in left.elts):
@@ -194,9 +227,9 @@ class _Finder:
                 yield from self._of_sets(node, base, node.args)
             if name in _LOOKUPS and node.args:
                 yield from self._lookup(node, base, node.args[0])
-        elif name in ("getattr", "hasattr") and len(node.args) > 1:
+        elif name in _READS and len(node.args) > 1:
             yield from self._attribute(node, *node.args[:2])
-        elif name in self._scopes.classes and len(node.args) == 1:
+        elif self._is_class(called) and len(node.args) == 1:
             yield from self._enumeration(node, name)
         if name in _SEARCHES:
             yield from self._search(node)
@@ -238,12 +271,11 @@ class _Finder:
 
     def _spells(self, node: ast.expr) -> bool:
         """Whether a name holds CUDA's text, the beginning of one, or a collection with one in it."""
-        if self._evidence.texts(node):
+        if self._evidence.spells_cuda(node):
             return True
         if any(texts.is_beginning(one) for one in self._evidence.members(node) or ()):
             return True
-        bound = self._scopes.bindings(node) if isinstance(node, ast.Name) else []
-        return any(texts.is_beginning(one.value) for one in bound if not one.element)
+        return any(isinstance(one, ast.Constant) and texts.is_beginning(one) for one in self._evidence.origins(node))  # fmt: skip
 
     def _cut(self, node: ast.Subscript) -> Iterator[Comparison]:
         """``str(device)[5:]``, ``text[len("cuda:"):]``: what stands behind CUDA's name."""
@@ -273,11 +305,13 @@ class _Finder:
         """``Kind(x.device.type)``, of an enumeration with CUDA's text among its values."""
         if not self._evidence.is_reading(node.args[0]):
             return
-        scopes = self._scopes.classes[name]
-        values = [one.value for scope in scopes for some in scope.names.values() for one in some]
+        owner = self._evidence.values.calls.class_named(node.func)
+        values = [one.value for one in owner.body if isinstance(one, ast.Assign)] if owner else []
         if any(texts.is_cuda(one) for one in values):
-            known = [one for one in values if one is not None]
-            yield self._made(node, Form.METHOD, [node.args[0]], [], known=known)
+            yield self._made(node, Form.METHOD, [node.args[0]], [], known=values)
+
+    def _is_class(self, node: ast.expr) -> bool:
+        return self._evidence.values.calls.class_named(node) is not None
 
     def _attribute(self, node: ast.Call, owner: ast.expr, name: ast.expr) -> Iterator[Comparison]:
         """``getattr(self, f"run_{x.device.type}")``, ``getattr(torch, x.device.type)``."""
@@ -298,11 +332,7 @@ class _Finder:
 
     def _is_pattern(self, node: ast.expr | None) -> bool:
         """Whether a name holds an expression that speaks of CUDA, compiled or not."""
-        values: list[ast.expr | None] = [node]
-        if isinstance(node, ast.Name):
-            values = [bound.value for bound in self._scopes.bindings(node)]
-        elif isinstance(node, ast.Attribute):
-            values = [bound.value for bound in self._evidence.named_in_class(node)]
+        values = self._evidence.origins(node) if isinstance(node, ast.Name | ast.Attribute) else [node]  # fmt: skip
         return any(
             (texts.is_pattern(value) and value is not node)
             or (
@@ -351,16 +381,15 @@ class _Finder:
         asked = isinstance(node, ast.Call) and last_name(node.func) in ("get", "pop")
         if not sure and (self._evidence.members(table) is not None or not (asked or self._is_grown(table))):  # fmt: skip
             return
-        known = [*(self._evidence.members(table) or ()), *self._scopes.keys.get(last_name(table), ())]  # fmt: skip
+        known = [*(self._evidence.members(table) or ()), *self._evidence.asked_keys(table)]  # fmt: skip
         yield self._made(node, Form.LOOKUP, [table], [key], known=known, sure=sure)
 
     def _is_grown(self, table: ast.expr) -> bool:
         """Whether a name is bound to a table that the program fills while it runs."""
-        bound = self._scopes.bindings(table) if isinstance(table, ast.Name) else []
-        return any(
-            isinstance(one.value, ast.DictComp)
-            or (isinstance(one.value, ast.Call) and last_name(one.value.func) in ("Counter", "defaultdict", "OrderedDict"))
-            for one in bound
+        return isinstance(table, ast.Name) and any(
+            isinstance(one, ast.DictComp)
+            or (isinstance(one, ast.Call) and last_name(one.func) in ("Counter", "defaultdict", "OrderedDict"))
+            for one in self._evidence.origins(table)
         )  # fmt: skip
 
     def _match(self, node: ast.Match) -> Iterator[Comparison]:
@@ -388,7 +417,7 @@ class _Finder:
                 evidence.is_device(one) or evidence.is_composed(one) or evidence.is_keyed(one)
                 for one in subjects
             )
-        handled = handles_hpu(self._scopes, node) or any(texts.is_hpu(one) for one in known or ())
+        handled = handles_hpu(self._source, node) or any(texts.is_hpu(one) for one in known or ())
         if isinstance(node, ast.Compare):
             handled = handled or any(
                 texts.is_hpu(one)

@@ -5,30 +5,31 @@ from __future__ import annotations
 import ast
 
 from hpushim.compare import texts
-from hpushim.compare.scopes import Scopes, last_name
+from hpushim.pycode.places import last_name
+from hpushim.pycode.source import Source
 
 _OPERATORS = frozenset(("eq", "ne", "is_", "contains"))
 _METHODS = frozenset(("startswith", "endswith", "find", "count", "__eq__", "__contains__"))
 
 
-def function_comparison(node: ast.Call | ast.Attribute, scopes: Scopes) -> list[ast.expr] | None:
+def function_comparison(node: ast.Call | ast.Attribute, source: Source) -> list[ast.expr] | None:
     """What the function is applied to, as far as the file shows it; None when the node makes no such function."""
-    if not _is_one(node, scopes):
+    if not _is_one(node, source):
         return None
-    above = scopes.parents.get(node)
+    above = source.parent(node)
     if isinstance(above, ast.Call):
         return [one for one in above.args if one is not node]
-    if isinstance(above, ast.keyword) and isinstance(call := scopes.parents.get(above), ast.Call):
+    if isinstance(above, ast.keyword) and isinstance(call := source.parent(above), ast.Call):
         return call.args
     if isinstance(above, ast.Assign):
         names = [last_name(target) for target in above.targets]
-        return [one for name in names for call in _uses(name, scopes) for one in call.args]
+        return [one for name in names for call in _uses(name, source) for one in call.args]
     return []
 
 
-def _is_one(node: ast.Call | ast.Attribute, scopes: Scopes) -> bool:
+def _is_one(node: ast.Call | ast.Attribute, source: Source) -> bool:
     if isinstance(node, ast.Attribute):
-        called = isinstance(above := scopes.parents.get(node), ast.Call) and above.func is node
+        called = isinstance(above := source.parent(node), ast.Call) and above.func is node
         if called or node.attr not in ("__eq__", "__ne__", "index", "__contains__"):
             return False
         if isinstance(node.value, ast.List | ast.Tuple | ast.Set):
@@ -44,12 +45,12 @@ def _is_one(node: ast.Call | ast.Attribute, scopes: Scopes) -> bool:
     )
 
 
-def _uses(name: str, scopes: Scopes) -> list[ast.Call]:
+def _uses(name: str, source: Source) -> list[ast.Call]:
     """The calls of a function by name, and those of ``map`` and ``filter`` that it is given to."""
     given = [
         call
         for which in ("map", "filter", "sorted", "min", "max", "takewhile", "dropwhile")
-        for call in scopes.calls.get(which, ())
+        for call in source.index.calls(which)
         if any(last_name(one) == name for one in call.args)
     ]
-    return [*scopes.calls.get(name, ()), *given]
+    return [*source.index.calls(name), *given]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.compare import texts
-from hpushim.compare.scopes import last_name
+from hpushim.pycode.places import last_name
 
 if TYPE_CHECKING:
     from hpushim.compare.subjects import Evidence

@@ -10,6 +10,7 @@ from pathlib import Path
 from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
+from hpushim.engine.links import Links
 from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.wants import FRAMEWORKS, ProjectFact
 
@@ -18,19 +19,11 @@ from hpushim.engine.rules.wants import FRAMEWORKS, ProjectFact
 _METHOD = re.compile(rb"\n[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)")
 #: Those that are read, not called.
 _PROPERTY = re.compile(rb"\n[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)")
-#: ``from .utils import Tensor, autocast as cast``, also over several lines in parentheses. A comment there is read up to its end,
-#: in one way only: with several a list that is never closed takes for ever.
-_FROM = re.compile(
-    rb"\n[ \t]*from[ \t]+([\w.][\w. \t]*?)[ \t]+import[ \t]*"
-    rb"(\((?:[^()#]|#[^\n]*\n)*\)|(?:[^;\n\\]|\\\r?\n)*)"
-)
 #: The other statements at the top of a module that give torch's things a name of its own.
 _NAMED = re.compile(
     rb"\n(?:import[ \t]+torch[\w.]*[ \t]+as[ \t]+(\w+)|(\w+)[ \t]*=[^\n]*\btorch\.)"
 )
 _WORD = re.compile(rb"\w+")
-_COMMENT = re.compile(rb"#[^\n]*")
-_TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
 _CODE = frozenset({"python", "notebook", "yaml", "json", "toml", "ini", "shell", "makefile"})
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
@@ -44,30 +37,32 @@ class Facts:
         self._methods: Counter[bytes] = Counter()
         self._asked: dict[tuple[str, str], None] = {}
         self._options: set[bytes] = set()
-        #: What is imported from each module.
-        self._imported: dict[bytes, set[bytes]] = {}
         #: What the files that import all of a module say, and the names that anybody gives to what is torch's.
-        self._stars: list[tuple[bytes, frozenset[bytes]]] = []
+        self._stars: list[tuple[str, frozenset[str]]] = []
         self._named: set[bytes] = set()
-        wanted = dict.fromkeys(fact for rule in rules() for fact in rule.wants.facts)
+        wanted = dict.fromkeys(fact for rule in rules() for fact in rule.facts)
         #: In how many files each name of a fact was found.
         self._collected: dict[ProjectFact, Counter[bytes]] = {fact: Counter() for fact in wanted}
         self._asked_for = {text for rule in rules() for text in rule.wants.project}
         self._mentioned: set[str] = set()
+        self._links = Links()
+        #: Of facts about files: those that have it.
+        self._having: dict[ProjectFact, set[str]] = {fact: set() for fact in wanted if fact.spreads}
 
     def see(self, file: File, data: bytes) -> None:
         if file.kind in ("python", "notebook"):
             data = b"\n" + data
             for fact, found in self._collected.items():
                 if fact.notebooks or file.kind == "python":
-                    found.update(set(fact.find(data)))
+                    said = set(fact.find(data))
+                    found.update(said)
+                    if said and fact.spreads:
+                        self._having[fact].add(file.shown)
         if file.kind == "python":
             self._methods.update(_METHOD.findall(data))
             self._methods.subtract(_PROPERTY.findall(data))
-            for module, names in _FROM.findall(data):
-                self._imported.setdefault(module, set()).add(names)
-                if names.strip() == b"*":
-                    self._stars.append((module, frozenset(_WORD.findall(data))))
+            for module in self._links.see(file.shown, data):
+                self._stars.append((module, frozenset(map(_text, _WORD.findall(data)))))
             self._named.update(one or two for one, two in _NAMED.findall(data))
             if any(word in data for word in _DECLARES):
                 self._options.update(_OPTION.findall(data))
@@ -92,6 +87,11 @@ class Facts:
             frozenset(file.shown for file in files if file.kind == "python"),
             frozenset(self._mentioned),
             shadowing(files),
+            tuple(
+                (fact.name, self._links.around(having))
+                for fact, having in self._having.items()
+                if having
+            ),
         )
 
     @property
@@ -104,26 +104,18 @@ class Facts:
 
     def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
         """What is imported from the project's own modules; a script's neighbours are found without their package."""
-        named = set(self._named)
-        for module, statements in self._imported.items():
-            dotted = _dotted(module)
-            ours = dotted.startswith(".") or dotted.partition(".")[0] in own
-            for name in (name for names in statements for name in _names(names)):
-                if ours and name != b"*":
-                    yield dotted.rpartition(".")[2], name.decode("utf-8", "replace")
-                named.add(name)
+        named = set(map(_text, self._named))
+        for module, name in self._links.taken():
+            if name != "*" and (module.startswith(".") or module.partition(".")[0] in own):
+                yield module.rpartition(".")[2], name
+            named.add(name)
         for module, words in self._stars:
             for name in words & named:
-                yield _dotted(module).rpartition(".")[2], name.decode("utf-8", "replace")
+                yield module.rpartition(".")[2], name
 
 
-def _dotted(module: bytes) -> str:
-    return module.decode("utf-8", "replace").replace(" ", "").replace("\t", "")
-
-
-def _names(statement: bytes) -> list[bytes]:
-    """The names that ``from … import`` takes."""
-    return _TAKEN.findall(_COMMENT.sub(b"", statement))
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def _in_code(data: bytes, text: bytes) -> bool:

@@ -9,21 +9,23 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from hpushim.engine.base.accounted import Accounted
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.base.text import Text
-from hpushim.engine.base.words import Texts, words_in
 from hpushim.engine.context import Context, Examined, Unparsable
 from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Change
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import dispatch, references
-from hpushim.engine.rules.registry import rules, text_rules
-from hpushim.engine.rules.rule import AnyRule, TextRule
+from hpushim.engine.rules.listed import Listed
+from hpushim.engine.rules.registry import accounting, rules, text_rules
+from hpushim.engine.rules.rule import TextRule
 from hpushim.engine.rules.told import Told
 from hpushim.engine.suppress import suppress
 from hpushim.matrix import Matrix
 from hpushim.model import Finding
+from hpushim.pycode.words import Texts, words_in
 
 _PYTHON: tuple[Kind, ...] = ("python", "notebook")
 
@@ -53,23 +55,23 @@ def own_words(matrix: Matrix) -> tuple[str, ...]:
 
 
 @cache
-def _reading(path: str, kind: Kind) -> tuple[type[TextRule], ...]:
+def _reading(path: str, kind: Kind) -> tuple[Listed, ...]:
     """The rules on text that read a file."""
-    return tuple(rule for rule in text_rules() if rule.files(PurePosixPath(path), kind))
+    return tuple(rule for rule in text_rules() if rule.reads(PurePosixPath(path), kind))
 
 
-def _marked(rule: type[TextRule], data: bytes) -> bool:
+def _marked(rule: Listed, data: bytes) -> bool:
     return not rule.markers or not _held(data, text_rules()).isdisjoint(rule.markers)
 
 
 @lru_cache(maxsize=2)
-def _held(data: bytes, looking: tuple[type[TextRule], ...]) -> frozenset[str]:
+def _held(data: bytes, looking: tuple[Listed, ...]) -> frozenset[str]:
     """Of what the rules on text look for, what stands in ``data``: found for all of them at once."""
     return _markers(looking).held(words_in(data))
 
 
 @cache
-def _markers(looking: tuple[type[TextRule], ...]) -> Texts:
+def _markers(looking: tuple[Listed, ...]) -> Texts:
     return Texts(marker for rule in looking for marker in rule.markers)
 
 
@@ -100,11 +102,19 @@ def examine_module(module: Module, context: Context) -> Examined:
     return _examined(module, pairs, rules(), context, python=True)
 
 
+def accounted(module: Module) -> list[Accounted]:
+    """What becomes of each CUDA token of a module, in source order."""
+    found = [item.finding for _, item in dispatch.run(module, rules())]
+    entries = list(accounting()(module, found))
+    module.forget()
+    return entries
+
+
 def examine_document(document: Document, context: Context) -> Examined:
     """What the rules on text find in a document."""
     found: list[Finding] = []
     reading = _reading(document.path, document.kind)
-    marked = [kind for kind in reading if _marked(kind, document.read)]
+    marked = [rule.load() for rule in reading if _marked(rule, document.read)]
     for kind in marked:
         try:
             found += kind().check(document)
@@ -123,7 +133,7 @@ def examine_document(document: Document, context: Context) -> Examined:
 def _examined(
     text: Text,
     found: list[tuple[Finding, tuple[Change, ...]]],
-    judging: Iterable[AnyRule],
+    judging: Iterable[Listed],
     context: Context,
     *,
     python: bool,
@@ -145,9 +155,9 @@ def _examined(
     return Examined(text, tuple(kept), made, frozenset(held | more))
 
 
-def _asked_for(judging: Iterable[AnyRule], context: Context) -> frozenset[str]:
+def _asked_for(judging: Iterable[Listed], context: Context) -> frozenset[str]:
     """The codes that could have been found."""
-    return frozenset(code for rule in judging for code in rule.codes() if context.selects(code))
+    return frozenset(code for rule in judging for code in rule.codes if context.selects(code))
 
 
 def _sourced(finding: Finding, own: dict[str, str]) -> Finding:

@@ -15,7 +15,7 @@ changed files, ``before`` alone where a file has findings and stays as it is. ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from hpushim import showing
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.context import Context, Unparsable
 from hpushim.engine.facts import Facts
-from hpushim.engine.files import journal, pool
+from hpushim.engine.files import pool
 from hpushim.engine.files.discover import (
     File,
     Found,
@@ -40,12 +40,16 @@ from hpushim.engine.files.discover import (
     written_here,
 )
 from hpushim.engine.files.source import Source, Unreadable, decode, read, rewritten
-from hpushim.engine.judge import interesting, own_words, wanted_kinds
+from hpushim.engine.judge import accounted, interesting, own_words, parse, wanted_kinds
 from hpushim.engine.one_file import examine, settle
+from hpushim.engine.rules.registry import every_rule
 from hpushim.errors import HpushimError
 from hpushim.model import Basis, Edit, FileResult, Finding, Kernels, Page, Report, Stage, Target
+from hpushim.pycode.steps import TooManySteps
 
 if TYPE_CHECKING:
+    from hpushim.engine.base.accounted import Accounted
+    from hpushim.engine.files import journal
     from hpushim.matrix import Matrix
 
 #: Called after each file with how many are done, how many there are, and the path.
@@ -53,6 +57,8 @@ Progress = Callable[[int, int, str], None]
 #: Content that stands for that of a file, by the file's real path.
 Given = Mapping[Path, bytes]
 _NONE: Given = MappingProxyType({})
+#: Among so many files that hold a rule's word every rule will be wanted.
+_MANY = 50
 
 
 def analyse(
@@ -83,6 +89,25 @@ def analyse(
     return msgspec.structs.replace(report, pages=_pages(report)) if propose else report
 
 
+def account(
+    paths: Sequence[Path],
+    target: Target,
+    *,
+    matrix: Matrix | None = None,
+    exclude: Sequence[str] = (),
+    given: Given = _NONE,
+) -> Iterator[tuple[str, list[Accounted]]]:
+    """What becomes of each CUDA token of the Python files under ``paths``, file by file; files that no rule reads are left out."""
+    run = _Run(paths, target, matrix, (), (), exclude, unsafe=False, given=given)
+    for file, data in zip(run.found.files, run.data, strict=True):
+        if file.kind == "python" and isinstance(data, bytes) and not left_out(file, data):
+            try:
+                text = decode(data, python=True).text
+                yield file.shown, accounted(parse(text, file.shown, run.context))
+            except (Unreadable, Unparsable, TooManySteps):
+                continue  # `check` without the option names them
+
+
 def migrate(
     paths: Sequence[Path],
     target: Target,
@@ -107,6 +132,8 @@ def migrate(
     """
     assert not (write and given)
     if write:
+        from hpushim.engine.files import journal
+
         journal.tidy(project_root(paths))
     run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=unsafe, given=given)
     results = run.results(_migrated, jobs, progress)
@@ -121,15 +148,20 @@ def undo(path: Path, *, force: bool = False) -> journal.Restored:
     A file that was changed since is refused unless ``force``. The result's ``run`` is empty when there
     is nothing to undo. Several runs are put back one by one, the newest first.
     """
+    from hpushim.engine.files import journal
+
     return journal.undo(path, force=force)
 
 
 def _pages(report: Report) -> dict[str, Page]:
-    from hpushim.engine.rules.page import explain
+    from hpushim.engine.rules.page import declared, explain
 
-    codes = {finding.code for file in report.files for finding in file.findings}
-    pages = {code: page for code in sorted(codes) if (page := explain(code))}
-    return {code: Page(page.sections.get("What", ""), page.text) for code, page in pages.items()}
+    pages: dict[str, Page] = {}
+    for number in sorted({finding.code for file in report.files for finding in file.findings}):
+        page, code = explain(number), declared(number)
+        if page is not None and code is not None:
+            pages[number] = Page(page.sections.get("What", ""), page.text, code.severity)
+    return pages
 
 
 class _Run:
@@ -159,7 +191,7 @@ class _Run:
             else discover(paths, self.root, wanted_kinds(), exclude)
         )
         #: The bytes of the files that a rule may want, why a file has none, None for the others.
-        self._data: list[bytes | str | None] = []
+        self.data: list[bytes | str | None] = []
         self.python_lines = 0
         self.kernels = tuple(map(_counted, self.found.kernels))
         facts = Facts()
@@ -173,7 +205,7 @@ class _Run:
             wanted = isinstance(data, str) or interesting(data, file.kind, file.shown, own)
             if given and file.path not in given:
                 wanted = False
-            self._data.append(data if wanted else None)
+            self.data.append(data if wanted else None)
         self.other_framework = facts.other_framework
         self.context = Context(
             target=target,
@@ -194,7 +226,7 @@ class _Run:
         done: dict[int, FileResult] = {}
         work: list[tuple[int, File, bytes]] = []
         for index, file in enumerate(self.found.files):
-            data = self._data[index]
+            data = self.data[index]
             if isinstance(data, str):
                 done[index] = _failed(file, data, "HPU002")
             elif data is None:
@@ -204,6 +236,8 @@ class _Run:
         total = len(self.found.files)
         count = len(done)
         sizes = [len(data) for _, _, data in work]
+        if len(work) > _MANY:
+            every_rule()  # loaded before processes are forked, which have them then
         one = partial(_one, judge=judge, context=self.context)
         # Closed at once where somebody stops in the middle: its children must not go on.
         with closing(pool.each(one, work, sizes, jobs, _lost)) as results:
@@ -217,6 +251,8 @@ class _Run:
 
     def written(self, results: list[FileResult], *, allow_dirty: bool) -> list[FileResult]:
         """Writes what changed; a file that could not be written is failed."""
+        from hpushim.engine.files import journal
+
         # By their place in the list, not by the path that is shown.
         pairs = list(zip(self.found.files, results, strict=False))
         changes = [
@@ -281,6 +317,8 @@ def _one(
         return _failed(file, str(error), "HPU002")
     except Unparsable as error:
         return FileResult(file.shown, "failed", error.finding.message, (error.finding,))
+    except TooManySteps as error:
+        return _failed(file, f"{error}; left as it is", "HPU002")
     except Exception as error:
         why = (
             f"internal error ({error.__class__.__name__}: {error}); left as it is; please report it"

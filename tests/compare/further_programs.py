@@ -199,8 +199,6 @@ FURTHER_PROGRAMS = [
         '    cfg = {"where": str(x.device)}\n'
         '    return cfg["where"].startswith("cuda")\n',
         lines=(3,),
-        holds="word",
-        follows=True,
     ),
     FormCase(
         "endswith name",
@@ -216,8 +214,6 @@ FURTHER_PROGRAMS = [
         "def f(x, device, given):\n"
         '    return has("bench_" + x.device.type)\n',
         lines=(2,),
-        holds="word",
-        follows=True,
     ),
     FormCase(
         "startswith other",
@@ -228,8 +224,6 @@ FURTHER_PROGRAMS = [
         "def f(x, device, given):\n"
         "    return A(str(x.device)).has()\n",
         lines=(4,),
-        holds="word",
-        follows=True,
     ),
     FormCase(
         "print",

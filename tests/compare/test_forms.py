@@ -9,11 +9,12 @@ import sys
 import pytest
 from forms import FORMS, FormCase
 
-from hpushim.compare import Comparison, Form, find
+from hpushim.compare import Comparison, Form, find, find_named
+from hpushim.pycode.source import Source
 
 
 def found(code: str) -> list[Comparison]:
-    return find(ast.parse(code))
+    return find(Source(code))
 
 
 def verdict(one: Comparison) -> str:
@@ -43,18 +44,11 @@ def test_what_is_told_of_a_comparison() -> None:
     assert (two.form, two.texts, two.line) == (Form.LOOKUP, (), 2)
 
 
-def test_what_others_know_counts() -> None:
-    tree = ast.parse('where == "cuda"\ndevice == "cuda"\n')
-    told = {"where": True, "device": False}
-    answers = [one.sure for one in find(tree, lambda node: told.get(getattr(node, "id", "")))]
-    assert answers == [True, False]
-
-
 def test_it_needs_the_standard_library_alone() -> None:
     code = (
         "import sys; before = set(sys.modules); import hpushim.compare\n"
         "print([n for n in sys.modules.keys() - before if n.partition('.')[0] not in sys.stdlib_module_names | {'hpushim'}],"
-        "[n for n in sys.modules if n.startswith('hpushim.') and not n.startswith('hpushim.compare')])"
+        "[n for n in sys.modules if n.startswith('hpushim.') and not n.startswith(('hpushim.compare', 'hpushim.pycode'))])"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
@@ -66,19 +60,27 @@ def test_it_needs_the_standard_library_alone() -> None:
     assert done.stdout.strip() == "[] []"
 
 
-def questions(lines: int) -> int:
-    """How often it is asked whether an expression is a device, in a program of texts made of one another."""
+def steps(lines: int) -> int:
+    """The work on a program of texts that are made of one another."""
     names = "abcdefgh"
-    code = "".join(
+    source = Source("".join(
         f'{names[n % 8]} = {names[n % 7]} + f"{{{names[n % 5]}}}-{{{names[n % 3]}}}"\nseen.append(str({names[n % 8]}))\n'
         f'"cuda" in seen or {names[n % 8]}.endswith("cuda")\n'
         for n in range(lines)
-    )
-    asked: list[ast.expr] = []
-    find(ast.parse(code), asked.append)  # type: ignore[arg-type, func-returns-value]
-    return len(asked)
+    ))  # fmt: skip
+    find(source)
+    return source.steps.taken
 
 
-def test_names_bound_to_one_another_do_not_multiply_the_questions() -> None:
-    short, long = questions(20), questions(80)
-    assert long < 6 * short
+def test_names_bound_to_one_another_do_not_multiply_the_work() -> None:
+    assert steps(160) < 4.5 * steps(40)
+
+
+@pytest.mark.parametrize("case", FORMS, ids=lambda case: case.name)
+def test_those_that_name_cuda_are_found_alone(case: FormCase) -> None:
+    source = Source(case.code)
+    near = [(one.node, one.form, one.texts) for one in find_named(source)]
+    every = [(one.node, one.form, one.texts) for one in find(source)]
+    assert near == [one for one in every if one in near]
+    named = [one for one in every if one[2] or isinstance(one[0], ast.Match)]
+    assert [one for one in named if one not in near] == []

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from hpushim.engine.base import text as base_text
 from hpushim.engine.base.text import Offsets, Text
-from hpushim.engine.python.index import Index
 from hpushim.engine.python.module import Module
 from hpushim.model import Target
+from hpushim.pycode.index import Index
 
 
 def module(text: str) -> Module:

@@ -155,7 +155,7 @@ def test_a_restless_rule_is_taken_back_and_the_others_stay(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("word", [b"broken", b"swallow"])
 def test_a_rewrite_that_breaks_the_file_is_not_made(word: bytes, tmp_path: Path) -> None:
-    data = b"old_name\n" + word + b"\nx = 1\ny = '''\nz\n'''\n"
+    data = b"old_name\n" + word + b"\nx = 1\n# '''\n"
     lay(tmp_path, {"a.py": data})
     done = run(tmp_path)["a.py"]
     assert done.after == data.replace(b"old_name", b"new_name")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hpushim.engine.base.words import Words
 from hpushim.engine.facts import Facts
 from hpushim.engine.files.discover import File
 from hpushim.engine.judge import interesting
+from hpushim.pycode.words import Words
 
 
 @pytest.mark.parametrize(

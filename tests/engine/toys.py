@@ -6,13 +6,16 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import libcst as cst
 import pytest
 
 from hpushim.engine import judge
+from hpushim.engine.base.code import Code
 from hpushim.engine.context import Context
 from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Import, Remove, Rename, Replace, Rewrite
 from hpushim.engine.python.module import Module
+from hpushim.engine.rules.listed import Listed
 from hpushim.engine.rules.rule import Found, Kept, Rule, TextRule, Yield
 from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
@@ -35,8 +38,7 @@ class _OnWords(Rule):
 class Swap(_OnWords):
     """The name ``old_name`` becomes ``new_name``."""
 
-    code = "HPU901"
-    name = "swap"
+    HPU901 = Code("swap", fix="safe")
     wants = Wants(words=("old_name",))
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
@@ -47,8 +49,7 @@ class Swap(_OnWords):
 class Unsafe(_OnWords):
     """The name ``risky`` becomes ``bold``, with ``--unsafe``."""
 
-    code = "HPU902"
-    name = "unsafe"
+    HPU902 = Code("unsafe", fix="safe")
     wants = Wants(words=("risky",))
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
@@ -59,8 +60,7 @@ class Unsafe(_OnWords):
 class Wraps(Rule):
     """``wrap(x)`` becomes ``x``: it speaks of the whole call."""
 
-    code = "HPU911"
-    name = "wraps"
+    HPU911 = Code("wraps", fix="safe")
     wants = Wants(calls=("wrap",))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
@@ -71,9 +71,7 @@ class Wraps(Rule):
 class Rest(Rule):
     """``odd`` wherever nobody has spoken of it."""
 
-    code = "HPU912"
-    name = "rest"
-    severity = "unknown"
+    HPU912 = Code("rest", severity="unknown", fix="safe")
     wants = Wants(words=("odd",))
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
@@ -85,8 +83,7 @@ class Rest(Rule):
 class Keeps(Rule):
     """All of a file that has ``keep`` stays, but for what stands beside ``open``."""
 
-    code = "HPU913"
-    name = "keeps"
+    HPU913 = Code("keeps", fix="safe")
     wants = Wants(words=("keep",))
 
     def on_module(self, module: Module) -> Yield:
@@ -97,8 +94,7 @@ class Keeps(Rule):
 class Raises(Rule):
     """Fails on the name ``bomb``."""
 
-    code = "HPU903"
-    name = "raises"
+    HPU903 = Code("raises", fix="safe")
     wants = Wants(names=("builtins.bomb",))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
@@ -109,8 +105,7 @@ class Raises(Rule):
 class Restless(_OnWords):
     """Never comes to rest: ``flip`` and ``flop`` become each other."""
 
-    code = "HPU904"
-    name = "restless"
+    HPU904 = Code("restless", fix="safe")
     wants = Wants(words=("flip", "flop"))
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
@@ -122,8 +117,7 @@ class Restless(_OnWords):
 class Breaks(_OnWords):
     """Writes what does not parse, and what swallows its surroundings."""
 
-    code = "HPU905"
-    name = "breaks"
+    HPU905 = Code("breaks", fix="safe")
     wants = Wants(words=("broken", "swallow"))
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
@@ -133,15 +127,14 @@ class Breaks(_OnWords):
             )
         else:
             # Opens a string that a later quote in the file closes: the result parses.
-            opened = Replace(node, lambda old: old.with_changes(value="x = '''"))
+            opened = Replace(node, lambda _: cst.SimpleString("'''"))
             yield self.finding(module, node, "swallows", fix=Rewrite("swallow", "safe", (opened,)))
 
 
 class Group(_OnWords):
     """All uses of one of these names change together."""
 
-    code = "HPU906"
-    name = "group"
+    HPU906 = Code("group", fix="safe")
     wants = Wants(words=("pair_a", "pair_b", "pair_c"))
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
@@ -153,8 +146,7 @@ class Group(_OnWords):
 class Words(TextRule):
     """In text files ``old`` becomes ``new``."""
 
-    code = "HPU907"
-    name = "words"
+    HPU907 = Code("words", fix="safe")
     markers = ("old",)
     kinds = frozenset({"yaml", "shell", "json", "toml"})
 
@@ -170,8 +162,7 @@ class Words(TextRule):
 class Imports(_OnWords):
     """``needs_import`` needs an import, which is made once."""
 
-    code = "HPU908"
-    name = "imports"
+    HPU908 = Code("imports", fix="safe")
     wants = Wants(words=("needs_import",))
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
@@ -182,8 +173,7 @@ class Imports(_OnWords):
 class Library(Rule):
     """``lib.old.thing`` is ``lib.new.thing``, ``lib.gone()`` goes, and ``lib.wait(x)`` takes nothing."""
 
-    code = "HPU909"
-    name = "library"
+    HPU909 = Code("library", fix="safe")
     wants = Wants(names=("lib.old.*", "lib.gone", "lib.wait"), keywords=("spare",))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
@@ -207,8 +197,7 @@ class Library(Rule):
 class Quiet(_OnWords):
     """Whatever stands in a call of ``quiet`` stays as it is."""
 
-    code = "HPU910"
-    name = "quiet"
+    HPU910 = Code("quiet", fix="safe")
     wants = Wants(words=("quiet",))
 
     def on_word(self, module: Module, node: ast.Name) -> Yield:
@@ -224,8 +213,8 @@ EVERY: tuple[Any, ...] = (
 
 def use(patch: pytest.MonkeyPatch, *classes: Any) -> None:
     """Makes these the only rules there are."""
-    python = tuple(item for item in classes if issubclass(item, Rule))
-    text = tuple(item for item in classes if issubclass(item, TextRule))
+    python = tuple(Listed.of(item) for item in classes if issubclass(item, Rule))
+    text = tuple(Listed.of(item) for item in classes if issubclass(item, TextRule))
     patch.setattr(judge, "rules", lambda: python)
     patch.setattr(judge, "text_rules", lambda: text)
     patch.setattr(judge, "_reading", judge._reading.__wrapped__)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from hpushim.model import Finding, Fix, Severity, Span
+from hpushim.engine.base.code import Code
+from hpushim.model import Finding, Fix, Span
 
-#: Code → name and severity. The page of these codes is a page among the rules'.
-CODES: dict[str, tuple[str, Severity]] = {
-    "HPU001": ("file-does-not-parse", "error"),
-    "HPU002": ("file-not-decodable", "error"),
-    "HPU003": ("file-left-out", "info"),
-    "HPU004": ("rewrite-taken-back", "error"),
-    "HPU006": ("rewrites-overlap", "warning"),
-    "HPU007": ("suppression-unused", "info"),
+#: The page of these codes is a page among the rules'.
+CODES = {
+    "HPU001": Code("file-does-not-parse", severity="error"),
+    "HPU002": Code("file-not-decodable", severity="error"),
+    "HPU003": Code("file-left-out", severity="info"),
+    "HPU004": Code("rewrite-taken-back", severity="error"),
+    "HPU006": Code("rewrites-overlap"),
+    "HPU007": Code("suppression-unused", severity="info", fix=("unsafe", "manual")),
 }
 
 
@@ -24,13 +25,12 @@ def diagnostic(
     fix: Fix | None = None,
 ) -> Finding:
     """One finding of the engine's own; ``start`` and ``end`` are line and column."""
-    name, severity = CODES[code]
     line, column = start
     end_line, end_column = end or start
     return Finding(
         code=code,
-        name=name,
-        severity=severity,
+        name=CODES[code].name,
+        severity=CODES[code].severity,
         safety=fix.safety if fix else "manual",
         message=message,
         span=span,

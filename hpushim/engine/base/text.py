@@ -5,13 +5,13 @@ from __future__ import annotations
 import bisect
 import re
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine.base.words import words_in
 from hpushim.model import Span, Target
+from hpushim.pycode.lines import starts_of_lines
+from hpushim.pycode.words import words_in
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
@@ -29,14 +29,6 @@ _BLANK_BUT_NEWLINES = bytes(c if c == 10 else 32 for c in range(256))
 def blank(data: bytes, *, returns: bool = True) -> bytes:
     """Spaces in place of everything but newlines and, where ``returns``, carriage returns."""
     return data.translate(_BLANK if returns else _BLANK_BUT_NEWLINES)
-
-
-def starts_of_lines(data: bytes) -> list[int]:
-    """The byte offset of every line's first byte, and of the end when a newline ends the text."""
-    lines = data.splitlines(keepends=True)  # of bytes, which splits at what LINE_END knows
-    if lines and not lines[-1].endswith((b"\n", b"\r")):
-        lines.pop()
-    return list(accumulate(map(len, lines), initial=0))
 
 
 #: So much of a text is counted at a time, and no more than it is counted again for one place.
@@ -137,10 +129,16 @@ class Project(msgspec.Struct, frozen=True):
     mentions: frozenset[str] | None = None
     #: Of the modules, those that Python takes before an installed package of the same name: files, and folders with ``__init__.py``.
     shadowing: frozenset[str] = frozenset()
+    #: Of facts that spread: the files that have it, those that import one of them and those that one of them imports.
+    spread: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def names(self, fact: str) -> frozenset[str]:
         """The names that were collected for a fact."""
         return dict(self.collected).get(fact, frozenset())
+
+    def reaches(self, fact: str, path: str) -> bool:
+        """Does a fact that spreads reach a file, as it is shown?"""
+        return path in dict(self.spread).get(fact, frozenset())
 
 
 ALONE = Project()

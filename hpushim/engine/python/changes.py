@@ -109,3 +109,10 @@ class Rewrite:
     safety: Safety
     changes: tuple[Change, ...]
     group: str = ""
+    #: Nobody needs what is removed or renamed. The dual style makes no other rewrite that removes or renames.
+    harmless: bool = False
+
+    @property
+    def fits_dual(self) -> bool:
+        """May the rewrite be made in code that also runs where it ran before?"""
+        return self.harmless or not any(isinstance(c, (Remove, Rename)) for c in self.changes)

@@ -7,7 +7,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

@@ -23,13 +23,13 @@ from hpushim.engine.python.changes import (
     Replace,
 )
 from hpushim.engine.python.exports import exported, in_annotations
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from hpushim.engine.python.module import Module
-    from hpushim.engine.python.scope import Binding
+    from hpushim.pycode.scope import Binding
 
 Plain = Replace | Remove | Insert
 #: In front of the key of what is defined, beside those of what is imported.

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.base.text import ALONE, Project, Text
-from hpushim.engine.python import scope as scopes
-from hpushim.engine.python.index import Index
-from hpushim.engine.python.literals import literals
-from hpushim.engine.python.names import Names
-from hpushim.engine.python.walk import mentions
 from hpushim.model import Span, Target
+from hpushim.pycode.literals import literals
+from hpushim.pycode.scope import Binding
+from hpushim.pycode.source import Source
+from hpushim.pycode.walk import mentions
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
 
-T = TypeVar("T")
-
 _DEPTH = 12  # how many assignments a name is followed through
 
 
-class Module(Text):
+class Module(Text, Source):
     """One Python source text with its tree. Built once per file and shared by all rules.
 
     Raises SyntaxError (or ValueError for NUL bytes) when ``text`` is not Python.
@@ -38,30 +34,9 @@ class Module(Text):
         ambient: tuple[str, ...] = (),
     ) -> None:
         super().__init__(text, path, target, matrix, project)
-        self.tree = ast.parse(text)
-        self.index = Index(self.tree, self.data, self.line_starts)
-        self.names = Names(self.index, ambient)
-        #: The dotted name that an expression certainly means, or None; every one that it may mean.
-        self.qualified = self.names.qualified
-        self.possible_names = self.names.possible
-        #: The node that holds a node; None for the module.
-        self.parent: Callable[[ast.AST], ast.AST | None] = self.index.parent
-        #: The scope in which a node is evaluated.
-        self.scope = self.index.scope
-        self._views: dict[Any, Any] = {}
-        self._places: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
-
-    def view(self, kind: Callable[[Module], T]) -> T:
-        """``kind(module)``, made when it is first asked for and kept: what several rules ask of a file."""
-        try:
-            return cast("T", self._views[kind])
-        except KeyError:
-            made = self._views[kind] = kind(self)
-            return made
-
-    def forget(self) -> None:
-        """Lets go of the views, which point back here: a circle."""
-        self._views.clear()
+        self._read(ast.parse(text), self.data, self.line_starts, ambient)
+        #: What names are given, by their lists of bindings, with how many those were.
+        self._bound: dict[int, tuple[int, tuple[ast.expr | None, ...]]] = {}
 
     # -- where ------------------------------------------------------------------------------
 
@@ -108,100 +83,7 @@ class Module(Text):
         Implicit concatenation gives several; an f-string is one, with what it interpolates.
         """
         span = self.span(node)
-        return literals(self.data, span.start, span.end)
-
-    def constant(self, node: ast.expr | None) -> object:
-        """The value of a literal, of ``"a" + "b"``, of a negated number; None when not constant."""
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            left, right = self.constant(node.left), self.constant(node.right)
-            if isinstance(left, str) and isinstance(right, str):
-                return left + right
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            value = self.constant(node.operand)
-            if isinstance(value, (int, float)):
-                return -value
-        return None
-
-    # -- structure --------------------------------------------------------------------------
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """From the parent outwards to the module."""
-        above = self.index.parent
-        parent = above(node)
-        while parent is not None:
-            yield parent
-            parent = above(parent)
-
-    def statement(self, node: ast.AST) -> ast.stmt:
-        """The innermost statement that holds ``node`` (itself, when it is one)."""
-        while not isinstance(node, ast.stmt):
-            above = self.parent(node)
-            assert above is not None, "every expression stands in a statement"
-            node = above
-        return node
-
-    def block(self, statement: ast.stmt) -> list[ast.stmt]:
-        """The list of statements that ``statement`` is a member of."""
-        return self.place(statement)[0]
-
-    def place(self, statement: ast.stmt) -> tuple[list[ast.stmt], int]:
-        """The list of statements that ``statement`` is a member of, and its position there."""
-        if statement not in self._places:
-            parent: Any = self.parent(statement)
-            for name in ("body", "orelse", "finalbody"):
-                block = getattr(parent, name, None)
-                if isinstance(block, list):
-                    self._places.update((item, (block, at)) for at, item in enumerate(block))
-        return self._places.get(statement) or ([statement], 0)
-
-    def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """The innermost ``def`` around ``node``."""
-        for above in self.ancestors(node):
-            if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return above
-        return None
-
-    # -- names ------------------------------------------------------------------------------
-
-    @property
-    def imports(self) -> list[ast.Import | ast.ImportFrom]:
-        return self.index.imports
-
-    @property
-    def global_scope(self) -> scopes.Scope:
-        return self.index.root
-
-    def scope_of(self, node: ast.AST) -> scopes.Scope | None:
-        """The scope that a function, class, comprehension or module node opens."""
-        return self.index.scopes.get(node)
-
-    def bindings(self, name: ast.Name) -> list[scopes.Binding]:
-        """Every binding that ``name`` may refer to; empty for builtins."""
-        return self.scope(name).lookup(name.id)
-
-    def bindings_of(self, name: str) -> list[scopes.Binding]:
-        """Every binding of ``name`` in any scope of the file; for "is this name taken?"."""
-        self.index.names(name)  # lambdas and comprehensions that bind it
-        return [
-            binding
-            for scope in self.index.scopes.values()
-            for binding in scope.bindings.get(name, ())
-        ]
-
-    @property
-    def import_bindings(self) -> list[scopes.Binding]:
-        """What the imports of the file bind, in any scope."""
-        return self.index.import_bindings
-
-    def uses(self, binding: scopes.Binding) -> list[ast.Name]:
-        """Every place that reads the name which a binding gives its value."""
-        return [
-            node
-            for node in self.index.names(binding.name)
-            if isinstance(node.ctx, ast.Load) and any(b is binding for b in self.bindings(node))
-        ]
+        return [Span(*piece) for piece in literals(self.data, span.start, span.end)]
 
     def values(self, node: ast.expr | None, depth: int = _DEPTH) -> list[ast.expr]:
         """The expressions that ``node`` may evaluate to, through assignments, ``a if c else b`` and ``a or b``.
@@ -231,10 +113,21 @@ class Module(Text):
             return []
         seen |= {id(bindings)}
         found: list[ast.expr] = []
-        for binding in bindings:
-            if binding.kind in ("assign", "param") and binding.value is not None:
-                if not mentions(binding.value, node.id):
-                    found += self._values(binding.value, depth - 1, seen)
-            else:
-                found.append(node)
+        for value in self._given(bindings):
+            self.steps.spend()
+            found += [node] if value is None else self._values(value, depth - 1, seen)
         return found or [node]
+
+    def _given(self, bindings: list[Binding]) -> tuple[ast.expr | None, ...]:
+        """What a name is given, each once, without what is made of its own value; None where that is no expression of this file."""
+        known = self._bound.get(id(bindings))
+        if known is None or known[0] != len(bindings):
+            values = dict.fromkeys(
+                binding.value if binding.kind in ("assign", "param") else None
+                for binding in bindings
+                if binding.kind not in ("assign", "param")
+                or binding.value is None
+                or not mentions(binding.value, binding.name)
+            )
+            known = self._bound[id(bindings)] = len(bindings), tuple(values)
+        return known[1]

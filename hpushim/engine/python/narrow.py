@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
@@ -29,6 +28,8 @@ def narrowed(start: int, old: str, new: str) -> list[Edit]:
         return []
     if not all(middle) or max(map(len, middle)) > _MOST:
         return [_edit(at, middle[0], middle[1])]
+    import difflib
+
     edits: list[Edit] = []
     matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
     done = 0

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.units import is_compound, line_group
-from hpushim.engine.python.walk import starts_at, walk
 from hpushim.model import Edit, Span
+from hpushim.pycode.walk import starts_at, walk
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

@@ -18,8 +18,8 @@ from hpushim.engine.python.narrow import narrowed
 from hpushim.engine.python.removal import Removal, removal
 from hpushim.engine.python.slots import Unplaced
 from hpushim.engine.python.units import Unit, is_compound, line_group, owner, unit
-from hpushim.engine.python.walk import walk
 from hpushim.model import Edit, Span
+from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from hpushim.engine.base.diagnostics import diagnostic
-from hpushim.engine.base.words import Texts, Words, words_in
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import references
+from hpushim.engine.rules.listed import Listed
 from hpushim.engine.rules.rule import AnyRule, Found, Kept, Rule
 from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Finding, Span
+from hpushim.pycode.words import Texts, Words, words_in
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -104,7 +105,7 @@ _BY_WORD = {
 
 
 @cache
-def _table(candidates: tuple[type[Rule], ...]) -> _Table:
+def _table(candidates: tuple[Listed, ...]) -> _Table:
     wanted = [rule.wants for rule in candidates]
 
     def places(field: str) -> dict[str, tuple[int, ...]]:
@@ -121,18 +122,18 @@ def _table(candidates: tuple[type[Rule], ...]) -> _Table:
         places("strings"),
         places("numbers"),
         places("imports"),
-        tuple(p for p, rule in enumerate(candidates) if rule.on_module is not Rule.on_module),
+        tuple(p for p, rule in enumerate(candidates) if rule.whole),
     )
 
 
-def interesting(text: Words, candidates: tuple[type[Rule], ...]) -> bool:
+def interesting(text: Words, candidates: tuple[Listed, ...]) -> bool:
     """Does a file hold the words of a rule?"""
     reading = _table(candidates).reading
     words = reading.words & text.words
     return bool(reading.fitting(words, reading.texts.held(text), text.uses))
 
 
-def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[Rule], Found]]:
+def run(module: Module, candidates: tuple[Listed, ...]) -> list[tuple[type[Rule], Found]]:
     """What the rules find, without what is covered by another rule's finding.
 
     A rule that raises loses what it found in this file, and that is said; the others go on.
@@ -143,14 +144,14 @@ def run(module: Module, candidates: tuple[type[Rule], ...]) -> list[tuple[type[R
 class _Working:
     """The rules at work on one file, and what they have found so far."""
 
-    def __init__(self, module: Module, table: _Table, candidates: tuple[type[Rule], ...]) -> None:
+    def __init__(self, module: Module, table: _Table, candidates: tuple[Listed, ...]) -> None:
         self._module = module
         self._table = table
         self._text = words_in(module.data)
         looking = table.looking
         self._held = looking.texts.held(self._text)
         fitting = looking.fitting(looking.words & self._text.words, self._held, None)
-        self._rules: dict[int, Rule] = {place: candidates[place]() for place in fitting}
+        self._rules: dict[int, Rule] = {place: candidates[place].load()() for place in fitting}
         self._found: dict[type[Rule], list[Found]] = {}
         self._covers: list[tuple[type[Rule], ast.AST]] = []
         #: Nodes inside kept ones where findings are told after all.
@@ -335,7 +336,7 @@ def _imported_by(wanted: dict[str, tuple[int, ...]], name: str) -> tuple[int, ..
 def raised(rule: AnyRule, error: Exception, line: int) -> Finding:
     """The finding that says that a rule failed on a file."""
     message = (
-        f"rule {rule.code} ({rule.name}) failed here with {error.__class__.__name__}: {error}; "
+        f"rule {rule.code} ({rule.codes[rule.code].name}) failed here with {error.__class__.__name__}: {error}; "
         "what it would have found in this file is missing; please report it"
     )
     return diagnostic("HPU004", message, start=(line, 1))

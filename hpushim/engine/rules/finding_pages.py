@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.rules import page
 from hpushim.engine.rules.catalogue import codes
@@ -23,27 +24,23 @@ _NAME, _MESSAGE, _SAID, _WHAT, _REST = 6.0, 3.0, 3.0, 2.0, 0.5
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One code: what it is called, how severe it is, how its fix is applied, and the first thing that its page says of it."""
+    """One code: its number, what was declared of it, and the first thing that its page says of it."""
 
-    code: str
-    name: str
-    severity: str
-    fix: str  #: ``safe``, ``unsafe``, ``manual``; ``–`` for a code beside its rule's own, where messages say it
+    number: str
+    code: Code
     first: str
 
 
 def entry(code: str) -> Entry | None:
     """What a code is, in one line; None for one that no rule gives."""
     for rule in every_rule():
-        name = rule.name if code == rule.code else rule.also.get(code)
-        if name is not None:
-            found = page.explain(code)
+        about = rule.codes.get(code)
+        if about is not None:
+            found = page.explain(code, cases=True)
             own = code == rule.code and code not in CODES
             first = next(passages(found, code), "") if found and not own else ""
             first = first or (found.sections.get("What", "") if found else "")
-            severity = CODES[code][1] if code in CODES else rule.severity
-            line = _sentence(first)
-            return Entry(code, name, severity, rule.safety if code == rule.code else "–", line)
+            return Entry(code, about, _sentence(first))
     return None
 
 
@@ -80,12 +77,16 @@ def by_meaning(words: str, limit: int = 5) -> tuple[Entry, ...]:
 
 def _weights(code: str) -> dict[str, float]:
     """How much each word counts for a code."""
-    found = page.explain(code)
+    found = page.explain(code, cases=True)
     about = entry(code)
     assert found is not None
     assert about is not None
     weights: dict[str, float] = {}
-    sources = [(about.name, _NAME), (found.sections.get("What", ""), _WHAT), (found.text, _REST)]
+    sources = [
+        (about.code.name, _NAME),
+        (found.sections.get("What", ""), _WHAT),
+        (found.text, _REST),
+    ]
     sources += [(part, _SAID) for part in passages(found, code)]
     sources += [(line, _MESSAGE) for line in _messages(found) if code in line]
     for text, weight in sources:

@@ -3,6 +3,8 @@
     # HPU102 `cuda-call`
     ## What … ## Why … ## Example … ## Left alone … ## Fix safety … ## References
 
+Examples beyond the first lie in ``<stem>.cases.md``, which has some of the sections, and whose blocks are tests as well.
+
 Fenced blocks are labelled ``LANGUAGE ROLE option=value …``: ``python before``, ``python after``,
 ``python same``, ``yaml before``, ``text findings`` and so on. Options: ``mode``, ``style``, ``gaudi``, ``stack`` of the
 target, ``unsafe=yes``, ``path=`` for rules that look at the file's name, ``asks=lightning<2.5`` for a version of a package that
@@ -21,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.registry import every_rule, home
 from hpushim.engine.rules.rule import AnyRule
 
@@ -113,6 +116,26 @@ def _block(
     return block, end - start + 1
 
 
+def with_cases(path: Path) -> tuple[Path, ...]:
+    """The files of a page: itself, and its cases where there are any."""
+    cases = path.with_name(f"{path.stem}.cases.md")
+    return (path, cases) if cases.is_file() else (path,)
+
+
+def whole(path: Path) -> Page:
+    """A page together with its cases."""
+    first, *more = map(read, with_cases(path))
+    for cases in more:
+        sections = {
+            name: "\n\n".join(filter(None, (text, cases.sections.get(name))))
+            for name, text in first.sections.items()
+        }
+        first = Page(
+            path, first.title, sections, (*first.blocks, *cases.blocks), first.text + cases.text
+        )
+    return first
+
+
 @cache
 def pages() -> dict[str, Path]:
     """Stem → path of the page of every rule that has one."""
@@ -129,10 +152,15 @@ def stem(rule: AnyRule) -> str:
     return rule.__module__.rpartition(".")[2]
 
 
-def explain(code: str) -> Page | None:
-    """The page of a code; None for a code that no rule gives."""
+def declared(number: str) -> Code | None:
+    """What is declared of a code; None for one that no rule gives."""
+    return next((rule.codes[number] for rule in every_rule() if number in rule.codes), None)
+
+
+def explain(code: str, *, cases: bool = False) -> Page | None:
+    """The page of a code, with its cases where they are wanted; None for a code that no rule gives."""
     for rule in every_rule():
-        if code == rule.code or code in rule.also:
+        if code in rule.codes:
             path = pages().get(stem(rule))
-            return read(path) if path else None
+            return (whole if cases else read)(path) if path else None
     return None

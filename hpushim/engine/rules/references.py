@@ -10,9 +10,9 @@ from functools import cache
 import msgspec
 
 from hpushim.engine.python.module import Module
-from hpushim.engine.python.walk import starts_at
-from hpushim.engine.rules.rule import Rule
+from hpushim.engine.rules.listed import Listed
 from hpushim.engine.rules.wants import last
+from hpushim.pycode.walk import starts_at
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 @cache
-def catalog(candidates: tuple[type[Rule], ...]) -> Catalog:
+def catalog(candidates: tuple[Listed, ...]) -> Catalog:
     """The names that these rules want; a rule is given by its place among them."""
     return _arranged([rule.wants.names for rule in candidates])
 
@@ -67,7 +67,7 @@ def _arranged(wanted: Sequence[tuple[str, ...]]) -> Catalog:
 
 
 @cache
-def ambient(candidates: tuple[type[Rule], ...]) -> tuple[str, ...]:
+def ambient(candidates: tuple[Listed, ...]) -> tuple[str, ...]:
     """The packages whose names rules want, the most wanted first: an unbound name of this spelling stands for one."""
     roots = [name.partition(".")[0] for rule in candidates for name in rule.wants.names]
     return tuple(root for root, _ in Counter(roots).most_common() if root != "builtins")

@@ -1,14 +1,26 @@
-"""The rules that there are: every class with a ``code`` in the ``codemods`` room and the rooms in it."""
+"""The rules that there are: every class that declares codes in the ``codemods`` room and the rooms in it."""
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
+import importlib.util
+import os
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hpushim.engine.rules.listed import Listed, decoded, encoded
 from hpushim.engine.rules.rule import AnyRule, Rule, TextRule
 from hpushim.errors import HpushimError
+from hpushim.kept import Kept
+from hpushim.matrix import default_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from hpushim.engine.base.accounted import Accounted
+    from hpushim.engine.python.module import Module
+    from hpushim.model import Finding
 
 PACKAGE = "hpushim.codemods"
 
@@ -24,6 +36,8 @@ def every_rule() -> tuple[AnyRule, ...]:
         raise HpushimError(
             "the rules (hpushim.codemods) are not installed; in a checkout run: pip install -e ."
         ) from None
+    import pkgutil
+
     found: list[AnyRule] = []
     for info in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
         if info.ispkg or info.name == f"{PACKAGE}.command":
@@ -41,15 +55,37 @@ def every_rule() -> tuple[AnyRule, ...]:
 
 
 @cache
-def rules() -> tuple[type[Rule], ...]:
-    """The rules on Python source, by code."""
-    return tuple(rule for rule in every_rule() if issubclass(rule, Rule))
+def listed() -> tuple[Listed, ...]:
+    """What is known of every rule before it is loaded, by code: kept until a file of theirs, or the matrix, changes."""
+    kept = Kept(__file__, "rules", _sources())
+    if data := kept.read():
+        return decoded(data)
+    found = tuple(map(Listed.of, every_rule()))
+    kept.write(encoded(found))
+    return found
+
+
+def _sources() -> list[str]:
+    """The files that what is listed comes from."""
+    found = importlib.util.find_spec(PACKAGE)
+    roots = [*(found.submodule_search_locations or ()), str(Path(__file__).parent)] if found else []
+    rooms = [
+        (root, *(entry.path for entry in os.scandir(root) if entry.is_dir())) for root in roots
+    ]
+    files = [entry.path for room in rooms for folder in room for entry in os.scandir(folder)]
+    return [str(default_path()), *sorted(file for file in files if file.endswith(".py"))]
 
 
 @cache
-def text_rules() -> tuple[type[TextRule], ...]:
+def rules() -> tuple[Listed, ...]:
+    """The rules on Python source, by code."""
+    return tuple(rule for rule in listed() if rule.python)
+
+
+@cache
+def text_rules() -> tuple[Listed, ...]:
     """The rules on other files, by code."""
-    return tuple(rule for rule in every_rule() if issubclass(rule, TextRule))
+    return tuple(rule for rule in listed() if not rule.python)
 
 
 def home(rule: AnyRule) -> Path:
@@ -57,3 +93,9 @@ def home(rule: AnyRule) -> Path:
     file = importlib.import_module(rule.__module__).__file__
     assert file is not None
     return Path(file).with_suffix("")
+
+
+def accounting() -> Callable[[Module, Iterable[Finding]], Iterator[Accounted]]:
+    """What says what becomes of each CUDA token of a module, once the rules have seen it."""
+    module = importlib.import_module(f"{PACKAGE}.values.tokens")
+    return module.entries  # type: ignore[no-any-return]

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Change, Rewrite
+import msgspec
+
+from hpushim.engine.base.code import Code
+from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
-from hpushim.model import Effect, Effort, Finding, Fix, Safety, Severity, Span
+from hpushim.model import Finding, Fix, Safety, Severity, Span
 
 if TYPE_CHECKING:
     from hpushim.engine.base.kind import Kind
@@ -53,51 +56,20 @@ class Kept:
 Yield = Iterable[Found | Kept]
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What the codes of a rule mean for a person and for a run; a code that is not here takes minutes.
-
-    ``hours``: code has to be thought about; ``none``: Gaudi has nothing of the kind. ``numbers``, ``speed``, ``cpu`` and ``kernels``
-    say what the place does to a run: other numbers, less speed, work that stays on the CPU, a kernel written for CUDA.
-    """
-
-    hours: tuple[str, ...] = ()
-    none: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
-    speed: tuple[str, ...] = ()
-    cpu: tuple[str, ...] = ()
-    kernels: tuple[str, ...] = ()
-
-    def effort(self, code: str) -> Effort:
-        """What a person spends on one place where no rewrite does it."""
-        return "none" if code in self.none else "hours" if code in self.hours else "minutes"
-
-    def effect(self, code: str) -> Effect | None:
-        """What the place does to a run, beyond stopping it."""
-        if code in self.kernels:
-            return "kernel"
-        if code in self.cpu:
-            return "cpu"
-        if code in self.numbers:
-            return "numbers"
-        return "speed" if code in self.speed else None
-
-
 class Named:
     """What every rule says about itself."""
 
+    #: What the findings of each code are, by number: the rule's own code first. Declared in the class body (``HPU125 = Code(…)``).
+    codes: ClassVar[Mapping[str, Code]] = {}
+    #: The number of the rule's own code.
     code: ClassVar[str]
-    name: ClassVar[str]
-    severity: ClassVar[Severity] = "warning"
-    safety: ClassVar[Safety] = "safe"
-    #: Further codes that the rule may give, with their names (``{"HPU103": "cuda-call-unproven"}``).
-    also: ClassVar[dict[str, str]] = {}
-    #: What its codes ask of a person, and what they do to a run.
-    costs: ClassVar[Costs] = Costs()
 
-    @classmethod
-    def codes(cls) -> tuple[str, ...]:
-        return (cls.code, *cls.also)
+    def __init_subclass__(cls) -> None:
+        declared = {name: code for name, code in vars(cls).items() if isinstance(code, Code)}
+        if declared:
+            cls.codes = declared
+        if "codes" in vars(cls):
+            cls.code = next(iter(cls.codes))
 
     def _finding(
         self,
@@ -109,14 +81,21 @@ class Named:
         code: str | None,
         severity: Severity | None,
         safety: Safety | None,
+        new: str,
     ) -> Finding:
         line, column = text.position(span.start)
         end_line, end_column = text.position(span.end)
-        code = code or self.code
+        number = code or self.code
+        found = self.codes[number]
+        if fix and row and (doubt := text.matrix.doubt(row, new)):
+            message = f"{message}; {doubt}"
+            safety = "unsafe" if safety == "safe" else safety
+            if fix.safety == "safe":
+                fix = msgspec.structs.replace(fix, safety="unsafe")
         return Finding(
-            code=code,
-            name=self.name if code == self.code else self.also[code],
-            severity=severity or self.severity,
+            code=number,
+            name=found.name,
+            severity=severity or found.severity,
             safety=safety or (fix.safety if fix else "manual"),
             message=message,
             span=span,
@@ -126,15 +105,28 @@ class Named:
             end_column=end_column,
             row=row,
             fix=fix,
-            effort=self.costs.effort(code),
-            effect=self.costs.effect(code),
+            effort=found.effort,
+            effect=found.effect,
         )
+
+
+def _texts(changes: Iterable[Change]) -> str:
+    """What changes write, as far as a text says it; of a function, that it gives arguments."""
+    found = []
+    for change in changes:
+        if isinstance(change, Replace) and not isinstance(change.new, str):
+            found.append("=")
+        else:
+            found += [
+                text for name in ("new", "name", "code") if (text := getattr(change, name, ""))
+            ]
+    return " ".join(found)
 
 
 class Rule(Named):
     """Base of every rule on Python source, notebook cells included.
 
-    A subclass names itself with the class attributes, says what it ``wants`` and defines the handlers for it:
+    A subclass declares its codes, says what it ``wants`` and defines the handlers for it:
     ``on_name(module, node, name)``, ``on_attribute``, ``on_call``, ``on_keyword``, ``on_string``, ``on_number``,
     ``on_definition(module, node)``, ``on_import(module, alias, name)``, and ``on_module(module)``, which is called last, once, where
     any of its words is in the file. Each returns an iterable of :class:`Found` and :class:`Kept` and may be a generator. An instance
@@ -164,8 +156,11 @@ class Rule(Named):
         A span without one is told wherever it stands, as if no other rule covered it.
         """
         span = where if isinstance(where, Span) else module.span(where)
+        if fix is not None and module.target.style == "dual" and not fix.fits_dual:
+            fix, safety = None, "manual"
         plain = Fix(fix.title, fix.safety, (), fix.group) if fix is not None else None
-        finding = self._finding(module, span, message, plain, row, code, severity, safety)
+        new = _texts(fix.changes) if fix is not None else ""
+        finding = self._finding(module, span, message, plain, row, code, severity, safety, new)
         about = node if isinstance(where, Span) else where
         return Found(finding, about, fix.changes if fix is not None else (), tuple(covers))
 
@@ -185,8 +180,8 @@ class Rule(Named):
 class TextRule(Named):
     """Base of every rule on files that are not Python: YAML, JSON, TOML, shell, Dockerfile …
 
-    A subclass names itself as a :class:`Rule` does, says which files it reads with ``kinds`` (or
-    :meth:`files`, for more than that) and defines ``check``. Spans are bytes of the document's text.
+    A subclass declares its codes as a :class:`Rule` does, says which files it reads with ``kinds`` (and
+    :meth:`files`, where not all of them) and defines ``check``. Spans are bytes of the document's text.
     """
 
     kinds: ClassVar[frozenset[Kind]] = frozenset()
@@ -195,7 +190,7 @@ class TextRule(Named):
 
     @classmethod
     def files(cls, path: PurePath, kind: Kind) -> bool:
-        """Does the rule read this file?"""
+        """Does the rule read this file, which is of its kinds?"""
         return kind in cls.kinds
 
     def finding(
@@ -211,7 +206,8 @@ class TextRule(Named):
         safety: Safety | None = None,
     ) -> Finding:
         """A finding at ``span``; its safety is the fix's unless given."""
-        return self._finding(document, span, message, fix, row, code, severity, safety)
+        new = " ".join(edit.new for edit in fix.edits) if fix is not None else ""
+        return self._finding(document, span, message, fix, row, code, severity, safety, new)
 
     def check(self, document: Document) -> Iterator[Finding]:
         """The findings in one file; build them with :meth:`finding`."""

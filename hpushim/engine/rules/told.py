@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from hpushim.model import Finding, Span
 
@@ -39,10 +40,16 @@ class Told:
 
         A finding without a fix makes people read its line; one that is rewritten tells of no more than it touches.
         """
-        if line in self._read or self._kept.innermost(span):
-            return True
+        return self.said(span, line) != ""
+
+    def said(self, span: Span, line: int) -> Literal["rewritten", "found", "kept", ""]:
+        """What is said of a place; nothing where no rule reports it."""
         rewritten = self._rewritten.get(line)
-        return rewritten is not None and rewritten.touches(span)
+        if rewritten is not None and rewritten.touches(span):
+            return "rewritten"
+        if line in self._read:
+            return "found"
+        return "kept" if self._kept.innermost(span) else ""
 
     @property
     def rewritten(self) -> list[int]:

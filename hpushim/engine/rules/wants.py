@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -18,6 +19,9 @@ class ProjectFact(msgspec.Struct, frozen=True):
     find: Callable[[bytes], Iterable[bytes]]
     #: Whether notebooks are asked as well, as they are written.
     notebooks: bool = False
+    #: Whether a file that has any of the names says something of the files that it imports and of those that import it:
+    #: ``module.project.reaches(fact.name, module.path)``.
+    spreads: bool = False
 
 
 #: The fact of this name tells the frameworks that a file imports, ``b""`` for those that the rules are about. Where no file
@@ -61,6 +65,14 @@ class Wants(msgspec.Struct, frozen=True):
     #: Those of the above that are no reason to read a file, as they are written there.
     hints: frozenset[str] = frozenset()
     advice: bool = False
+
+    def __or__(self, other: Wants) -> Wants:
+        """The words of both."""
+        both: dict[str, Any] = {
+            field: getattr(self, field) + getattr(other, field)
+            for field in (*_WORDS, "beside", "project", "facts")
+        }
+        return Wants(**both, hints=self.hints | other.hints, advice=self.advice or other.advice)
 
     def alternatives(self) -> tuple[tuple[frozenset[str], str], ...]:
         """Sets of words; the rule may find something where a file has all words of one of them.

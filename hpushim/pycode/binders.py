@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hpushim.engine.python.scope import (
+from hpushim.pycode.scope import (
     Binding,
     Scope,
     bind_import,
@@ -14,10 +14,10 @@ from hpushim.engine.python.scope import (
     bind_parameters,
     bind_target,
 )
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
-    from hpushim.engine.python.index import Index
+    from hpushim.pycode.index import Index
 
 
 def _function(index: Index, node: Any, scope: Scope) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.scope import Binding, Scope
+from hpushim.pycode.places import last_name
+from hpushim.pycode.scope import Binding, Scope
 
 if TYPE_CHECKING:
-    from hpushim.engine.python.index import Index
+    from hpushim.pycode.index import Index
 
 #: Functions that load a module by the name that they are given.
 _LOADERS = frozenset(["importorskip", "import_module", "__import__", "try_import", "LazyLoader"])
@@ -31,6 +33,7 @@ class Names:
         self._index = index
         self._ambient = frozenset(ambient)
         self.main = ambient[0] if ambient else ""
+        self._stars: set[str] | None = None
         self._known: dict[ast.AST, frozenset[str]] = {}
         self._means: dict[tuple[Scope, str], frozenset[str]] = {}
         self._open: set[int] = set()
@@ -97,18 +100,42 @@ class Names:
         return found
 
     def _starred(self, name: str) -> str | None:
-        """``torch.nn`` for ``nn`` where the file says ``from .layers import *`` and nothing else gives the name."""
+        """``torch.cuda`` for ``cuda`` after ``from torch import *``, ``torch.nn`` for ``nn`` after ``from .layers import *``.
+
+        Where nothing else gives the name; of a package of its own only where nothing else is star-imported.
+        """
+        if self._stars is None:
+            self._stars = {
+                "." * getattr(line, "level", 0) + (getattr(line, "module", "") or "")
+                for line in self._index.imports
+                if any(alias.name == "*" for alias in line.names)
+            }
+        if len(self._stars) == 1 and self._stars <= self._ambient and not hasattr(builtins, name):
+            return f"{next(iter(self._stars))}.{name}"
         meant = _USUAL.get(name, "")
-        if meant.partition(".")[0] not in self._ambient:
+        return meant if self._stars and meant.partition(".")[0] in self._ambient else None
+
+    def _helped(self, binding: Binding) -> str | None:
+        """``torch`` and ``nn`` of ``torch, nn = try_import_torch()``: a package that a function of such a name returns."""
+        value = (
+            getattr(binding.node, "value", None) if isinstance(binding.node, ast.Assign) else None
+        )
+        if not isinstance(value, ast.Call) or "import" not in last_name(value.func):
             return None
-        stars = any(alias.name == "*" for line in self._index.imports for alias in line.names)
-        return meant if stars else None
+        if binding.name in self._ambient:
+            return binding.name
+        meant = _USUAL.get(binding.name, "")
+        return meant if meant.partition(".")[0] in self._ambient else None
 
     def _bindings(self, bindings: list[Binding]) -> frozenset[str]:
         names: set[str] = set()
         for binding in bindings:
             if binding.qualified is not None:
                 names.add(binding.qualified)
+                continue
+            helped = self._helped(binding)
+            if helped is not None:
+                names.add(helped)
                 continue
             value = binding.value
             if binding.kind != "assign" or value is None:

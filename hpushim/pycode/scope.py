@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-import msgspec
-
 BindingKind = Literal["import", "assign", "for", "with", "param", "def", "class", "except", "other"]
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-class Binding(msgspec.Struct, frozen=True, eq=False):
+@dataclass(slots=True, eq=False)
+class Binding:
     """One place that gives a name a value.
 
     ``value`` is the expression assigned, when there is exactly one (``x = EXPR``, ``x: T = EXPR``,

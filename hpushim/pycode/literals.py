@@ -12,12 +12,10 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-import msgspec
-
-from hpushim.engine.python.walk import walk
-from hpushim.model import Span
+from hpushim.pycode.walk import walk
 
 _LITERAL = re.compile(rb"(?P<prefix>[A-Za-z]{0,2})(?P<mark>\"\"\"|'''|\"|')", re.DOTALL)
 _BODY = {
@@ -36,6 +34,13 @@ _ENDS = {tokenize.STRING} | {
 #: From 3.12 on an f-string may hold the quotes that it is written in.
 _NESTED_QUOTES = hasattr(tokenize, "FSTRING_START")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class Span(NamedTuple):
+    """A half-open range of bytes."""
+
+    start: int
+    end: int
 
 
 def literals(data: bytes, start: int, end: int) -> list[Span]:
@@ -89,7 +94,8 @@ def _tokenized(data: bytes, start: int, end: int) -> list[Span]:
 # -- inside f-strings, before 3.12 ----------------------------------------------------------
 
 
-class _Field(msgspec.Struct):
+@dataclass(slots=True)
+class _Field:
     """``{expression!r:spec}``."""
 
     start: int
@@ -219,8 +225,8 @@ class _Placer:
                 return False
             if isinstance(part, ast.Name) and self.data[span.start : span.end] != part.id.encode():
                 return False
-            if isinstance(part, ast.Attribute) and not self.data[: span.end].endswith(
-                part.attr.encode()
+            if isinstance(part, ast.Attribute) and not self.data.endswith(
+                part.attr.encode(), 0, span.end
             ):
                 return False
         return True

@@ -16,22 +16,24 @@ from __future__ import annotations
 
 import ast
 import bisect
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from hpushim.engine.base.words import words_in
-from hpushim.engine.python.binders import BINDERS
-from hpushim.engine.python.literals import place
-from hpushim.engine.python.scope import (
+from hpushim.pycode.binders import BINDERS
+from hpushim.pycode.literals import place
+from hpushim.pycode.scope import (
     COMPREHENSIONS,
     Binding,
     Scope,
     bind_parameters,
     bind_target,
 )
-from hpushim.engine.python.walk import starts_at, walk
+from hpushim.pycode.steps import Steps
+from hpushim.pycode.walk import starts_at, walk
+from hpushim.pycode.words import words_in
 
 N = TypeVar("N", bound=ast.AST)
 #: From so many words on the whole module is walked: a search goes through all of the text.
@@ -41,8 +43,11 @@ _MANY = 256
 class Index:
     """The statements, scopes and words of one module."""
 
-    def __init__(self, tree: ast.Module, data: bytes, line_starts: Sequence[int]) -> None:
+    def __init__(
+        self, tree: ast.Module, data: bytes, line_starts: Sequence[int], steps: Steps
+    ) -> None:
         self.tree = tree
+        self._steps = steps
         self.data = data
         self.root = Scope(tree, None)
         #: The scope that a node opens.
@@ -72,10 +77,13 @@ class Index:
         self._calls: defaultdict[str, list[ast.Call]] = defaultdict(list)
         self._strings: list[ast.Constant] = []
         self._numbers: list[ast.Constant] = []
+        self._yields: list[ast.Yield | ast.YieldFrom] = []
         #: Nodes inside an f-string whose place is not known (before Python 3.12, and then rarely).
         self.lost: set[ast.AST] = set()
         self._skeleton()
-        if b":=" in data:
+        if not data:
+            self._open_all()  # a tree alone: there are no words to look for
+        elif b":=" in data:
             self._open(b":=", whole=False)  # it binds names
 
     # -- by word ----------------------------------------------------------------------------
@@ -83,32 +91,37 @@ class Index:
     def names(self, word: str) -> list[ast.Name]:
         """Every name of this spelling, in source order."""
         self._want(word)
-        return _ordered(self._names[word])
+        return self._ordered(self._names[word])
 
     def attributes(self, word: str) -> list[ast.Attribute]:
         """Every ``….word``."""
         self._want(word)
-        return _ordered(self._attributes[word])
+        return self._ordered(self._attributes[word])
 
     def keywords(self, word: str) -> list[ast.keyword]:
         """Every ``word=…`` in a call or in the header of a class."""
         self._want(word)
-        return _ordered(self._keywords[word])
+        return self._ordered(self._keywords[word])
 
     def calls(self, word: str) -> list[ast.Call]:
         """Every call of ``word`` and of ``….word``."""
         self._want(word)
-        return _ordered(self._calls[word])
+        return self._ordered(self._calls[word])
 
     def strings(self, text: str) -> list[ast.Constant]:
         """Every string constant that holds ``text``, parts of f-strings among them."""
         self._want(text, whole=False)
-        return _ordered([node for node in self._strings if text in node.value])  # type: ignore[operator]
+        return self._ordered([node for node in self._strings if text in node.value])  # type: ignore[operator]
 
     def numbers(self, spelling: str) -> list[ast.Constant]:
         """Every number written like this."""
         self._want(spelling)
-        return _ordered([node for node in self._numbers if node.value == float(spelling)])
+        return self._ordered([node for node in self._numbers if node.value == float(spelling)])
+
+    def yields(self) -> list[ast.Yield | ast.YieldFrom]:
+        """Every ``yield`` and ``yield from``."""
+        self._want("yield")
+        return self._ordered(self._yields)
 
     def statements(self, kind: type[N]) -> list[N]:
         """Every statement, handler or case of exactly this class."""
@@ -126,6 +139,35 @@ class Index:
     def stored(self, attribute: str) -> list[ast.expr]:
         """What the module assigns to attributes of this name, on whatever object."""
         return self.stores.get(attribute, [])
+
+    def _ordered(self, nodes: list[Any]) -> list[Any]:
+        """The nodes in source order; units are walked in the order in which they are asked for."""
+        self._steps.spend(len(nodes))
+        if len(nodes) > 1:
+            nodes.sort(key=starts_at)
+        return nodes
+
+    def holding(self, pattern: re.Pattern[bytes]) -> list[ast.AST]:
+        """The units in whose text a pattern is found, in source order."""
+        starts, found, at = self._starts, [], 0
+        while (match := pattern.search(self.data, at)) is not None:
+            following = bisect.bisect_right(starts, match.start())
+            if following:
+                found.append(self.units[following - 1])
+            if following == len(starts):
+                break
+            at = starts[following]
+        return found
+
+    def within(self, unit: ast.AST) -> list[ast.AST]:
+        """A unit and the nodes of its expressions, those outside first; nothing is kept of the walk."""
+        found = [unit]
+        for name in _HEADER_OF[unit.__class__]:
+            value = getattr(unit, name, None)
+            for child in value if value.__class__ is list else (value,):
+                if child is not None:
+                    found += walk(child)
+        return found
 
     # -- structure --------------------------------------------------------------------------
 
@@ -301,8 +343,10 @@ class Index:
                     bind_target(node.target, node.iter, scope, node, "for")
                 elif kind is ast.JoinedStr:
                     formatted.append(node)
+                elif kind is ast.Yield or kind is ast.YieldFrom:
+                    self._yields.append(node)
                 self._push(node, _HEADER_OF[kind], stack)
-        if formatted and sys.version_info < (3, 12):
+        if formatted and self.data and sys.version_info < (3, 12):
             self.lost |= place(self.data, self._lines, formatted)
 
     def _push(self, node: Any, fields: tuple[str, ...], stack: list[Any]) -> None:
@@ -318,13 +362,6 @@ class Index:
             elif value is not None:
                 parents[value] = node
                 stack.append(value)
-
-
-def _ordered(nodes: list[Any]) -> list[Any]:
-    """The nodes in source order; units are walked in the order in which they are asked for."""
-    if len(nodes) > 1:
-        nodes.sort(key=starts_at)
-    return nodes
 
 
 def _outside(scope: Scope) -> Scope:

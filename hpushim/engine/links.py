@@ -1,0 +1,100 @@
+"""Which files of a project import which, as far as their bytes show."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import PurePath
+
+#: ``from .utils import a, b``, also over several lines in parentheses. A comment there is read up to its end, in one way
+#: only: with several a list that is never closed takes for ever. Like all patterns over whole files it begins with the newline
+#: before: other places are then passed over at the speed of memory.
+_FROM = re.compile(
+    rb"\n[ \t]*from[ \t]+([\w.][\w. \t]*?)[ \t]+import[ \t]*"
+    rb"(\((?:[^()#]|#[^\n]*\n)*\)|(?:[^;\n\\]|\\\r?\n)*)"
+)
+_IMPORT = re.compile(rb"\n[ \t]*import[ \t]+([\w., \t]+)")
+_COMMENT = re.compile(rb"#[^\n]*")
+_TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
+_Parts = tuple[str, ...]
+
+
+class Links:
+    """The imports between the Python files of a project: what each file imports, then which files that are."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, set[tuple[str, str]]] = {}
+
+    def see(self, path: str, data: bytes) -> list[str]:
+        """Takes note of a file's imports, and gives the modules that it takes all names of; ``data`` begins with a newline."""
+        asked = self._asked[path] = set()
+        for written, statement in _FROM.findall(data):
+            module = written.decode("utf-8", "replace").replace(" ", "").replace("\t", "")
+            taken = _TAKEN.findall(_COMMENT.sub(b"", statement))
+            asked.update((module, name.decode("utf-8", "replace")) for name in taken)
+        for several in _IMPORT.findall(data):
+            asked.update(
+                (part.split()[0].decode(), "") for part in several.split(b",") if part.split()
+            )
+        return [module for module, name in asked if name == "*"]
+
+    def taken(self) -> set[tuple[str, str]]:
+        """What ``from … import`` takes from which module, as it is written."""
+        return {one for asked in self._asked.values() for one in asked if one[1]}
+
+    def around(self, starts: Collection[str]) -> frozenset[str]:
+        """The files that import one of ``starts``, however far, those that one of them imports, and themselves."""
+        on, back = self._resolved()
+        return frozenset(_closure(starts, on) | _closure(starts, back))
+
+    def _resolved(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        by_parts: dict[_Parts, str] = {}
+        by_last: defaultdict[str, list[_Parts]] = defaultdict(list)
+        for path in self._asked:
+            parts = PurePath(path).with_suffix("").parts
+            parts = parts[:-1] if parts[-1] == "__init__" else parts
+            by_parts[parts] = path
+            if parts:
+                by_last[parts[-1]].append(parts)
+        on: defaultdict[str, set[str]] = defaultdict(set)
+        back: defaultdict[str, set[str]] = defaultdict(set)
+        for path, asked in self._asked.items():
+            folder = PurePath(path).parent.parts
+            for module, name in asked:
+                for wanted in ((module, name), (module, "")) if name else ((module, ""),):
+                    for found in _candidates(folder, *wanted, by_parts, by_last):
+                        on[path].add(by_parts[found])
+                        back[by_parts[found]].add(path)
+        return on, back
+
+
+def _candidates(
+    folder: _Parts,
+    module: str,
+    name: str,
+    by_parts: dict[_Parts, str],
+    by_last: dict[str, list[_Parts]],
+) -> Iterator[_Parts]:
+    """The files that a module may be: beside a relative import that one, of an absolute one a neighbour before all others."""
+    dots = len(module) - len(module.lstrip("."))
+    parts = tuple(part for part in (*module.split("."), name) if part)
+    if dots:
+        parts = (*folder[: len(folder) + 1 - dots], *parts)
+        if parts in by_parts:
+            yield parts
+    elif (*folder, *parts) in by_parts:
+        yield (*folder, *parts)
+    elif parts:
+        yield from (each for each in by_last.get(parts[-1], ()) if each[-len(parts) :] == parts)
+
+
+def _closure(starts: Iterable[str], edges: dict[str, set[str]]) -> set[str]:
+    found = set(starts)
+    todo = list(found)
+    for path in todo:  # grows
+        for other in edges.get(path, ()):
+            if other not in found:
+                found.add(other)
+                todo.append(other)
+    return found

@@ -1,0 +1,90 @@
+"""One question to all values of a file: asked of a value, answered for all that it depends on, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+from hpushim.pycode.places import At, Edge
+
+
+class _Joins(Protocol):
+    def __or__(self: A, other: A, /) -> A: ...
+
+
+A = TypeVar("A", bound=_Joins)
+
+
+class Answers(Generic[A]):
+    """Answers that grow along edges: an ``enum.Flag``, an ``int`` of bits or a ``frozenset``.
+
+    The answer for a value is what ``own`` says of it, joined with what ``carry`` lets through of the answers at the ends of
+    its ``edges``. It is the least one that fits, also where values go round in a circle, so it does not depend on who asks
+    first. Each value is looked at once: a thousand questions cost no more than the values that they touch.
+    """
+
+    def __init__(
+        self,
+        own: Callable[[At], A],
+        edges: Callable[[At], Iterable[Edge]],
+        carry: Callable[[Edge, A], A] = lambda _, answer: answer,
+    ) -> None:
+        self._own = own
+        self._edges = edges
+        self._carry = carry
+        self._known: dict[At, A] = {}
+
+    def of(self, at: At) -> A:
+        """The answer for a value."""
+        found = self._known.get(at)
+        return self._solve(at) if found is None else found
+
+    def why(self, at: At, part: A) -> list[Edge]:
+        """The shortest way along the edges to a value that has ``part`` of the answer by itself; empty when it is ``at``."""
+        came: dict[At, tuple[At, Edge] | None] = {at: None}
+        todo = [at]
+        for place in todo:
+            if self._own(place) | part == self._own(place):
+                way: list[Edge] = []
+                step = came[place]
+                while step is not None:
+                    way.append(step[1])
+                    step = came[step[0]]
+                return way[::-1]
+            for edge in self._edges(place):
+                if edge.at not in came and self._carry(edge, self.of(edge.at)) | part == self._carry(edge, self.of(edge.at)):  # fmt: skip
+                    came[edge.at] = place, edge
+                    todo.append(edge.at)
+        return []
+
+    def _solve(self, start: At) -> A:
+        known, carry = self._known, self._carry
+        answers: dict[At, A] = {}
+        used_by: dict[At, list[tuple[At, Edge]]] = {}
+        todo = [start]
+        answers[start] = self._own(start)
+        for at in todo:  # grows
+            for edge in self._edges(at):
+                done = known.get(edge.at)
+                if done is not None:
+                    answers[at] = answers[at] | carry(edge, done)
+                    continue
+                used_by.setdefault(edge.at, []).append((at, edge))
+                if edge.at not in answers:
+                    answers[edge.at] = self._own(edge.at)
+                    todo.append(edge.at)
+        waiting = todo  # the last found come first: they are what the others are made of
+        queued = set(waiting)
+        while waiting:
+            at = waiting.pop()
+            queued.discard(at)
+            answer = answers[at]
+            for user, edge in used_by.get(at, ()):
+                joined = answers[user] | carry(edge, answer)
+                if joined != answers[user]:
+                    answers[user] = joined
+                    if user not in queued:
+                        queued.add(user)
+                        waiting.append(user)
+        known.update(answers)
+        return answers[start]
