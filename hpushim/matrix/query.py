@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
-import hashlib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
@@ -26,7 +25,9 @@ from hpushim.matrix.schema import (
     Row,
     Source,
     Status,
+    Witness,
 )
+from hpushim.matrix.written import appears, written_for
 from hpushim.model import Target
 
 #: Which row answers when a name has several: what Python resolves comes first.
@@ -69,6 +70,8 @@ class Matrix:
         self.releases: Mapping[str, Release] = {item.stack: item for item in content.release}
         self.operators = Operators(content.operators)
         self.collectives: tuple[Collective, ...] = content.collective
+        self.seen: tuple[Witness, ...] = content.witness
+        self._witnesses = {name: item.source for item in content.witness for name in item.names}
         self._by_name: dict[str, Row] = {}
         self._by_kind: dict[tuple[str, str], Row] = {}
         order = {kind: place for place, kind in enumerate(_KINDS)}
@@ -88,10 +91,10 @@ class Matrix:
     def edition(self) -> str:
         """Which table this is, for a report to name: the newest release it speaks of, its rows, a digest of what they say."""
         own = sum(bool(row.origin) for row in self.rows)
-        digest = hashlib.sha256(msgspec.json.encode(self.rows)).hexdigest()[:8]
+        digest = zlib.crc32(msgspec.json.encode(self.rows))
         newest = max(self.releases, key=version.parse)
         more = f" and {own} of the project" if own else ""
-        return f"up to release {newest}, {len(self.rows) - own} rows{more}, {digest}"
+        return f"up to release {newest}, {len(self.rows) - own} rows{more}, {digest:08x}"
 
     def row(self, name: str, kind: str = "") -> Row | None:
         """The row of exactly this name (or of one that it lists under ``also``), None without one."""
@@ -145,6 +148,8 @@ class Matrix:
 
     def near(self, name: str, limit: int = 5) -> tuple[str, ...]:
         """Names in the matrix that resemble a name that it lacks, best first."""
+        import difflib
+
         same_end = [known for known in self._by_name if known.endswith(f".{name}")]
         found = same_end + difflib.get_close_matches(name, self._by_name, n=limit, cutoff=0.7)
         if len(found) < limit:
@@ -163,6 +168,21 @@ class Matrix:
             note = f"the matrix has no row for {name}"
             return Verdict(name, "unknown", "", note, None, (), None)
         return self.judge(row, target, name)
+
+    def unwitnessed(self, row: Row) -> tuple[str, ...]:
+        """What the row has written of which nobody is known to have run it on a card."""
+        return tuple(name for name in written_for(row) if self._witnesses.get(name) == ())
+
+    def doubt(self, name: str, new: str) -> str:
+        """A clause for a finding on the row of this name whose rewrite writes, in ``new``, what nobody is known to have run; else ""."""
+        row = self.row(name)
+        unseen = self.unwitnessed(row) if row is not None else ()
+        names = " and ".join(f"`{one}`" for one in unseen if appears(one, new))
+        return f"nobody is known to have run {names} on a Gaudi" if names else ""
+
+    def witness(self, name: str) -> tuple[str, ...]:
+        """Where public code runs this written name on a card; empty where none was found."""
+        return self._witnesses.get(name, ())
 
     def judge(self, row: Row, target: Target, name: str = "") -> Verdict:
         """The verdict on one row; the last limit that applies and has a status decides.

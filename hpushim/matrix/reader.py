@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import threading
 from collections.abc import Iterable, Iterator
@@ -11,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import tomli
 
 from hpushim import safe_files
 from hpushim.errors import MatrixError
-from hpushim.matrix import locate, version
+from hpushim.kept import Kept
+from hpushim.matrix import locate, schema, version
 from hpushim.matrix.query import Matrix
 from hpushim.matrix.schema import FORMAT, MatrixFile, Row
 
@@ -47,7 +48,7 @@ def load(path: str | Path | None = None, extra: Iterable[str | Path] = ()) -> Ma
 
 @lru_cache(maxsize=16)
 def _load(path: str, extra: tuple[str, ...]) -> Matrix:
-    base = read_file(Path(path))
+    base = _shipped(path) if path == str(default_path()) else read_file(Path(path))
     rows = {(row.kind, row.name): row for row in base.row}
     sources = dict(base.sources)
     for name in extra:
@@ -55,6 +56,17 @@ def _load(path: str, extra: tuple[str, ...]) -> Matrix:
         sources |= added.sources
         rows |= {(row.kind, row.name): row for row in added.row}
     return Matrix(base, tuple(rows.values()), sources, path)
+
+
+def _shipped(path: str) -> MatrixFile:
+    """The shipped matrix, from what was kept when it was last read: reading TOML is most of what loading it takes."""
+    kept = Kept(__file__, "matrix", (path, schema.__file__))
+    if data := kept.read():
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(data, type=MatrixFile)
+    content = read_file(Path(path))
+    kept.write(msgspec.json.encode(content))
+    return content
 
 
 def read_file(
@@ -93,6 +105,8 @@ def _read(path: Path) -> str:
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
+    import tomli
+
     try:
         return tomli.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML, too long a number, nested too deeply
@@ -133,8 +147,6 @@ def _invalid(path: Path, text: str, raw: dict[str, Any], message: str) -> Matrix
 
 def _choices(field: str | None) -> tuple[str, ...]:
     from typing import get_args, get_type_hints
-
-    from hpushim.matrix import schema
 
     for table in (Row, schema.Limit, schema.Argument, schema.Release):
         hint = get_type_hints(table).get(field or "")

@@ -41,7 +41,7 @@ class RowReadings(Strict, frozen=True, kw_only=True):
     """The places that one row rests on, in the order of its ``source``."""
 
     name: str
-    kind: Kind = "python"
+    kind: Kind | Literal["witness"] = "python"  #: witness: of the first name of a [[witness]]
     readings: tuple[Reading, ...]
 
 
@@ -87,19 +87,35 @@ def flaws(
     matrix: Matrix, found: dict[tuple[str, str], tuple[Reading, ...]]
 ) -> Iterator[tuple[str, str]]:
     """Name of a row and complaint, where rows and readings do not belong together."""
-    rows = {(row.kind, row.name): row for row in matrix.rows if not row.origin}
-    for key in found.keys() - rows.keys():
+    cited: dict[tuple[str, str], tuple[str, ...]] = {
+        (row.kind, row.name): row.source for row in matrix.rows if not row.origin
+    }
+    cited |= {("witness", item.names[0]): item.source for item in matrix.seen if item.source}
+    notes = {(row.kind, row.name): _plain(row.note) for row in matrix.rows}
+    for key in found.keys() - cited.keys():
         yield key[1], "has readings and no row: rename or remove them"
-    for key, row in rows.items():
+    for key, source in cited.items():
         places = tuple(item.at for item in found.get(key, ()))
-        if places != row.source:
+        if places != source:
             yield (
-                row.name,
-                f"cites {', '.join(row.source)} and has readings of {', '.join(places) or 'nothing'}: read again and make them one list",
+                key[1],
+                f"cites {', '.join(source)} and has readings of {', '.join(places) or 'nothing'}: read again and make them one list",
             )
         for item in found.get(key, ()):
             if not item.says.strip():
-                yield row.name, f"says nothing of what stands at {item.at}: add it"
+                yield key[1], f"says nothing of what stands at {item.at}: add it"
+            if key in notes and _plain(item.says) == notes[key]:
+                yield key[1], f"repeats its note for {item.at}: write what the place says"
+            if item.print and item.seen == "collected":
+                yield (
+                    key[1],
+                    f"has a fingerprint of {item.at}, which nobody opened: open it, or take the fingerprint out",
+                )
+
+
+def _plain(text: str) -> str:
+    """The words of a text, for comparing."""
+    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def span(place: str) -> tuple[int, int] | None:

@@ -147,6 +147,9 @@ class Row(Strict, frozen=True, kw_only=True):
     effect: Effect | None = (
         None  #: what it does to a run, where it is not what the rule says of its code
     )
+    careful: bool = False  #: its answer has another shape on Gaudi: renamed only with --unsafe
+    #: the place (0-based) of the argument that picks a device; the target takes none
+    device_argument: int | None = None
     args: tuple[Argument, ...] = ()
     limits: tuple[Limit, ...] = ()
     torch: str = (
@@ -168,6 +171,13 @@ class Row(Strict, frozen=True, kw_only=True):
     def names(self) -> tuple[str, ...]:
         """Every name that this row answers for."""
         return (self.name, *self.also)
+
+
+class Witness(Strict, frozen=True, kw_only=True):
+    """Public code that runs on a card what shim or codemods write; without a source none was found."""
+
+    names: tuple[str, ...]
+    source: tuple[str, ...] = ()
 
 
 class Release(Strict, frozen=True, kw_only=True):
@@ -232,7 +242,7 @@ class Source(Strict, frozen=True, kw_only=True):
 
 
 class Policy(Strict, frozen=True, kw_only=True):
-    """Whom ``torch.cuda.is_available()`` answers False, by top-level package, although the shim is on."""
+    """Packages by what they mean for code that uses them; the first two lists get False from ``torch.cuda.is_available()`` under the shim."""
 
     nvidia_only: tuple[str, ...] = ()  #: would pick kernels that only NVIDIA hardware runs
     #: looks for Gaudi itself, and finds it; with the versions that do, where not all do (``lightning<2.5.6``)
@@ -241,6 +251,12 @@ class Policy(Strict, frozen=True, kw_only=True):
     compares_devices: tuple[str, ...] = ()
     #: names below ``torch.cuda`` that torch without CUDA answers, or takes, without an error
     without_cuda: tuple[str, ...] = ()
+    #: frameworks with tensors and devices of their own, by the name that is imported; with the name to print
+    frameworks: dict[str, str] = {}
+    #: other packages, and names they are imported as, with a ``cuda`` or a ``device`` that is not torch's
+    own_devices: tuple[str, ...] = ()
+    #: packages made of torch that have no "torch" in their names
+    made_of_torch: tuple[str, ...] = ()
 
 
 class Autocast(Strict, frozen=True, kw_only=True):
@@ -325,4 +341,5 @@ class MatrixFile(Strict, frozen=True, kw_only=True):
     autocast: Autocast = Autocast()
     operators: OperatorTable = OperatorTable()
     collective: tuple[Collective, ...] = ()
+    witness: tuple[Witness, ...] = ()
     row: tuple[Row, ...] = ()

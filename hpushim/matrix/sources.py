@@ -50,8 +50,8 @@ def compare(
     """Each reading beside the repository that it names, where ``folder`` has that repository.
 
     A repository is a folder named by its key in [sources], ``name``, ``owner+name`` or ``owner/name``, perhaps with
-    ``repo`` below it: a work tree, or a git directory, which is read at its HEAD or, ``as_cited``, at the revision
-    of the citation.
+    ``repo`` below it: a work tree, or a git directory, which is read at its HEAD or, ``as_cited`` and for an address
+    that names one, at the revision of the citation.
     """
     shelf = _Shelf(folder, as_cited)
     for (_, row), items in readings.items():
@@ -119,7 +119,7 @@ class _Shelf:
         root = self._roots[label]
         if root is None:
             return None
-        known = (label, place.path, place.revision if self._as_cited else "")
+        known = (label, place.path, place.revision if self._as_cited or not place.key else "")
         if known not in self._files:
             self._files[known] = self._read(root[0], root[1], place)
         return self._files[known]
@@ -137,9 +137,10 @@ class _Shelf:
         return None
 
     def _read(self, root: Path, git: bool, place: _Place) -> Sequence[str] | Literal[False] | None:
-        if git or (self._as_cited and (root / ".git").exists()):
+        pinned = self._as_cited or not place.key  # an address of its own names its revision
+        if git or (pinned and (root / ".git").exists()):
             where = root if git else root / ".git"
-            revision = place.revision if self._as_cited else "HEAD"
+            revision = place.revision if pinned else "HEAD"
             return _git_lines(where, revision, place.path)
         path = root / place.path
         if not path.is_file():

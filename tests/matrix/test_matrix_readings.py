@@ -266,3 +266,38 @@ def test_the_shipped_places_stand_in_the_repositories() -> None:
         if item.state in ("moved", "changed", "gone")
     ]
     assert wrong == []
+
+
+# ---- readings that are none
+
+
+@pytest.mark.parametrize(
+    ("kept", "complaint"),
+    [
+        ({"says": "TORCH.HPU.synchronize() waits for the card, and takes no device"}, "repeats its note"),
+        ({"seen": "collected"}, "which nobody opened"),
+    ],
+)  # fmt: skip
+def test_a_reading_that_nobody_made_is_an_error(kept: dict[str, str], complaint: str) -> None:
+    import msgspec
+
+    key = ("python", "torch.cuda.synchronize")
+    items = readings.load_readings()
+    first, *rest = items[key]
+    changed = {**items, key: (msgspec.structs.replace(first, **kept), *rest)}
+    assert [text for _, text in readings.flaws(load(), changed) if complaint in text]
+
+
+def test_an_address_that_names_a_tag_is_read_there(tree: Path) -> None:
+    work = tree / "our-lib"
+    work.mkdir()
+    for words in (
+        ["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "1.0"],
+    ):  # fmt: skip
+        (work / "a.py").write_text("\n".join(FILE) + "\n")
+        subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=work, check=True
+        )
+    (work / "a.py").write_text("new\n")
+    at = "https://github.com/us/our-lib/blob/1.0/a.py#L3-L4"
+    assert found(tree, reading(at, FILE)) == ("same", "")
