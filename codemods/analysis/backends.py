@@ -7,9 +7,9 @@ import enum
 import re
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
-from .names import word
+from .names import FOREIGN, FRAMEWORKS, is_made_of_torch, packages, word
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -17,16 +17,12 @@ if TYPE_CHECKING:
 _WHOLE = re.compile(r"(?:cpu:(?:gloo|mpi),)?(?:cuda:)?nccl(?:,cpu:(?:gloo|mpi))?", re.I)
 _HCCL = re.compile(r"(^|[:,])hccl($|,)")
 #: Whose own backends are called nccl too; what they do on Gaudi is not told by the string.
-_FOREIGN = frozenset({"ray", "horovod", "cupy", "cupyx", "jax", "paddle", "mxnet", "tensorflow", "vllm", "sglang", "setuptools", "raft_dask"})  # fmt: skip
+_FOREIGN = FOREIGN | {"ray", "horovod", "vllm", "sglang", "setuptools", "raft_dask"}
 #: Keywords whose values are names of something else.
 _NOT_BACKENDS = re.compile(
     r"librar|extra_|define|include|path|sources|help|description|name$|tag|label|msg|message|prefix|key",
     re.I,
 )
-_TORCH = frozenset(
-    {"torch", "deepspeed", "accelerate", "transformers", "lightning", "pytorch_lightning"}
-)
-_OTHERS = frozenset({"tensorflow", "horovod", "mxnet", "paddle", "jax", "cupy"})
 _NAMED = re.compile(r"backend|process_group|dist", re.I)
 #: Names that say torch.distributed wherever they stand, such as an entry in another library's table of settings.
 _OF_TORCH = re.compile(r"(^|_)(dist|distributed|ddp|pg|process_group)_?backend$", re.I)
@@ -137,22 +133,14 @@ def _given_to(module: Module, node: ast.Constant) -> str:
 
 def _concerns_torch(module: Module, node: ast.AST) -> bool:
     """Does the file use torch, or does the code around the word call it a backend?"""
-    packages = module.view(_imported)
-    if packages & _TORCH:
+    imported = module.view(packages)
+    if any(map(is_made_of_torch, imported)):
         return True
     statement = module.source(module.statement(node))
-    return not packages & _OTHERS and _NAMED.search(statement) is not None
-
-
-def _imported(module: Module) -> frozenset[str]:
-    """The packages that the file imports from."""
-    names: list[str] = []
-    for statement in module.imports:
-        if isinstance(statement, ast.ImportFrom):
-            names.append(statement.module or "")
-        else:
-            names += [alias.name for alias in statement.names]
-    return frozenset(name.partition(".")[0] for name in names)
+    return (
+        imported.isdisjoint((*FRAMEWORKS, "horovod", "cupy"))
+        and _NAMED.search(statement) is not None
+    )
 
 
 def _has_hccl(table: ast.AST) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import mentions, walk
+from hpushim.pycode.walk import mentions, walk
 
 from .names import word
 from .words import words_with
@@ -220,13 +220,27 @@ def _wraps(call: ast.Call) -> bool:
 
 def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
     """Takes note of the calls in a simple statement, those around others first."""
-    for call in walk(statement):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
-            continue
-        given = [a.value if isinstance(a, ast.Starred) else a for a in call.args]
-        given += [k.value for k in call.keywords]
-        of = {a: _part(_converted(a)) for a in given}
-        parts = [a for a in given if of[a] in loop.parts or moved(module, a) is not None]
+    known = module.view(_given)
+    if statement not in known:
+        known[statement] = [
+            (call, {a: _part(_converted(a)) for a in _arguments(call)})
+            for call in walk(statement)
+            if isinstance(call, ast.Call) and isinstance(call.func, (ast.Name, ast.Attribute))
+        ]
+    for call, of in known[statement]:
+        parts = [a for a in of if of[a] in loop.parts or moved(module, a) is not None]
         if parts:
             left = [a for a in parts if of[a] not in loop.always and moved(module, a) is None]
             loop.calls.append((call, left))
+
+
+def _given(module: Module) -> dict[ast.stmt, list[tuple[ast.Call, dict[ast.expr, str | None]]]]:
+    """The calls of statements, with what each is given and the batch that it may be a part of: a statement stands in loops around loops."""
+    return {}
+
+
+def _arguments(call: ast.Call) -> Iterator[ast.expr]:
+    for arg in call.args:
+        yield arg.value if isinstance(arg, ast.Starred) else arg
+    for keyword in call.keywords:
+        yield keyword.value

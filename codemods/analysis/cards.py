@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
 
-from .device_texts import other_device, read
+from .device_texts import device_name, other_device, read
 from .names import word
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def is_card(module: Module, node: ast.expr | None) -> bool:
         last = called.rpartition(".")[2] or getattr(inner.func, "attr", "")
         return called in _CURRENT or bool(re.search(r"(^|_)rank$", last))
     if not _RANK.search(word(inner).lower()):
-        values = module.values(node) if isinstance(node, ast.Name) else []
-        return bool(values) and all(v is not node and _counts_cards(module, v) for v in values)
+        values = _given(module, node) if isinstance(node, ast.Name) else []
+        return bool(values) and all(_counts_cards(module, v) for v in values)
     return inner is not node or not _holds_device(module, inner)
 
 
@@ -45,7 +45,7 @@ def device_or_card(module: Module, node: ast.expr) -> str | None:
     """Where a name of a card, or nothing, stands for the CPU: ``"cpu"`` in ``gpu if gpu is not None else "cpu"``."""
     if not isinstance(node, (ast.Name, ast.Attribute)) or not _RANK.search(word(node).lower()):
         return None
-    given = list(_given(module, node))
+    given = _given(module, node)
     found = next((part for part in given if other_device(part)), None)
     if found is None or any(read(part) is not None for part in given):
         return None
@@ -76,15 +76,21 @@ def _holds_device(module: Module, node: ast.expr) -> bool:
     if any(_is_device(module, part) for part in _given(module, node)):
         return True
     if isinstance(node, ast.Attribute):
-        return any(word(_keyword(call, "type")) == "str" for call in _options(module, node.attr))
+        declared = module.view(Values).options.declared(node.attr)
+        types = [
+            keyword.value for call in declared for keyword in call.keywords if keyword.arg == "type"
+        ]
+        return any(word(kind) == "str" for kind in types)
     bound = module.bindings(node) if isinstance(node, ast.Name) else []
-    types = [binding.node.annotation for binding in bound if isinstance(binding.node, ast.arg)]
-    return any(_is_type_of_devices(module, annotation) for annotation in types)
+    notes = [binding.node.annotation for binding in bound if isinstance(binding.node, ast.arg)]
+    return any(_is_type_of_devices(module, annotation) for annotation in notes)
 
 
 def _is_device(module: Module, part: ast.expr) -> bool:
     if read(part) is not None or isinstance(module.constant(part), str):
         return True
+    if isinstance(part, ast.Attribute):  # x.device
+        return device_name(part.attr) and not _RANK.search(part.attr.lower())
     return isinstance(part, ast.Call) and module.qualified(part.func) == "torch.device"
 
 
@@ -96,44 +102,7 @@ def _is_type_of_devices(module: Module, annotation: ast.expr | None) -> bool:
     return bool(names & _TYPES) or text in ("str", "torch.device")
 
 
-def _given(module: Module, node: ast.expr) -> Iterator[ast.expr]:
-    """What the file gives to a name or an attribute: by assignment, by calls, as the default of an option."""
-    if isinstance(node, ast.Attribute):
-        for value in module.index.stored(node.attr):
-            yield from module.values(value)
-        for call in _options(module, node.attr):
-            yield from module.values(_keyword(call, "default"))
-        return
-    yield from module.values(node)
-    for binding in module.bindings(node) if isinstance(node, ast.Name) else ():
-        if binding.kind == "param" and isinstance(binding.node, ast.arg):
-            yield from _passed(module, binding.node)
-
-
-def _passed(module: Module, parameter: ast.arg) -> Iterator[ast.expr]:
-    """What the calls in this file give for a parameter."""
-    given = module.parent(parameter)
-    function = module.parent(given) if given is not None else None
-    if not isinstance(given, ast.arguments) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):  # fmt: skip
-        return
-    names = [arg.arg for arg in (*given.posonlyargs, *given.args)]
-    place = names.index(parameter.arg) if parameter.arg in names else -1
-    place -= names[:1] in (["self"], ["cls"])
-    for call in module.index.calls(function.name):
-        if 0 <= place < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args):
-            yield call.args[place]
-        named = _keyword(call, parameter.arg)
-        if named is not None:
-            yield named
-
-
-def _options(module: Module, name: str) -> Iterator[ast.Call]:
-    """The calls that declare an option which is read as ``args.name``."""
-    for call in module.index.calls("add_argument"):
-        texts = [str(module.constant(arg)) for arg in call.args]
-        if name in (text.lstrip("-").replace("-", "_") for text in texts):
-            yield call
-
-
-def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+def _given(module: Module, node: ast.expr) -> list[ast.expr]:
+    """What the file gives to a name or an attribute in the end."""
+    origins = module.view(Values).origins(node)
+    return [part for part in origins if isinstance(part, ast.expr) and part is not node]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
 from .names import word
 from .words import calls_like

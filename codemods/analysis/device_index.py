@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.values import Values
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
@@ -28,6 +30,11 @@ def _reads(module: Module, is_device: IsDevice) -> Iterator[bool]:
     for call in (call for name in _SPLITS for call in module.index.calls(name)):
         if isinstance(call.func, ast.Attribute) and _cuts_at_colon(module, call):
             yield is_device(call.func.value)
+    for number in module.index.numbers("1"):
+        sign = module.parent(number)
+        last = module.parent(sign) if isinstance(sign, ast.UnaryOp) and isinstance(sign.op, ast.USub) else None  # fmt: skip
+        if isinstance(last, ast.Subscript) and last.slice is sign:
+            yield is_device(last.value) and not _is_list(module, last.value)  # device[-1]
     yield any(True for _ in cuts(module, is_device))
 
 
@@ -40,6 +47,14 @@ def cuts(module: Module, is_device: IsDevice) -> Iterator[ast.Subscript]:
             continue
         if where.lower is number and where.upper is None and is_device(cut.value):
             yield cut
+
+
+def _is_list(module: Module, node: ast.expr) -> bool:
+    """Does the file show a list, or parts that a text was cut into?"""
+    return any(
+        isinstance(origin, (ast.List, ast.Tuple, ast.ListComp, ast.Call))
+        for origin in module.view(Values).origins(node)
+    )
 
 
 def _cuts_at_colon(module: Module, call: ast.Call) -> bool:

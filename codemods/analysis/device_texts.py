@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def _outermost(module: Module, constant: ast.Constant) -> DeviceText | None:
         larger = read(parent)
         if larger is not None:
             found = larger
-        elif isinstance(parent, ast.JoinedStr) or not isinstance(parent, ast.Attribute):
+        elif not isinstance(parent, (ast.Attribute, ast.BinOp)):
             break
         parent = module.parent(parent)
     if found is None:
@@ -97,9 +98,24 @@ def _operation(node: ast.BinOp) -> DeviceText | None:
     template = _text(node.left)
     if isinstance(node.op, ast.Mod) and template in ("cuda:%d", "cuda:%s", "cuda:%i"):
         return DeviceText(node, "?")
-    if isinstance(node.op, ast.Add) and template == "cuda:":
-        return DeviceText(node, "?")
+    if isinstance(node.op, ast.Add):
+        parts = list(_added(node))
+        begin = "".join(itertools.takewhile(bool, map(_text, parts)))
+        constant = len(begin) == sum(len(_text(part)) for part in parts) and all(map(_text, parts))
+        if constant and (found := _WHOLE.fullmatch(begin)):
+            return DeviceText(node, found[1] or "")
+        return DeviceText(node, "?") if begin == "cuda:" and len(parts) > 1 and not _text(parts[-1]) else None  # fmt: skip
     return None
+
+
+def _added(node: ast.expr) -> Iterator[ast.expr]:
+    """The parts of ``"cuda" + ":" + str(n)``, from the left."""
+    right: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        right.append(node.right)
+        node = node.left
+    yield node
+    yield from reversed(right)
 
 
 def _call(node: ast.Call) -> DeviceText | None:
@@ -149,26 +165,81 @@ def glued(module: Module, node: ast.AST) -> bool:
     parent = module.parent(node)
     while isinstance(parent, (ast.IfExp, ast.BoolOp)):
         node, parent = parent, module.parent(parent)
-    if isinstance(parent, ast.BinOp):
-        return True
+    beside = _beside(module, node)
+    if beside is not None:
+        before, after = beside
+        return _ends_word(before, -1) or _ends_word(after, 0)
     if isinstance(parent, ast.Call) and node is not parent.func:
         func = parent.func
         return getattr(func, "attr", getattr(func, "id", "")) in _PATHS
-    string = module.parent(parent) if isinstance(parent, ast.FormattedValue) else None
-    if not isinstance(string, ast.JoinedStr):
-        return False
-    place = next(i for i, part in enumerate(string.values) if part is parent)
-    before = string.values[place - 1] if place else None
-    after = string.values[place + 1] if place + 1 < len(string.values) else None
-    return _ends_word(before, -1) or _ends_word(after, 0)
+    return isinstance(parent, ast.BinOp)
 
 
-def _ends_word(part: ast.expr | None, place: int) -> bool:
-    """Does the text beside a replacement field continue the word?"""
-    if not isinstance(part, ast.Constant):
-        return part is not None
-    text = str(part.value)
-    return bool(re.match(r"[\w./\-]", text[place])) if text else False
+def is_type_of_text(module: Module, node: ast.AST) -> bool:
+    """Is it what a device's text begins with: ``"{}:{}".format(kind, n)``, ``kind + ":" + n``?"""
+    beside = _beside(module, node)
+    return beside is not None and beside[0] == "" and (beside[1] or "").startswith(":")
+
+
+def _beside(module: Module, node: ast.AST) -> tuple[str | None, str | None] | None:
+    """The text before and after what becomes a part of a text: "" at its ends, None where it is not known there."""
+    parent = module.parent(node)
+    if isinstance(parent, ast.FormattedValue):
+        string = module.parent(parent)
+        values = string.values if isinstance(string, ast.JoinedStr) else []
+        texts = [str(p.value) if isinstance(p, ast.Constant) else None for p in values]
+        place = next((i for i, part in enumerate(values) if part is parent), None)
+        return _around(texts, place)
+    if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add):
+        top: ast.AST = parent
+        while isinstance(above := module.parent(top), ast.BinOp) and isinstance(above.op, ast.Add):
+            top = above
+        parts = list(_added(top))  # type: ignore[arg-type]
+        place = next((i for i, part in enumerate(parts) if part is node), None)
+        if place is None:
+            return None
+        ends = _end(parts[place - 1], -1) if place else ""
+        return ends, _end(parts[place + 1], 0) if place + 1 < len(parts) else ""
+    holder = module.parent(parent) if isinstance(parent, ast.Tuple) else parent
+    if isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Mod):
+        given = holder.right.elts if isinstance(holder.right, ast.Tuple) else [holder.right]
+        return _in_template(re.split(r"%[sdir]", _text(holder.left)), given, node)
+    if isinstance(parent, ast.Call) and not parent.keywords:
+        func = parent.func
+        if isinstance(func, ast.Attribute) and func.attr == "format":
+            return _in_template(re.split(r"\{\}", _text(func.value)), parent.args, node)
+    return None
+
+
+def _end(part: ast.AST, place: int) -> str | None:
+    """The text that a part begins or ends with, as far as it is written."""
+    if isinstance(part, ast.JoinedStr) and part.values:
+        part = part.values[place]
+    return _text(part) or None
+
+
+def _around(texts: list[str | None], place: int | None) -> tuple[str | None, str | None] | None:
+    if place is None:
+        return None
+    after = texts[place + 1] if place + 1 < len(texts) else ""
+    return (texts[place - 1] if place else ""), after
+
+
+def _in_template(
+    pieces: list[str], given: list[ast.expr], node: ast.AST
+) -> tuple[str | None, str | None] | None:
+    """Of a template that is cut where its fields are."""
+    place = next((i for i, each in enumerate(given) if each is node), None)
+    if place is None or len(pieces) != len(given) + 1:
+        return None
+    before = None if place and not pieces[place] else pieces[place]
+    after = None if place + 1 < len(given) and not pieces[place + 1] else pieces[place + 1]
+    return before, after
+
+
+def _ends_word(text: str | None, place: int) -> bool:
+    """Does the text beside continue the word? What is not known may."""
+    return text is None or (bool(text) and re.match(r"[\w./\-]", text[place]) is not None)
 
 
 def is_switch(module: Module, node: ast.AST) -> bool:

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
 
-from .device_texts import device_name
 from .finder import Finder, Site
 from .flow import Flow
 from .roles import Role
@@ -49,30 +49,15 @@ class Devices:
         return self._finder.beside_hpu(node)
 
 
-def may_be_cuda(module: Module, node: ast.expr, depth: int = 4) -> bool:
+def may_be_cuda(module: Module, node: ast.expr) -> bool:
     """Does the file show how the expression, a device or its type, may come to be CUDA?"""
-    devices = module.view(Devices)
-    texts = {site.node for site in devices.sites}
-    return bool(texts) and _reaches(module, devices, texts, node, depth)
-
-
-def _reaches(
-    module: Module, devices: Devices, texts: set[ast.expr], node: ast.expr, depth: int
-) -> bool:
-    for part in walk(node):
-        if part in texts:
-            return True
-        if depth and isinstance(part, ast.Name):
-            values = [value for value in module.values(part) if value is not part]
-        elif depth and isinstance(part, ast.Attribute):
-            values = module.index.stored(part.attr)
-            if device_name(part.attr) and any(devices.of_role(Role.OPTION)):
-                return True
-        else:
-            continue
-        if any(_reaches(module, devices, texts, value, depth - 1) for value in values):
-            return True
-    return False
+    texts: set[ast.AST] = {site.node for site in module.view(Devices).sites}
+    origins = module.view(Values).origins
+    return bool(texts) and any(
+        part in texts or any(not texts.isdisjoint(walk(origin)) for origin in origins(part))
+        for part in walk(node)
+        if isinstance(part, ast.expr)
+    )
 
 
 __all__ = ["Devices", "Role", "Site", "may_be_cuda"]

@@ -16,7 +16,8 @@ _LIGHTNING = re.compile(r"^_?fabric$|_fabric$", re.I)
 LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 #: What stands for an object of the class around: its own methods say what they do.
 _OWN = ("self", "cls")
-_LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
+#: Names that people give to what they call ``backward`` on.
+LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
 
 
 def is_lightning(module: Module, node: ast.expr) -> bool:
@@ -43,7 +44,7 @@ def drives(module: Module) -> list[ast.Call]:
 def hands_loss(call: ast.Call) -> bool:
     """``engine.backward(loss)``: a tensor's own method takes a gradient, not a loss."""
     given = [*call.args, *(k.value for k in call.keywords if k.arg in (None, "loss", "losses"))]
-    return any(_LOSS.search(_first_word(arg)) for arg in given)
+    return any(LOSS.search(_first_word(arg)) for arg in given)
 
 
 def _first_word(node: ast.expr) -> str:
@@ -94,4 +95,4 @@ def _receiver(module: Module, call: ast.Call) -> str:
 def _is_handed_loss(call: ast.Call) -> bool:
     """The receiver is no loss itself: ``loss.backward(loss_gradient)``."""
     assert isinstance(call.func, ast.Attribute)
-    return hands_loss(call) and not _LOSS.search(_first_word(call.func.value))
+    return hands_loss(call) and not LOSS.search(_first_word(call.func.value))

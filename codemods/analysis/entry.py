@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

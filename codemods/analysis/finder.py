@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hpushim.compare.beside import Beside
+from hpushim.compare.subjects import OF_SETS
 from hpushim.engine.python.changes import Change, Remove, Replace
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
 
 from ..edits import spelling
 from .device_index import reads_index
@@ -62,6 +65,8 @@ class Finder:
     def __init__(self, module: Module, flow: Flow) -> None:
         self.module = module
         self.flow = flow
+        self._values = module.view(Values)
+        self._beside = module.view(Beside)
 
     @cached_property
     def keeps_index(self) -> bool:
@@ -72,7 +77,7 @@ class Finder:
         """Does the expression hold a device, as a name that is given ``"cuda:1"`` does, whatever it is called?"""
         if self.flow.device_like(node):
             return True
-        values = self.module.values(node) if isinstance(node, ast.Name) else []
+        values = self._values.origins(node) if isinstance(node, ast.Name) else []
         return any(text.surely for value in values if (text := read(value)) is not None)
 
     def sites(self) -> list[Site]:
@@ -160,6 +165,8 @@ class Finder:
         side: ast.AST = node
         if isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
             side, parent = parent, self.module.parent(parent)
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, OF_SETS) and side is not node:
+            return parent, [parent.right if side is parent.left else parent.left]
         if isinstance(parent, ast.Compare):
             return parent, [part for part in (parent.left, *parent.comparators) if part is not side]
         func = parent.func if isinstance(parent, ast.Call) else None
@@ -209,6 +216,8 @@ class Finder:
 
     def beside_hpu(self, node: ast.AST) -> bool:
         """Does the code around the text handle ``hpu`` already, in a branch or a list of its own?"""
+        if not self._beside.names:
+            return False
         child: ast.AST = node
         for above in self.module.ancestors(node):
             if isinstance(above, (ast.Tuple, ast.List, ast.Set)):
@@ -234,8 +243,10 @@ class Finder:
     def _next_to_hpu(self, branch: ast.If) -> bool:
         """Does another ``if`` of the block compare with ``hpu``: branches that return instead of ``elif``?"""
         return any(
-            isinstance(one, ast.If) and one is not branch and _compares_with_hpu(one.test)
-            for one in self.module.block(branch)
+            one is not branch
+            and isinstance(one.test, ast.Compare)
+            and one.test in self._beside.texts
+            for one in self._beside.branches(self.module.block(branch))
         )
 
     def _chain_has_hpu(self, above: ast.AST, child: ast.AST) -> bool:
@@ -248,15 +259,15 @@ class Finder:
                 break
         while True:
             if isinstance(top, ast.BoolOp):
-                return any(_mentions_hpu(v) for v in top.values if v is not child)
+                return any(v in self._beside.names for v in top.values if v is not child)
             if isinstance(top, ast.IfExp):
-                if _mentions_hpu(top.test) or is_hpu(top.body) or is_hpu(top.orelse):
+                if top.test in self._beside.names or is_hpu(top.body) or is_hpu(top.orelse):
                     return True
                 if not isinstance(top.orelse, ast.IfExp):
                     return False
                 top = top.orelse
             elif isinstance(top, ast.If):
-                if _mentions_hpu(top.test):
+                if top.test in self._beside.names:
                     return True
                 if len(top.orelse) != 1 or not isinstance(top.orelse[0], ast.If):
                     return False
@@ -321,15 +332,3 @@ def _has_hpu_case(match: ast.Match) -> bool:
         for case in match.cases
         for part in walk(case.pattern)
     )
-
-
-def _compares_with_hpu(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and any(is_hpu(part) for part in walk(test))
-
-
-def _mentions_hpu(node: ast.AST) -> bool:
-    return any(
-        is_hpu(part) or (isinstance(part, (ast.Attribute, ast.Name))
-                               and "hpu" in getattr(part, "attr", getattr(part, "id", "")).lower())
-        for part in walk(node)
-    )  # fmt: skip

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.compare.subjects import Evidence as Subjects
+from hpushim.matrix import signatures
+from hpushim.pycode.answers import Answers
+from hpushim.pycode.places import At, Cell, Edge, Part, last_name
+from hpushim.pycode.values import Values
 
-from .callee import declares_device, parameters_of, positional_of
-from .device_texts import device_name, glued, other_device, read
-from .holders import holds_device
+from .callee import declares_device
+from .device_texts import device_name, glued, is_type_of_text, other_device, read
 from .names import foreign
 from .roles import Evidence, Role
 from .spelled_names import is_name, part_of_name
@@ -23,34 +27,8 @@ from .tables import by_device
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-#: Position of the device argument.
-_POSITIONAL = {
-    "torch.device": 0,
-    "torch.set_default_device": 0,
-    "torch.get_device_module": 0,
-    "torch.Generator": 0,
-    "torch.load": 1,
-    "torch.jit.load": 1,
-    "torch.hub.load_state_dict_from_url": 2,
-    "torch.utils.model_zoo.load_url": 2,
-}
-#: Those of the autocast family that only take the word, by position or as ``device_type``; no other rule has them.
-_AUTOCAST = (
-    "torch.amp.custom_fwd",
-    "torch.amp.custom_bwd",
-    "torch.amp.is_autocast_available",
-    "torch.is_autocast_enabled",
-    "torch.get_autocast_dtype",
-    "torch.set_autocast_dtype",
-    "torch.set_autocast_enabled",
-)
-_POSITIONAL.update(dict.fromkeys(_AUTOCAST[2:], 0))
-_ROLES = {
-    "torch.device": Role.DEVICE,
-    "torch.load": Role.LOAD,
-    "torch.jit.load": Role.LOAD,
-    "torch.set_default_device": Role.DEFAULT,
-}
+#: What a place is to the rules, by the function; ``map_location`` is one of all that read a checkpoint.
+_ROLES = {"torch.device": Role.DEVICE, "torch.set_default_device": Role.DEFAULT}
 #: Calls whose device argument belongs to rules of precision and of distributed training.
 _ELSEWHERE = (
     "torch.autocast",
@@ -122,238 +100,204 @@ ANY_TEXT = frozenset(
 _OPTION_PARTS = ("default", "choices", "const", "value", "default_factory", "options")
 #: Beginnings of functions that ask instead of choosing.
 _QUESTIONS = ("is_", "has_", "supports_", "count_", "list_")
-_DEPTH = 10
 
 
-def _through(found: Evidence) -> Evidence:
-    """Evidence that came by way of a name: the text itself stands elsewhere."""
-    return Evidence(Role.NAME, found.node)
+def _device_parameter(name: str) -> tuple[str, int | None]:
+    """Name and place of the parameter of torch's that takes a device; nothing for a function without one."""
+    signature = signatures.of(name) if name.startswith("torch.") else None
+    return (signature and signature.parameter("device")) or ("", None)
+
+
+def _takes_word(name: str) -> bool:
+    """Is it one of the autocast family that only takes the word, by place or as ``device_type``? No other rule has them."""
+    signature = signatures.of(name) if name.startswith("torch.") else None
+    return (
+        signature is not None
+        and signature.form == "function"
+        and not name.startswith("torch.distributed.")
+        and any(written == "device_type" for _, written, _ in signature.takes)
+    )
 
 
 class Flow:
-    """Follows values through one file; answers are remembered."""
+    """Follows values through one file, forward from the texts: ``use``; back from what is compared: ``device_like``."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self._values = module.view(Values)
+        self._subjects = module.view(Subjects)
         self._known: dict[ast.AST, Evidence | None] = {}
+        self._taken: dict[ast.Dict, bool] = {}
+        self._reaches = Answers[int](self._shows, self._onward)
 
-    def _loads(self, name: str) -> list[ast.Name]:
-        return [node for node in self.module.index.names(name) if isinstance(node.ctx, ast.Load)]
-
-    def _read(self, attribute: str) -> list[ast.Attribute]:
-        found = self.module.index.attributes(attribute)
-        return [node for node in found if isinstance(node.ctx, ast.Load)]
-
-    def use(self, node: ast.AST, depth: int = _DEPTH) -> Evidence | None:
+    def use(self, node: ast.AST) -> Evidence | None:
         """The evidence that ``node``'s value is a device, None without any."""
-        if node in self._known:
-            return self._known[node]
-        if depth == 0:
-            return None
-        self._known[node] = None  # what comes back to itself proves nothing
-        found = self._climb(node, depth - 1)
-        self._known[node] = found
-        return found
+        if node not in self._known:
+            self._known[node] = None  # what comes back to itself proves nothing
+            self._known[node] = self._found(node)
+        return self._known[node]
 
-    # -- upwards ----------------------------------------------------------------------------
+    def device_like(self, node: ast.AST | None) -> bool:
+        """May the expression's value be compared with a device string?"""
+        if not isinstance(node, ast.expr):
+            return False
+        if self._subjects.is_device(node):
+            return True
+        return self._subjects.spells_cuda(node) and any(
+            read(origin) is not None and origin is not node and self.use(origin) is not None
+            for origin in self._values.origins(node)
+        )
 
-    def _climb(self, node: ast.AST, depth: int) -> Evidence | None:
+    # -- forward ----------------------------------------------------------------------------
+
+    def _found(self, node: ast.AST) -> Evidence | None:
+        """What the expressions around show themselves comes first; then where it is stored or handed on."""
+        beside: Evidence | None = None
+        todo = [At(node)]
+        later: list[At] = []
+        for at in todo:  # grows
+            found = self._judged(at)
+            if found is not None and found.role is not Role.BRANCH:
+                return found
+            beside = beside or found
+            for edge in self._onward(at):
+                (later if isinstance(edge.node, Cell) else todo).append(edge.at)
+        if any(self._reaches.of(at) for at in later):
+            return Evidence(Role.NAME, node)
+        return beside
+
+    def _onward(self, at: At) -> Iterator[Edge]:
+        """Where the value itself goes on: not into a library with devices of its own, not into what only prints."""
+        for edge in self._values.uses(at):
+            if edge.same or (edge.how == "text" and _is_text_call(edge.node)):
+                yield edge
+
+    def _shows(self, at: At) -> int:
+        return self._judged(at) is not None
+
+    def _judged(self, at: At) -> Evidence | None:
+        """The evidence at one place."""
+        node = at.node
+        if isinstance(node, Cell):
+            return self._named(node, at)
         parent = self.module.parent(node)
-        if isinstance(parent, (ast.IfExp, ast.BoolOp, ast.NamedExpr)):
-            return self._choice(node, parent, depth)
-        if isinstance(parent, ast.keyword):
-            return self._keyword(parent, depth)
-        if isinstance(parent, ast.Call):
-            return self._argument(node, parent, depth)
-        if isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
-            return self._member(parent, depth)
-        if isinstance(parent, ast.Dict):
-            return self._entry(node, parent, depth)
-        if isinstance(parent, (ast.Assign, ast.AnnAssign)) and node is parent.value:
-            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-            return next((u for t in targets if (u := self._stored(t, depth))), None)
-        if isinstance(parent, ast.arguments):
-            return self._parameter(node, parent, depth)
-        if isinstance(parent, ast.Return):
-            return self._returned(parent, depth)
-        if isinstance(parent, ast.Subscript) and node is parent.value:
-            return self.use(parent, depth)
-        if isinstance(parent, ast.Starred):
-            return self.use(parent, depth)
-        if isinstance(parent, (ast.BinOp, ast.AugAssign)) and isinstance(parent.op, ast.Add):
-            return self._added(node, parent, depth)
-        if isinstance(parent, (ast.For, ast.comprehension)) and node is parent.iter:
-            return self._stored(parent.target, depth)
-        if isinstance(parent, ast.FormattedValue):
-            return None
+        if any(isinstance(step, str) for step in at.way) and not isinstance(parent, ast.Dict):
+            return None  # an entry of a table: what is done with the table says nothing of it
+        if not at.way and parent is not None and is_type_of_text(self.module, node):
+            return Evidence(Role.BRANCH, parent)
+        match parent:
+            case ast.IfExp() | ast.BoolOp():
+                return self._chosen(node, parent)
+            case ast.keyword():
+                return self._keyword(parent)
+            case ast.Call():
+                return self._argument(node, parent, at)
+            case ast.List() | ast.Tuple() | ast.Set():
+                return self._member(parent)
+            case ast.Dict():
+                return self._entry(node, parent)
+            case ast.Return():
+                return self._returned(parent)
+            case ast.BinOp() | ast.AugAssign() if isinstance(parent.op, ast.Add) and at.way:
+                return self._added(node, parent)
         return None
 
-    def _choice(self, node: ast.AST, parent: ast.AST, depth: int) -> Evidence | None:
-        if isinstance(parent, ast.IfExp):
-            if node is parent.test:
-                return None
-            other = parent.orelse if node is parent.body else parent.body
-            while isinstance(other, ast.IfExp):
-                if other_device(other.body):
-                    break
-                other = other.orelse
-            if found := self.use(parent, depth):
-                return found
-            branch = other.body if isinstance(other, ast.IfExp) else other
-            beside = other_device(branch) or self.device_like(branch)
-            word = glued(self.module, parent) or self._names_attribute(parent)
-            return Evidence(Role.BRANCH, parent) if beside and not word else None
-        if isinstance(parent, ast.NamedExpr):
-            if node is not parent.value:
-                return None
-            return self._stored(parent.target, depth) or self.use(parent, depth)
+    def _named(self, cell: Cell, at: At) -> Evidence | None:
+        """A variable, attribute, function or entry that is called after a device."""
+        names = [step for step in at.way if isinstance(step, str)] or [cell.name]
+        if not any(map(device_name, names)) or Part.KEY in at.way:
+            return None
+        if cell.kind == "variable" and any(part_of_name(self.module, load) for load in cell.loads):
+            return None
+        owner = next(iter((*cell.stores, *cell.loads)), None) or cell.owner
+        return Evidence(Role.NAME, owner) if isinstance(owner, ast.AST) else None
+
+    def _chosen(self, node: ast.AST, parent: ast.IfExp | ast.BoolOp) -> Evidence | None:
         if isinstance(parent, ast.BoolOp):
-            if found := self.use(parent, depth):
-                return found
-            if any(self.device_like(v) for v in parent.values if v is not node):
-                return Evidence(Role.BRANCH, parent)
-        return None
+            beside = any(self.device_like(v) for v in parent.values if v is not node)
+            return Evidence(Role.BRANCH, parent) if beside else None
+        if node is parent.test:
+            return None
+        other = parent.orelse if node is parent.body else parent.body
+        while isinstance(other, ast.IfExp) and not other_device(other.body):
+            other = other.orelse
+        branch = other.body if isinstance(other, ast.IfExp) else other
+        if not other_device(branch) and not self.device_like(branch):
+            return None
+        word = glued(self.module, parent) or self._names_attribute(parent)
+        return None if word else Evidence(Role.BRANCH, parent)
 
     def _names_attribute(self, choice: ast.expr) -> bool:
         """Does the choice pick a method by its name: ``getattr(model, "cuda" if gpu else "cpu")()``?"""
-        parent = self.module.parent(choice)
-        if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
-            target = parent.targets[0]
-            loads = [load for load in self._loads(target.id) if self._same(target, load)]
-            return any(is_name(self.module, load) for load in loads)
-        return is_name(self.module, choice)
+        reached = self._values.reach(choice, self._values.uses)
+        return is_name(self.module, choice) or any(
+            edge.how == "name"
+            and isinstance(edge.node, ast.Name)
+            and is_name(self.module, edge.node)
+            for edge in reached
+        )
 
-    def _member(self, parent: ast.List | ast.Tuple | ast.Set, depth: int) -> Evidence | None:
-        above = self.module.parent(parent)
-        if isinstance(above, ast.Compare):
+    def _member(self, parent: ast.List | ast.Tuple | ast.Set) -> Evidence | None:
+        if isinstance(self.module.parent(parent), ast.Compare):
             return None  # a comparison, which has a rule of its own
-        if found := self.use(parent, depth):
-            return found
-        if any(other_device(e) for e in parent.elts) and all(
-            other_device(e) or read(e) for e in parent.elts
-        ):
+        if any(other_device(e) for e in parent.elts) and all(other_device(e) or read(e) for e in parent.elts):  # fmt: skip
             return Evidence(Role.BRANCH, parent)
         return None
 
-    def _added(
-        self, node: ast.AST, parent: ast.BinOp | ast.AugAssign, depth: int
-    ) -> Evidence | None:
+    def _added(self, node: ast.AST, parent: ast.BinOp | ast.AugAssign) -> Evidence | None:
         """``["cpu"] + ["cuda"]``."""
-        if not any(isinstance(part, (ast.List, ast.Tuple)) for part in self.module.values(node)):  # type: ignore[arg-type]
-            return None
         if isinstance(parent, ast.AugAssign):
-            return Evidence(Role.BRANCH, parent) if self._holds_other(parent.target) else None
-        if self._holds_other(parent.right if node is parent.left else parent.left):
-            return Evidence(Role.BRANCH, parent)
-        return self.use(parent, depth)
+            other: ast.expr = parent.target
+        else:
+            other = parent.right if node is parent.left else parent.left
+        return Evidence(Role.BRANCH, parent) if self._holds_other(other) else None
 
     def _holds_other(self, node: ast.expr) -> bool:
         """May the expression be a list with ``"cpu"`` in it?"""
-        values = self.module.values(node)
-        return any(other_device(item) for value in values for item in getattr(value, "elts", ()))
+        return any(other_device(item) for origin in self._values.origins(node) for item in getattr(origin, "elts", ()))  # fmt: skip
 
-    def _entry(self, node: ast.AST, parent: ast.Dict, depth: int) -> Evidence | None:
+    def _entry(self, node: ast.AST, parent: ast.Dict) -> Evidence | None:
         if any(node is key for key in parent.keys):
             return Evidence(Role.COMPARE, parent) if by_device(self.module, parent) else None
         if self._taken_elsewhere(parent):
             return None
-        place = next(i for i, value in enumerate(parent.values) if value is node)
-        key = self.module.constant(parent.keys[place])
-        if isinstance(key, str) and device_name(key):
-            return Evidence(Role.NAME, parent)
-        return self.use(parent, depth)
+        key = self.module.constant(parent.keys[parent.values.index(node)])  # type: ignore[arg-type]
+        named = isinstance(key, str) and device_name(key)
+        return Evidence(Role.NAME, parent) if named else None
 
     def _taken_elsewhere(self, table: ast.Dict) -> bool:
         """Do the parameters in a table go to a library with devices of its own?"""
-        holders: list[ast.AST] = [table]
-        statement = self.module.parent(table)
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            target = statement.targets[0]
-            holders += [n for n in self._loads(target.id) if self._same(target, n)]
-        for holder in holders:
-            parent = self.module.parent(holder)
-            call = self.module.parent(parent) if isinstance(parent, ast.keyword) else parent
-            if isinstance(call, ast.Call) and foreign(self.module, call.func):
-                return True
-        return False
+        if table not in self._taken:
+            calls = [
+                self.module.parent(edge.node) if isinstance(edge.node, ast.keyword) else edge.node
+                for edge in self._values.reach(table, self._values.uses)
+                if edge.how == "passed" and isinstance(edge.node, ast.AST)
+            ]
+            self._taken[table] = any(isinstance(c, ast.Call) and foreign(self.module, c.func) for c in calls)  # fmt: skip
+        return self._taken[table]
 
-    def _stored(self, target: ast.expr, depth: int) -> Evidence | None:
-        if isinstance(target, ast.Name):
-            loads = [load for load in self._loads(target.id) if self._same(target, load)]
-            for load in loads:
-                if found := self.use(load, depth):
-                    return _through(found)
-            spelled = any(part_of_name(self.module, load) for load in loads)
-            return Evidence(Role.NAME, target) if device_name(target.id) and not spelled else None
-        if isinstance(target, ast.Attribute):
-            if device_name(target.attr):
-                return Evidence(Role.NAME, target)
-            for node in self._read(target.attr):
-                if found := self.use(node, depth):
-                    return _through(found)
-        if isinstance(target, ast.Subscript):
-            key = self.module.constant(target.slice)
-            if isinstance(key, str) and device_name(key):
-                return Evidence(Role.NAME, target)
-            if isinstance(target.value, (ast.Name, ast.Attribute)) and self.device_like(
-                target.value
-            ):
-                return Evidence(Role.NAME, target)
-        return None
-
-    def _same(self, target: ast.Name, load: ast.Name) -> bool:
-        ours = self.module.scope(target).lookup(target.id)
-        return ours is not None and self.module.bindings(load) is ours
-
-    def _parameter(self, default: ast.AST, args: ast.arguments, depth: int) -> Evidence | None:
-        positional = [*args.posonlyargs, *args.args]
-        pairs = list(zip(reversed(positional), reversed(args.defaults), strict=False))
-        pairs += [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d]
-        for arg, value in pairs:
-            if value is default:
-                return self._named_parameter(arg, args, depth)
-        return None
-
-    def _named_parameter(self, arg: ast.arg, args: ast.arguments, depth: int) -> Evidence | None:
-        if device_name(arg.arg):
-            return Evidence(Role.NAME, arg)
-        owner = self.module.parent(args)
-        inner = self.module.scope_of(owner) if owner is not None else None
-        bound = inner.bindings.get(arg.arg) if inner else None
-        if bound is None:
-            return None
-        for load in self._loads(arg.arg):
-            if self.module.bindings(load) is bound and (found := self.use(load, depth)):
-                return _through(found)
-        return None
-
-    def _returned(self, node: ast.Return, depth: int) -> Evidence | None:
+    def _returned(self, node: ast.Return) -> Evidence | None:
         function = self.module.function(node)
         if function is None:
             return None
         if device_name(function.name):
             return Evidence(Role.NAME, function)
-        for other in walk(function):
-            returned = other.value if isinstance(other, ast.Return) else None
-            if any(other_device(part) for part in self.module.values(returned)):
+        for value in self._values.returns(function):
+            if any(other_device(part) for part in self.module.values(value)):
                 return Evidence(Role.BRANCH, function)
-        for call in self.module.index.calls(function.name):
-            if found := self.use(call, depth):
-                return _through(found)
         return None
 
     # -- calls ------------------------------------------------------------------------------
 
-    def _keyword(self, keyword: ast.keyword, depth: int) -> Evidence | None:
+    def _keyword(self, keyword: ast.keyword) -> Evidence | None:
         call = self.module.parent(keyword)
         if not isinstance(call, ast.Call):
-            return (
-                Evidence(Role.NAME, keyword) if keyword.arg and device_name(keyword.arg) else None
-            )
+            named = keyword.arg and device_name(keyword.arg)
+            return Evidence(Role.NAME, keyword) if named else None
         if foreign(self.module, call.func):
             return None
         name = self.module.qualified(call.func) or ""
-        if name in _AUTOCAST and keyword.arg == "device_type":
+        if keyword.arg == "device_type" and _takes_word(name):
             return Evidence(Role.ARGUMENT, call)
         if name.startswith(_ELSEWHERE):
             return Evidence(Role.OTHER_RULE, call)
@@ -365,15 +309,9 @@ class Flow:
             return Evidence(Role.DEVICE, call)
         if keyword.arg and device_name(keyword.arg):
             return Evidence(Role.GENERATOR if name == "torch.Generator" else Role.ARGUMENT, call)
-        if keyword.arg == "choices" or keyword.arg is None:
-            return None
-        for args in parameters_of(self.module, call):
-            for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs):
-                if arg.arg == keyword.arg:
-                    return self._named_parameter(arg, args, depth)
         return None
 
-    def _argument(self, node: ast.AST, call: ast.Call, depth: int) -> Evidence | None:
+    def _argument(self, node: ast.AST, call: ast.Call, at: At) -> Evidence | None:
         if node is call.func:
             return None
         place = next((i for i, arg in enumerate(call.args) if arg is node), -1)
@@ -381,14 +319,12 @@ class Flow:
         name = self.module.qualified(func) or ""
         if foreign(self.module, func) or (name in ("getattr", "builtins.getattr") and place == 1):
             return None
-        if name.startswith(_ELSEWHERE) and name not in _AUTOCAST:
+        if name.startswith(_ELSEWHERE) and not _takes_word(name):
             return Evidence(Role.OTHER_RULE, call)
-        if name in _POSITIONAL:
-            if place != _POSITIONAL[name]:
-                return None
-            return Evidence(_ROLES.get(name, Role.ARGUMENT), call)
-        if name in {"builtins.str", "builtins.list", "builtins.tuple"}:
-            return self.use(call, depth)
+        written, position = _device_parameter(name)
+        if position is not None:
+            role = Role.LOAD if written == "map_location" else Role.ARGUMENT
+            return Evidence(_ROLES.get(name, role), call) if place == position else None
         if isinstance(func, ast.Attribute) and func.attr == "to":
             return Evidence(Role.TO, call)
         if isinstance(func, ast.Attribute) and func.attr == "cuda":
@@ -397,20 +333,13 @@ class Flow:
             text = self.module.constant(before)
             if isinstance(text, str) and device_name(text):
                 return Evidence(Role.OPTION if text.startswith("-") else Role.ARGUMENT, call)
-        return self._passed(node, call, place, name, depth)
+        return None if self._values.callees(call) else self._passed(node, call, name)
 
-    def _passed(
-        self, node: ast.AST, call: ast.Call, place: int, name: str, depth: int
-    ) -> Evidence | None:
-        """An argument of a function that is not torch's: by its parameter, else by what is likely."""
+    def _passed(self, node: ast.AST, call: ast.Call, name: str) -> Evidence | None:
+        """An argument of a function that is neither torch's nor of this file: by what is likely."""
         func = call.func
-        for args in parameters_of(self.module, call):
-            positional = positional_of(self.module, args)
-            if 0 <= place < len(positional):
-                return self._named_parameter(positional[place], args, depth)
-        called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-        collects = isinstance(func, ast.Attribute) and called in ("append", "add", "insert")
-        if collects and self._holds_other(func.value):  # type: ignore[attr-defined]
+        called = last_name(func)
+        if isinstance(func, ast.Attribute) and called in ("append", "add", "insert") and self._holds_other(func.value):  # fmt: skip
             return Evidence(Role.BRANCH, call)
         if called in ANY_TEXT or isinstance(func, ast.Call):
             return None
@@ -423,6 +352,7 @@ class Flow:
             return Evidence(Role.ARGUMENT, call)
         return None
 
-    def device_like(self, node: ast.AST | None) -> bool:
-        """May the expression's value be compared with a device string?"""
-        return holds_device(self.module, node, is_device=lambda v: self.use(v) is not None)
+
+def _is_text_call(node: ast.AST | Cell) -> bool:
+    """``str(text)``."""
+    return isinstance(node, ast.Call) and last_name(node.func) == "str"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.references import find
+from hpushim.pycode.places import At
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
 
 from .autocast import CUDA_ONLY, GENERIC, site
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 HALF = frozenset({"torch.float16", "torch.half"})
-_DEPTH = 8
 #: Where a mention asks about a dtype and sets none.
 _ASKING = (ast.Compare, ast.MatchValue)
 _ASKING_CALLS = ("torch.finfo", "torch.iinfo", "builtins.isinstance", "torch.promote_types")
@@ -36,22 +37,12 @@ def autocast_halves(module: Module) -> frozenset[ast.expr]:
     return frozenset(found)
 
 
-def halves(module: Module, node: ast.expr, depth: int = _DEPTH) -> list[ast.expr]:
-    """Every mention of float16 that ``node`` may evaluate to: through names, tables, functions, attributes."""
-    if depth == 0:
-        return []
-    again = depth - 1
-    if isinstance(node, ast.Attribute) and module.qualified(node) in HALF:
-        return [node]
-    if isinstance(node, ast.Subscript):
-        return _in_table(module, node.value, again)
-    if isinstance(node, ast.Call):
-        return _through_call(module, node, again)
-    if isinstance(node, ast.Attribute):
-        values = module.index.stored(node.attr)
-    else:
-        values = [value for value in module.values(node) if value is not node]
-    return [half for value in values for half in halves(module, value, again)]
+def halves(module: Module, node: ast.expr) -> list[ast.expr]:
+    """Every mention of float16 that ``node`` may evaluate to, by whatever way it comes."""
+    values = module.view(Values)
+    reached = [edge.at for edge in values.reach(node, values.sources, Values.SAME | {"given"})]
+    nodes = dict.fromkeys(at.node for at in (At(node), *reached) if not at.way)
+    return [n for n in nodes if isinstance(n, ast.Attribute) and module.qualified(n) in HALF]
 
 
 def asks(module: Module, node: ast.expr) -> bool:
@@ -163,34 +154,3 @@ def _is_read_once(module: Module, table: ast.expr) -> bool:
     if isinstance(table, ast.Dict):
         return True
     return isinstance(table, ast.Name) and len(module.index.names(table.id)) == 2
-
-
-def _in_table(module: Module, table: ast.expr, depth: int) -> list[ast.expr]:
-    """float16 among the values of ``{"float16": torch.float16, …}``."""
-    return [
-        half
-        for value in module.values(table)
-        if isinstance(value, ast.Dict)
-        for item in value.values
-        for half in halves(module, item, depth)
-    ]
-
-
-def _through_call(module: Module, call: ast.Call, depth: int) -> list[ast.expr]:
-    """``table.get(name, torch.float16)``, and what a function of this file returns."""
-    func = call.func
-    if isinstance(func, ast.Attribute) and func.attr in ("get", "pop"):
-        found = _in_table(module, func.value, depth)
-        for default in call.args[1:2]:
-            found += halves(module, default, depth)
-        return found
-    if isinstance(func, ast.Name):
-        return [
-            half
-            for binding in module.bindings(func)
-            if isinstance(binding.node, ast.FunctionDef)
-            for part in walk(binding.node)
-            if isinstance(part, ast.Return) and part.value is not None
-            for half in halves(module, part.value, depth)
-        ]
-    return []

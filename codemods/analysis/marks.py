@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
 from .compiled import is_captured, is_compiled
 from .engines import LIGHTNING

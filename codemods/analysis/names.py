@@ -5,54 +5,43 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.matrix import load
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
-    from hpushim.engine.python.scope import Binding
+    from hpushim.pycode.scope import Binding
 
-#: Packages with a ``cuda`` or a ``device`` of their own that is not torch's.
-FOREIGN = frozenset(
-    [
-        "cudf",
-        "cugraph",
-        "cuml",
-        "cupy",
-        "cupyx",
-        "cv2",
-        "faiss",
-        "jax",
-        "jaxlib",
-        "lightgbm",
-        "llama_cpp",
-        "mxnet",
-        "numba",
-        "nvidia",
-        "onnxruntime",
-        "ort",
-        "paddle",
-        "pycuda",
-        "pynvml",
-        "rmm",
-        "spacy",
-        "taichi",
-        "tensorflow",
-        "tensorrt",
-        "tf",
-        "thinc",
-        "triton",
-        "trt",
-        "tvm",
-        "warp",
-        "xgboost",
-        "catboost",
-        "chainer",
-        "theano",
-        "ctranslate2",
-        "faster_whisper",
-    ]
-)
+_POLICY = load().policy
+#: Frameworks with tensors of their own, and packages with a ``cuda`` or a ``device`` of their own that is not torch's.
+FRAMEWORKS = frozenset(_POLICY.frameworks)
+FOREIGN = FRAMEWORKS.union(_POLICY.own_devices)
+#: The frameworks whose tensors are moved as torch's are.
+_TENSORS = FRAMEWORKS & {
+    "chainer",
+    "jittor",
+    "megengine",
+    "mindspore",
+    "oneflow",
+    "paddle",
+    "tinygrad",
+}
 
-#: Those of them, and others, whose tensors have a ``.cuda()`` of their own.
-_TENSORS = frozenset(["jittor", "megengine", "mindspore", "oneflow", "paddle"])
+
+def is_made_of_torch(package: str) -> bool:
+    """Is a package torch, or made of it?"""
+    return "torch" in package or package in _POLICY.made_of_torch
+
+
+def packages(module: Module) -> frozenset[str]:
+    """The top-level packages that a file imports from, other than its own by a relative import."""
+    return frozenset(
+        (statement.module or "" if isinstance(statement, ast.ImportFrom) else alias.name).partition(
+            "."
+        )[0]
+        for statement in module.imports
+        if not isinstance(statement, ast.ImportFrom) or not statement.level
+        for alias in statement.names
+    )
 
 
 def root(node: ast.AST) -> ast.AST:
@@ -79,12 +68,7 @@ def foreign(module: Module, node: ast.AST) -> bool:
 
 def _tensors_of_another(module: Module) -> bool:
     """Does the file compute with another library that has ``.cuda()``, and never with torch?"""
-    names = {
-        (statement.module or "" if isinstance(statement, ast.ImportFrom) else alias.name).partition(".")[0]
-        for statement in module.imports
-        if not isinstance(statement, ast.ImportFrom) or not statement.level
-        for alias in statement.names
-    }  # fmt: skip
+    names = module.view(packages)
     return bool(names & _TENSORS) and "torch" not in names
 
 

@@ -99,6 +99,8 @@ def _from_values(module: Module, node: ast.expr, depth: int) -> bool | None:
         return is_optimizer(module, node.elt, depth - 1)
     if isinstance(node, ast.Dict):
         return bool(node.values) and all(is_optimizer(module, v, depth - 1) for v in node.values)
+    if isinstance(node, ast.Name) and any(_is_declared(b.node) for b in module.bindings(node)):
+        return True
     for item in _looped(module, node):
         if is_optimizer(module, item, depth - 1):
             return True
@@ -123,6 +125,14 @@ def _values(module: Module, node: ast.expr) -> list[ast.expr]:
             for value in module.values(binding.value)
         ]
     return _stored(module, node)
+
+
+def _is_declared(node: ast.AST) -> bool:
+    """Is it a parameter that is annotated as an optimizer?"""
+    annotation = getattr(node, "annotation", None)
+    return (
+        annotation is not None and _CLASSES.search(ast.unparse(annotation).strip("'\"")) is not None
+    )
 
 
 def _looped(module: Module, node: ast.expr) -> list[ast.expr]:

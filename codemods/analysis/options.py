@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from hpushim.engine.shell.words import Command, Word
 
 _PAIR = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
-_DEVICE = re.compile(r"cuda(?::(\d+))?")
+CUDA_DEVICE = re.compile(r"cuda(?::(\d+))?")
 _DEVICE_OPTION = re.compile(r"(?:device|accelerator|map[-_]location)$", re.I)
 _BACKEND_OPTION = re.compile(r"backend|dist[-_]", re.I)
 _PRECISION_OPTION = re.compile(r"precision|dtype", re.I)
-_HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "16-mixed": "bf16-mixed"}
+#: Spellings of float16 in options and settings, and of the bfloat16 to write instead.
+HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "torch.float16": "torch.bfloat16",
+        "16-mixed": "bf16-mixed", "16-true": "bf16-true", "fp16-mixed": "bf16-mixed"}  # fmt: skip
 
 
 def options(command: Command) -> Iterator[tuple[Word, str, str]]:
@@ -45,7 +47,7 @@ def holds_device(name: str, value: str, project: Project) -> bool:
 
 def gaudi_value(option: str, value: str, project: Project) -> str | None:
     """The value that the option takes on Gaudi in place of a CUDA device or of ``nccl``."""
-    device = _DEVICE.fullmatch(value)
+    device = CUDA_DEVICE.fullmatch(value)
     if device and (holds_device(option, value, project) or _DEVICE_OPTION.search(option)):
         return hpu(device[1])
     if value == "nccl" and _BACKEND_OPTION.search(option):
@@ -55,4 +57,4 @@ def gaudi_value(option: str, value: str, project: Project) -> str | None:
 
 def bfloat16_value(option: str, value: str) -> str | None:
     """bfloat16 in the option's way of writing, where it asks for float16."""
-    return _HALF.get(value) if _PRECISION_OPTION.search(option) else None
+    return HALF.get(value) if _PRECISION_OPTION.search(option) else None

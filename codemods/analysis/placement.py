@@ -6,7 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from .names import word
+from .names import FRAMEWORKS, is_made_of_torch, packages, word
+from .project_facts import FRAMEWORKS_USED
 from .words import words_with
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ _LABEL = re.compile(r"dev|gpu|rank", re.I)
 _NAMED = re.compile(r"(^|_)(cuda|gpus?|hpus?)(_|$)|(to|move|put|get|on|map|select)_?(\w*_)?device|Gpu(s|_|$)|GPU|Cuda")  # fmt: skip
 #: What only runs where there is a device of some kind.
 _DRIVERS = frozenset(["accelerate", "deepspeed", "apex"])
-#: Other packages with a ``backward`` and a ``Trainer.step`` of their own.
-_OTHER_FRAMEWORKS = frozenset(["mxnet", "tensorflow", "jax", "paddle", "mindspore", "oneflow"])
 
 
 def is_on_device(module: Module) -> bool:
@@ -50,7 +49,7 @@ def is_on_device(module: Module) -> bool:
             for call in index.calls("device")
         )
         or _names_a_device(module)
-        or bool(_packages(module) & _DRIVERS)
+        or bool(module.view(packages) & _DRIVERS)
     )
 
 
@@ -65,17 +64,14 @@ def says_cpu(module: Module) -> bool:
 
 
 def is_of_torch(module: Module) -> bool:
-    """Is what the file trains torch's, as far as its imports show?"""
-    packages = _packages(module)
-    return "torch" in packages or not packages & _OTHER_FRAMEWORKS
-
-
-def _packages(module: Module) -> set[str]:
-    return {
-        binding.qualified.split(".", maxsplit=1)[0]
-        for binding in module.import_bindings
-        if binding.qualified
-    }
+    """Is what the file trains torch's? Where it imports neither torch nor what is made of it, the project's other files say."""
+    imported = module.view(packages)
+    if any(map(is_made_of_torch, imported)):
+        return True
+    if imported & FRAMEWORKS:
+        return False
+    used = module.project.names(FRAMEWORKS_USED.name)
+    return "" in used if used or module.project.files else not imported
 
 
 def _names_a_device(module: Module) -> bool:

@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from hpushim.engine.rules.wants import FRAMEWORKS, ProjectFact
+from hpushim.matrix import load
 
-if TYPE_CHECKING:
-    from hpushim.engine.base.text import Project
+from .names import is_made_of_torch
 
 # -- what a project trains with ------------------------------------------------------------------
 
-#: Frameworks with a device of their own to train on, by the name that is imported.
-_OTHERS = {
-    b"tensorflow": b"TensorFlow",
-    b"keras": b"Keras",
-    b"jax": b"JAX",
-    b"flax": b"JAX",
-    b"haiku": b"JAX",
-    b"mxnet": b"MXNet",
-    b"paddle": b"PaddlePaddle",
-    b"mindspore": b"MindSpore",
-    b"oneflow": b"OneFlow",
-    b"chainer": b"Chainer",
-    b"theano": b"Theano",
-    b"caffe": b"Caffe",
-    b"caffe2": b"Caffe2",
-}
 #: What is imported at the beginning of a line, in a notebook behind a quote.
 _IMPORT = re.compile(rb'\n[ \t"]*(?:import|from)[ \t]+([A-Za-z_]\w*)')
-#: torch, or what is made of it: a name with torch in it, and libraries that bring it.
-_TORCH = re.compile(
-    rb"torch|^(?:lightning|transformers|accelerate|diffusers|timm|fastai|ignite|monai|peft|trl|deepspeed|ultralytics|"
-    rb"detectron2|mmcv|mmengine|sentence_transformers|optimum)$"
-)
+_NAMES = {name.encode(): shown.encode() for name, shown in load().policy.frameworks.items()}
 
 
 def _frameworks(data: bytes) -> Iterable[bytes]:
     names = set(_IMPORT.findall(data))
-    return [b""] if any(map(_TORCH.search, names)) else [_OTHERS[n] for n in names & _OTHERS.keys()]
+    if any(is_made_of_torch(name.decode()) for name in names):
+        return [b""]
+    return [_NAMES[name] for name in names & _NAMES.keys()]
 
 
 FRAMEWORKS_USED = ProjectFact(FRAMEWORKS, _frameworks, notebooks=True)
@@ -155,54 +136,22 @@ def _device_parameters(data: bytes) -> Iterable[bytes]:
 
 DEVICE_PARAMETERS = ProjectFact("functions that are given a device", _device_parameters)
 
-# -- scalers and steps in other files ----------------------------------------------------------
+# -- scalers and devices in other files --------------------------------------------------------
 
 _SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
-_FUNCTION = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
-_STEP = re.compile(rb"opt\w*(?:\[[^\]\n]*\])?\.step\(|\.backward\(")
-#: What shows, in any case, that a file knows of devices; its steps are marked there.
-_OF_DEVICES = (b"cuda", b"gpu", b"hpu", b"device", b"rank", b"accelerat", b"deepspeed", b"apex")
-_BACKWARD_OF_LOSS = re.compile(rb"backward\([\w.]*loss")
+#: What chooses a device for the files around.
+_CHOOSES = (b"cuda", b"hpu", b"accelerator", b"deepspeed")
 
 
 def _scalers(data: bytes) -> Iterable[bytes]:
     return _SCALER.findall(data) if b"Scaler" in data and b".step(" in data else ()
 
 
-def _steps_unmarked(data: bytes) -> Iterable[bytes]:
-    return () if not _steps(data) or _knows_devices(data) else _stepping(data)
-
-
-def _steps_marked(data: bytes) -> Iterable[bytes]:
-    return _stepping(data) if _steps(data) and _knows_devices(data) else ()
-
-
-def _steps(data: bytes) -> bool:
-    return (b".step(" in data or b".backward(" in data) and _STEP.search(data) is not None
-
-
-def _knows_devices(data: bytes) -> bool:
-    lowered = data.lower()
-    return any(word in lowered for word in _OF_DEVICES) or bool(_BACKWARD_OF_LOSS.search(lowered))
-
-
-def _stepping(data: bytes) -> set[bytes]:
-    """The functions of a file that step, or that call one of its functions that do."""
-    parts = _FUNCTION.split(data)[1:]  # name, what follows up to the next definition, name, …
-    bodies = list(zip(parts[::2], parts[1::2], strict=True))
-    found = {name for name, body in bodies if _STEP.search(body)}
-    for name, body in bodies:
-        if any(b"." + inner + b"(" in body for inner in found):
-            found = found | {name}
-    return found
+def _device_chosen(data: bytes) -> Iterable[bytes]:
+    return (b"",) if any(word in data for word in _CHOOSES) else ()
 
 
 #: Names of the project's own classes that scale losses (``NativeScaler``), and may step the optimizer with it.
 SCALERS = ProjectFact("classes that scale losses", _scalers)
-STEPS_UNMARKED = ProjectFact("functions that step, in files without a device", _steps_unmarked)
-STEPS_MARKED = ProjectFact("functions that step, in files that are marked", _steps_marked)
-
-
-def steppers(project: Project) -> frozenset[str]:
-    """Functions that run a backward pass or step an optimizer, in files without a word of any device only."""
-    return project.names(STEPS_UNMARKED.name) - project.names(STEPS_MARKED.name)
+#: Whether a file is trained on a device that another file chooses: a base class, or what builds and runs its classes.
+DEVICE_CHOSEN = ProjectFact("files that choose a device", _device_chosen, spreads=True)

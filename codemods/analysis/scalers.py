@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
 from ..edits.arguments import argument
 from ..edits.spelling import ACCELERATOR
@@ -14,7 +14,7 @@ from .entry import is_entry
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
-    from hpushim.engine.python.scope import Binding
+    from hpushim.pycode.scope import Binding
 
 CUDA_ONLY = frozenset({"torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"})
 GENERIC = frozenset(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
-from .engines import drives, hands_loss, is_engine, is_lightning
+from .engines import LOSS, drives, hands_loss, is_engine, is_lightning
 from .names import word
 from .optimizers import is_optimizer, is_scaler, is_scaler_call
-from .project_facts import steppers
 from .words import calls_like
 from .wrappers import STEPS, is_wrapper, own_method
 
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _SCALERS = re.compile(r"\w*scaler\w*")
-_ONE_STEP = re.compile(r"step|backward|optimi[sz]e|update")
-_MANY_STEPS = re.compile(r"fit|epoch|loop|steps")
-_LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
 
 
 class Step(enum.Enum):
@@ -40,22 +36,9 @@ def steps(module: Module) -> list[tuple[ast.Call, Step]]:
     calls = [*module.index.calls("backward"), *module.index.calls("step")]
     calls += calls_like(module, STEPS, "step_and_", "_and_step", "t_step", "d_step")
     found = [(call, step) for call in calls if (step := _step(module, call)) is not None]
-    found += [(call, Step.UPDATE) for call in _handed_on(module)]
+    scalers = calls_like(module, _SCALERS, "scaler")
+    found += [(call, Step.UPDATE) for call in scalers if is_scaler_call(module, call)]
     return sorted(found, key=lambda item: _place(item[0]))
-
-
-def _handed_on(module: Module) -> Iterator[ast.Call]:
-    """Calls that hand an optimizer to what steps it in a file that is not marked."""
-    for call in calls_like(module, _SCALERS, "scaler"):
-        if is_scaler_call(module, call):
-            yield call
-    for name in sorted(steppers(module.project)):
-        if not _ONE_STEP.search(name) or _MANY_STEPS.search(name) or name in ("step", "backward"):
-            continue
-        for call in module.index.calls(name):
-            given = [*call.args, *(keyword.value for keyword in call.keywords)]
-            if not module.index.definitions(name) and any(is_optimizer(module, a) for a in given):
-                yield call
 
 
 def _place(call: ast.Call) -> tuple[int, int, int, int]:
@@ -101,7 +84,7 @@ def _is_super(base: ast.expr) -> bool:
 def is_of_loss(call: ast.Call) -> bool:
     """Is it a loss whose gradients are taken: ``(loss_d * gain).mean().backward()``?"""
     return any(
-        isinstance(part, (ast.Name, ast.Attribute)) and _LOSS.search(word(part)) is not None
+        isinstance(part, (ast.Name, ast.Attribute)) and LOSS.search(word(part)) is not None
         for part in walk(call)
         if part is not call.func
     )

@@ -10,8 +10,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.compare.subjects import Evidence
+
 from .device_texts import other_device, read
-from .holders import holds_device
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -25,7 +26,7 @@ def by_device(module: Module, table: ast.Dict) -> bool:
         return False
     looked_up = list(_lookups(module, table))
     if looked_up:
-        return any(holds_device(module, key) for key in looked_up)
+        return any(map(module.view(Evidence).is_device, looked_up))
     # A constant of the module that this file never reads is read by others, by what they have: a device.
     return len(table.keys) > 1 and _shared_constant(module, table)
 

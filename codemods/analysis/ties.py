@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.references import find
+from hpushim.pycode.walk import walk
 
 from .finder import Site
 from .roles import Role

@@ -7,11 +7,11 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.pycode.walk import walk
 
+from .kinds import is_in_module
 from .names import word
 from .optimizers import is_optimizer, is_scaler
-from .tensors import is_in_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

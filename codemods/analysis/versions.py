@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from packaging.specifiers import InvalidSpecifier, Specifier
-from packaging.version import InvalidVersion, Version
 
 if TYPE_CHECKING:
+    from packaging.version import Version
+
     from hpushim.engine.base.text import Text
     from hpushim.matrix import Limit, Row, Verdict
 
@@ -49,6 +49,8 @@ def within(specifier: str, since: str, until: str) -> bool:
 
     ``2.5`` as the end takes all of ``2.5.*`` in; an empty text is no bound. A clause that is no version specifier says nothing.
     """
+    from packaging.version import Version
+
     clauses = [clause for text in specifier.split(",") if (clause := _clause(text.strip()))]
     end = _next(Version(until).release) if until else None
     ends = end is None or any(_ends_before(clause, end) for clause in clauses)
@@ -65,6 +67,9 @@ class _Clause(NamedTuple):
 
 def _clause(text: str) -> _Clause | None:
     """A clause with the release that its version belongs to: ``2.0`` for ``2.0rc1`` and for ``2.0+cu121``."""
+    from packaging.specifiers import InvalidSpecifier, Specifier
+    from packaging.version import InvalidVersion, Version
+
     plain = _TAIL.sub("", text)
     try:
         found = Specifier(plain)
@@ -91,4 +96,6 @@ def _starts_from(clause: _Clause, start: Version) -> bool:
 
 def _next(release: tuple[int, ...]) -> Version:
     """The first version behind all that begin with these numbers."""
+    from packaging.version import Version
+
     return Version(".".join(map(str, (*release[:-1], release[-1] + 1))))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.base.words import words_in
+from hpushim.pycode.words import words_in
 
 if TYPE_CHECKING:
     import ast

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
@@ -48,11 +48,37 @@ _CUDA_VALUES: dict[str, tuple[object, ...]] = {
 }
 
 
+_BY_ROW: dict[Severity, str] = {
+    "warning": "its row says that it works in part or in another way, or the file does without it",
+    "info": "its row says that it has no effect, or that nobody knows",
+}
+
+
+def by_row(*severities: Severity) -> dict[Severity, str]:
+    """Why a finding on a row is less severe than its code."""
+    return {severity: _BY_ROW[severity] for severity in severities}
+
+
 class RowRule(Rule):
     """Base of the rules whose findings are rows of the matrix: what they say of arguments.
 
-    A subclass wants what :func:`wants_of` gives for its codes.
+    A subclass wants what its rows name, beside the words that it gives as ``wants``.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "code" in vars(cls):
+            cls.wants = cls.words_of_rows() | cls.wants
+
+    @classmethod
+    def words_of_rows(cls) -> Wants:
+        """What the rows of its codes name: ``lightning.Trainer`` for ``lightning.Trainer(accelerator=)``."""
+        rows = [
+            row for row in load().by_kind("argument") if row.rule in cls.codes and may_speak(row)
+        ]
+        reasons = _called(row for row in rows if row.status not in ADVICE)
+        hints = _called(rows) - reasons
+        return Wants(names=tuple(sorted(reasons | hints)), hints=hints)
 
     def __init__(self) -> None:
         #: Where an argument was told: two calls may be given one dictionary.
@@ -66,7 +92,7 @@ class RowRule(Rule):
         for row, argument in given(module, call):
             verdict = judge(module, row)
             span = argument.span(module)
-            if row.rule in self.codes() and verdict.status != "native" and span not in self._spans:
+            if row.rule in self.codes and verdict.status != "native" and span not in self._spans:
                 self._spans.add(span)
                 yield self.finding(
                     module,
@@ -146,14 +172,6 @@ def _added(module: Module, name: ast.Name) -> Iterator[Given]:
 
 
 _CALL = re.compile(r"^(?P<call>[\w.]+)\(\w+=")
-
-
-def wants_of(codes: Collection[str]) -> Wants:
-    """What is called with an argument under these codes: ``lightning.Trainer`` for ``lightning.Trainer(accelerator=)``."""
-    rows = [row for row in load().by_kind("argument") if row.rule in codes and may_speak(row)]
-    reasons = _called(row for row in rows if row.status not in ADVICE)
-    hints = _called(rows) - reasons
-    return Wants(names=tuple(sorted(reasons | hints)), hints=hints)
 
 
 def may_speak(row: Row) -> bool:

@@ -12,12 +12,9 @@ from hpushim.matrix import load
 from ..analysis.names import in_annotation, root
 from ..analysis.optional_packages import optional
 from ..analysis.verdict import inside
-from . import row_argument
 from .row_argument import ADVICE, SEVERITY, RowRule, may_speak
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from hpushim.engine.python.changes import Rewrite
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
@@ -33,6 +30,22 @@ _LONG = 8
 
 class RowNameRule(RowRule):
     """Base of the rules whose findings are rows of the matrix, on names as well as on arguments."""
+
+    @classmethod
+    def words_of_rows(cls) -> Wants:
+        """The names under its codes with what lies below them, and what is called with an argument under one."""
+        called = super().words_of_rows()
+        rows = [row for row in load().by_kind("python") if row.rule in cls.codes and may_speak(row)]
+        below: dict[str, bool] = {}
+        for row in rows:
+            for name in row.names:
+                if name.partition(".")[0] in _PACKAGES:
+                    below[name] = below[f"{name}.*"] = _is_reason(row, name)
+        reasons = {name for name, reason in below.items() if reason} | {
+            *called.names
+        } - called.hints
+        names = tuple(dict.fromkeys((*below, *called.names)))
+        return Wants(names=names, hints=frozenset(names) - reasons)
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +102,7 @@ class RowNameRule(RowRule):
         while name:
             row = module.matrix.row(name)
             if row is not None:
-                return row if row.rule in self.codes() and row.kind == "python" else None
+                return row if row.rule in self.codes and row.kind == "python" else None
             name = name.rpartition(".")[0]
         return None
 
@@ -105,20 +118,6 @@ def _is_asked_for(module: Module, node: ast.expr) -> bool:
         and module.qualified(above.func) in ("builtins.isinstance", "builtins.issubclass")
         and inner in above.args[1:]
     )
-
-
-def wants_of(codes: Collection[str]) -> Wants:
-    """The names under these codes with what lies below them, and what is called with an argument under one."""
-    called = row_argument.wants_of(codes)
-    rows = [row for row in load().by_kind("python") if row.rule in codes and may_speak(row)]
-    below: dict[str, bool] = {}
-    for row in rows:
-        for name in row.names:
-            if name.partition(".")[0] in _PACKAGES:
-                below[name] = below[f"{name}.*"] = _is_reason(row, name)
-    reasons = {name for name, reason in below.items() if reason} | {*called.names} - called.hints
-    names = tuple(dict.fromkeys((*below, *called.names)))
-    return Wants(names=names, hints=frozenset(names) - reasons)
 
 
 def _is_reason(row: Row, name: str) -> bool:

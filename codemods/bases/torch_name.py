@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from hpushim.engine.python.changes import Change, Import, Remove, Rename, Replace, Rewrite
+from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
@@ -24,12 +25,23 @@ from ..edits.spelling import ACCELERATOR, dual, zero
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Verdict
-    from hpushim.model import Safety
+    from hpushim.model import Safety, Severity
 
 CUDA = "torch.cuda."
 #: Submodules whose functions torch also offers at the top of ``torch.cuda``.
 _MODULES = ("memory", "random", "streams", "graphs", "_utils")
 _SAME = re.compile(rf"^torch\.cuda\.({'|'.join(_MODULES)})\.(?=[A-Za-z_])")
+
+
+_BY_NAME: dict[Severity, str] = {
+    "warning": "its row gives another name for it",
+    "info": "its row says that it has no effect",
+}
+
+
+def by_name(*severities: Severity) -> dict[Severity, str]:
+    """Why a finding on a name is less severe than its code."""
+    return {severity: _BY_NAME[severity] for severity in severities}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +66,17 @@ def plain_name(module: Module, name: str) -> str:
 class NameRule(Rule):
     """Base of the rules on names below ``torch.cuda``.
 
-    ``table`` gives the names (below ``torch.cuda.``; a trailing ``.`` takes what is below) and their
-    codes. A subclass changes single names with :meth:`special`, and what a rename costs with ``careful``.
+    The rows of the matrix that name one of its codes are its names, with what lies below them. A subclass changes single names with
+    :meth:`special`.
     """
 
-    table: ClassVar[dict[str, str]] = {}
-    #: Names whose answer has another shape on Gaudi: renamed only on request.
-    careful: ClassVar[frozenset[str]] = frozenset()
-    #: Where the argument that picks a card stands (0-based), by name.
-    card: ClassVar[dict[str, int]] = {}
-    #: Wanted names beside those of the table.
+    #: Names (below ``torch.cuda.``) whose arguments CUDA can do without, so that the dual style drops them as well.
+    droppable: ClassVar[frozenset[str]] = frozenset()
+    #: Wanted names beside those of the rows.
     further: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         if "code" in vars(cls) and "wants" not in vars(cls):
             cls.wants = Wants(names=(*_wanted(cls), *cls.further))
 
@@ -84,9 +94,7 @@ class NameRule(Rule):
     def takes(self, module: Module, use: Name) -> str:
         """The code under which the rule reports this use; "" when it is not the rule's."""
         told = rule_of(module, use.name) if use.below else ""
-        if told in name_codes():
-            return told if told in self.codes() else ""
-        return lookup(self.table, use.below)
+        return told if told in self.codes else ""
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         """Findings for names that need more than the matrix's word; None for the usual way."""
@@ -131,10 +139,11 @@ class NameRule(Rule):
             yield self.finding(
                 module, use.node, f"`{shown}` {_verdict_words(verdict)}: {inside(verdict.note)}",
                 row=part, code=code, safety="manual",
+                severity="error" if verdict.row.origin and verdict.status == "unsupported" else None,
             )  # fmt: skip
             return
-        careful = part.removeprefix(CUDA) in self.careful
-        yield self.rename(module, use, code, target, "unsafe" if careful else "safe", verdict)
+        safety: Safety = "unsafe" if verdict.row.careful else "safe"
+        yield self.rename(module, use, code, target, safety, verdict)
 
     def rename(
         self,
@@ -149,7 +158,7 @@ class NameRule(Rule):
     ) -> Found:
         """The finding whose fix writes ``target`` in place of the use, arguments as the row says."""
         gone = self.gone(module, use, verdict)
-        number = dual(module) and use.below in self.card
+        number = dual(module) and _device_argument(use, verdict) is not None
         without = [_given_up(module, argument, number=number) for argument in gone]
         changes = (*respell(module, use.node, target), *extra, *without)
         note = f"; {inside(verdict.note)}" if verdict.status != "renamed" else ""
@@ -157,7 +166,13 @@ class NameRule(Rule):
             module,
             use.node,
             f"`{module.source(use.node)}` is `{target}` on Gaudi{note}",
-            fix=Rewrite(f"write {target}", safety, changes, self.group(module, use)),
+            fix=Rewrite(
+                f"write {target}",
+                safety,
+                changes,
+                self.group(module, use),
+                harmless=use.below in self.droppable,
+            ),
             row=verdict.row.name if verdict.row else None,
             code=code,
             severity="warning" if verdict.status == "renamed" else None,
@@ -167,7 +182,7 @@ class NameRule(Rule):
     def gone(
         self, module: Module, use: Name, verdict: Verdict | None
     ) -> list[ast.expr | ast.keyword]:
-        """The arguments that do not come along: those that the row drops, and the number of a card."""
+        """The arguments that do not come along: those that the row drops, and the index of a device."""
         call = called(module, use.node)
         if call is None:
             return []
@@ -175,7 +190,7 @@ class NameRule(Rule):
         for change in verdict.row.args if verdict and verdict.row else ():
             if change.change == "drop":
                 gone += [k for k in call.keywords if k.arg == change.name]
-        place = self.card.get(use.below)
+        place = _device_argument(use, verdict)
         if place is None:
             return gone
         given = call.args[place : place + 1]
@@ -196,66 +211,47 @@ class NameRule(Rule):
 
 
 def _given_up(module: Module, argument: ast.expr | ast.keyword, *, number: bool) -> Change:
-    """An argument goes, or the ``number`` of a card stays for CUDA."""
+    """An argument goes, or the ``number`` of a device stays for CUDA."""
     value = argument.value if isinstance(argument, ast.keyword) else argument
     if number and is_other_card(module, value):
         return zero(module, value)
     return Remove(argument)
 
 
+def _device_argument(use: Name, verdict: Verdict | None) -> int | None:
+    """The place (0-based) of the argument that picks a device, as the row of the name says."""
+    row = verdict.row if verdict is not None else None
+    return row.device_argument if row is not None and use.name in row.names else None
+
+
 def _wanted(rule: type[NameRule]) -> tuple[str, ...]:
-    """The names in a rule's table, and those whose rows name one of its codes."""
+    """The names whose rows name one of a rule's codes, also through the submodule that has them."""
     fronts = (CUDA, *(f"{CUDA}{module}." for module in _MODULES))
-    found = {f"{front}{name.rstrip('.')}": None for name in rule.table for front in fronts}
+    found: dict[str, None] = {}
     for row in load().rows:
-        if row.rule in rule.codes():
-            found.update(dict.fromkeys(name for name in row.names if name.startswith(CUDA)))
+        for name in row.names if row.rule in rule.codes else ():
+            below = name.removeprefix(CUDA)
+            if below != name:
+                found |= dict.fromkeys(
+                    [name] if "." in below else [front + below for front in fronts]
+                )
     return tuple(name for front in found for name in (front, f"{front}.*"))
 
 
 def _is_part(module: Module, node: ast.expr) -> bool:
-    """Is the node only a part of a longer name, which is told by itself?"""
+    """Is the node only a part of a longer name, which is reported by itself?"""
     return isinstance(module.parent(node), ast.Attribute)
 
 
 @cache
-def name_codes() -> frozenset[str]:
+def _name_codes() -> frozenset[str]:
     """The codes of all rules on names: a row that names one of them belongs to that rule."""
-    return frozenset(code for rule in _rules() for code in rule.codes() if rule.table)
+    return frozenset(code for rule in rules() if rule.extends(NameRule) for code in rule.codes)
 
 
 def is_taken(module: Module, use: Name) -> bool:
-    """Does a rule take the name for itself?"""
-    return rule_of(module, use.name) in name_codes() or bool(lookup(_tables(), use.below))
-
-
-@cache
-def _tables() -> dict[str, str]:
-    """The tables of all rules, and the typed tensors, whose rule is of another kind."""
-    found = dict.fromkeys(DTYPES, "-")
-    for rule in _rules():
-        found |= rule.table
-    return found
-
-
-def _rules() -> Iterator[type[NameRule]]:
-    waiting = NameRule.__subclasses__()
-    while waiting:
-        rule = waiting.pop()
-        waiting += rule.__subclasses__()
-        yield rule
-
-
-def lookup(table: dict[str, str], below: str) -> str:
-    """The code of a name below ``torch.cuda``: its own, or that of a front part of it."""
-    part = below
-    while part:
-        if part in table:
-            return table[part]
-        if part != below and f"{part}." in table:
-            return table[f"{part}."]
-        part = part.rpartition(".")[0]
-    return ""
+    """Does a rule take the name for itself? Typed tensors have a rule of another kind."""
+    return rule_of(module, use.name) in _name_codes() or use.below in DTYPES
 
 
 def rule_of(module: Module, name: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Found, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Found, Yield
+from hpushim.pycode.walk import walk
 
 from ..analysis.devices import Devices
 from ..analysis.kernels import nvidia_only
@@ -24,12 +25,8 @@ _TOOLKIT = "torch.utils.cpp_extension.CUDA_HOME"
 class Availability(NameRule):
     """``torch.cuda.is_available()``."""
 
-    code = "HPU108"
-    name = "cuda-availability-check"
-    costs = Costs(hours=("HPU109",))
-    severity = "error"
-    table: ClassVar[dict[str, str]] = {"is_available": "HPU108"}
-    also: ClassVar[dict[str, str]] = {"HPU109": "check-guards-nvidia-only-code"}
+    HPU108 = Code("cuda-availability-check", fix="safe")
+    HPU109 = Code("check-guards-nvidia-only-code", severity="info", effort="hours")
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
         if not module.view(Devices).handles_hpu(use.node):
@@ -43,7 +40,6 @@ class Availability(NameRule):
                 use.node,
                 f"`{shown}` guards code that only NVIDIA hardware runs; it stays and is False on Gaudi",
                 code="HPU109",
-                severity="info",
                 safety="manual",
             )
         _, verdict = known(module, use.name)

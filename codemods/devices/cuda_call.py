@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety, Span
+from hpushim.pycode.values import Values
 
-from ..analysis.kinds import (
-    becomes_torch,
-    defines_method,
-    enclosing_class,
-    local_class,
-    proven,
-    used_as_torch,
-)
+from ..analysis.kinds import defines_method, enclosing_class, local_class
 from ..analysis.names import foreign, is_none, word
-from ..analysis.sizes import host_kind, made_on_the_host
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import ask
 from ..edits.arguments import (
@@ -32,6 +26,8 @@ from ..edits.arguments import (
 )
 from ..edits.makers import on_device
 from ..edits.spelling import chosen, dual, quoted
+from ..values.sizes import host_kind, made_on_the_host
+from ..values.tensors import becomes_torch, proven, used_as_torch
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -45,14 +41,10 @@ _POSITIONAL = ("device", "non_blocking", "memory_format")
 class CudaCall(Rule):
     """``x.cuda()`` on a tensor or a module."""
 
-    code = "HPU102"
-    name = "cuda-call"
-    severity = "error"
+    HPU102 = Code("cuda-call", severity="error", fix=("safe", "unsafe", "manual"))
+    HPU011 = Code("cuda-method-of-the-project", severity="info")
+    HPU103 = Code("cuda-call-unproven", severity="error", fix="unsafe")
     wants = Wants(calls=("cuda",), names=_METHODS)
-    also: ClassVar[dict[str, str]] = {
-        "HPU103": "cuda-call-unproven",
-        "HPU011": "cuda-method-of-the-project",
-    }
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
@@ -79,14 +71,14 @@ class CudaCall(Rule):
         if self._own_class(module, receiver):
             return self.finding(
                 module, token, f"`{shown}` is a method of a class of this project; it stays",
-                code="HPU011", severity="info", safety="manual", node=call, covers=covers,
+                code="HPU011", safety="manual", node=call, covers=covers,
             )  # fmt: skip
         if not _is_plain(call):
             return self.finding(
                 module, token, f"`{shown}` takes arguments that are not seen here; write `.to(\"hpu\", …)`",
                 row=answer.row, node=call, covers=covers,
             )  # fmt: skip
-        sure = self._sure(module, receiver) or becomes_torch(module, call)
+        sure = self._sure(module, receiver, call)
         safety: Safety = answer.safety if sure else "unsafe"
         return self.finding(
             module,
@@ -111,23 +103,18 @@ class CudaCall(Rule):
             for binding in bindings
         )
 
-    def _sure(self, module: Module, receiver: ast.expr) -> bool:
+    def _sure(self, module: Module, receiver: ast.expr, call: ast.Call) -> bool:
         if not defines_method(module, "cuda"):
             return True
         if isinstance(receiver, ast.Call) and word(receiver.func) == "super":
             return True
-        if proven(module, receiver) or used_as_torch(module, receiver):
-            return not self._overridden(module, receiver)
-        return False
-
-    def _overridden(self, module: Module, receiver: ast.expr) -> bool:
-        """Is the receiver ``self`` or an instance of a class of this file, which may have its own?"""
-        for value in module.values(receiver):
-            if isinstance(value, ast.Name) and value.id == "self":
-                return True
-            if isinstance(value, ast.Call) and local_class(module, value.func) is not None:
-                return True
-        return False
+        calls = module.view(Values).calls
+        classes = calls.classes_of(receiver)
+        if any(calls.method(each, "cuda") for each in classes):
+            return False  # however it is used
+        if not classes and (proven(module, receiver) or used_as_torch(module, receiver)):
+            return True  # a class of this file may inherit its own
+        return becomes_torch(module, call)
 
     def _own_class(self, module: Module, receiver: ast.expr) -> bool:
         """Is the receiver surely an instance of a class of this file that defines ``cuda``?"""

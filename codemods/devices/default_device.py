@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Insert, Rename, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -33,9 +34,7 @@ class _Kind(NamedTuple):
 class DefaultDevice(Rule):
     """``torch.set_default_tensor_type("torch.cuda.FloatTensor")``, ``torch.set_default_device("cuda")``."""
 
-    code = "HPU115"
-    name = "cuda-default-device"
-    severity = "error"
+    HPU115 = Code("cuda-default-device", severity="error", fix=("safe", "manual"))
     wants = Wants(names=(SET_DEFAULT,), words=("set_default_device",), beside=("cuda",))
 
     def __init__(self) -> None:
@@ -87,7 +86,9 @@ class DefaultDevice(Rule):
             module,
             call,
             message,
-            fix=Rewrite("set the default device", "safe", tuple(changes), "default device"),
+            fix=Rewrite(
+                "set the default device", "safe", tuple(changes), "default device", harmless=True
+            ),
             row=ask(module, SET_DEFAULT).row,
         )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.compare import Comparison, Form, find
+from hpushim.compare import Comparison, Form, find_named
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -71,11 +72,14 @@ def _lines_of_cuda(data: bytes) -> bytes:
 class DeviceCompare(Rule):
     """``x.device.type == "cuda"``."""
 
-    code = "HPU107"
-    name = "device-compared-with-cuda"
-    severity = "error"
+    HPU107 = Code(
+        "device-compared-with-cuda",
+        severity="error",
+        fix=("safe", "manual"),
+        lower={"warning": "the device's text is compared in a form that no rewrite turns"},
+    )
+    HPU125 = Code("comparison-chooses-kernels", severity="info")
     wants = Wants(words=("cuda",), texts=("_cuda", "Cuda"))
-    also: ClassVar[dict[str, str]] = {"HPU125": "comparison-chooses-kernels"}
 
     def on_module(self, module: Module) -> Yield:
         devices = module.view(Devices)
@@ -94,7 +98,6 @@ class DeviceCompare(Rule):
                 site.node,
                 f"`{module.source(site.owner)}` chooses kernels for NVIDIA hardware; it stays and is False on Gaudi",
                 code="HPU125",
-                severity="info",
                 safety="manual",
                 covers=site.covers,
             )
@@ -102,8 +105,8 @@ class DeviceCompare(Rule):
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
         """What is made of a device's text and compared in a form that no rule turns."""
         if not _may_compare(module):
-            return  # most files, and the finder reads the whole tree
-        for one in find(module.tree):
+            return  # most files
+        for one in find_named(module):
             span = module.span(one.node)
             if one.sure and not one.handled and self._speaks_of_cuda(module, one):
                 if told.covers(span, module.position(span.start)[0]):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.cards import is_card, is_other_card
 from ..analysis.names import called
 from ..analysis.verdict import known
-from ..bases.torch_name import Name, NameRule
+from ..bases.torch_name import Name, NameRule, by_name
 from ..edits.spelling import zero
 
 if TYPE_CHECKING:
@@ -20,20 +21,13 @@ if TYPE_CHECKING:
 class DeviceIndex(NameRule):
     """``torch.cuda.set_device(local_rank)`` and its neighbours."""
 
-    code = "HPU110"
-    name = "cuda-device-index"
-    severity = "error"
-    table: ClassVar[dict[str, str]] = {
-        "device_count": "HPU110",
-        "current_device": "HPU110",
-        "set_device": "HPU110",
-        "device": "HPU111",
-        "device_of": "HPU111",
-        "can_device_access_peer": "HPU110",
-        "_device": "HPU111",
-    }
-    careful = frozenset({"can_device_access_peer"})
-    also: ClassVar[dict[str, str]] = {"HPU111": "cuda-device-context"}
+    HPU110 = Code("cuda-device-index", severity="error", fix="safe", lower=by_name("warning"))
+    HPU111 = Code(
+        "cuda-device-context",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        lower=by_name("warning"),
+    )
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         call = called(module, use.node)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 
@@ -29,39 +30,11 @@ _PROPERTIES = {"total_memory": ("torch.hpu.mem_get_info", "()[1]"), "name": ("to
 class DeviceInfo(NameRule):
     """``torch.cuda.get_device_name`` and other questions about the hardware."""
 
-    code = "HPU112"
-    name = "cuda-device-info"
-    severity = "warning"
-    table: ClassVar[dict[str, str]] = {
-        "get_device_name": "HPU112",
-        "get_device_properties": "HPU112",
-        "_get_device_properties": "HPU112",
-        "utilization": "HPU112",
-        "temperature": "HPU112",
-        "power_draw": "HPU112",
-        "clock_rate": "HPU112",
-        "is_bf16_supported": "HPU112",
-        "get_device_capability": "HPU113",
-        "get_arch_list": "HPU113",
-        "get_gencode_flags": "HPU113",
-        "init": "HPU116",
-        "is_initialized": "HPU116",
-        "_lazy_init": "HPU116",
-        "_initialized": "HPU116",
-        "_lazy_call": "HPU116",
-        "_is_in_bad_fork": "HPU116",
-        "_is_compiled": "HPU116",
-        "has_half": "HPU116",
-        "has_magma": "HPU116",
-    }
+    HPU112 = Code("cuda-device-info", fix=("safe", "manual"))
+    HPU113 = Code("cuda-capability", fix=("safe", "unsafe", "manual"))
+    HPU116 = Code("cuda-initialisation", fix=("safe", "manual"))
+    HPU122 = Code("cuda-version", lower={"info": "the answer is only written out"})
     further = tuple(name for front in _CUDA_VERSION for name in (front, f"{front}.*"))
-    careful = frozenset({"get_arch_list", "utilization", "get_gencode_flags"})
-    card: ClassVar[dict[str, int]] = {"get_device_name": 0, "utilization": 0}
-    also: ClassVar[dict[str, str]] = {
-        "HPU113": "cuda-capability",
-        "HPU116": "cuda-initialisation",
-        "HPU122": "cuda-version",
-    }
 
     def takes(self, module: Module, use: Name) -> str:
         return "HPU122" if use.name.startswith(_CUDA_VERSION) else super().takes(module, use)
@@ -136,6 +109,7 @@ class DeviceInfo(NameRule):
     ) -> Found:
         """``p = get_device_properties(i)``, and what is read from ``p``."""
         changes: list[Change] = [Remove(statement)]
+        stays = not any(read.attr in _CAPABILITY for read in reads)  # which only CUDA has
         for read in reads:
             if read.attr in _CAPABILITY:
                 changes.append(Replace(read, "0"))
@@ -145,7 +119,7 @@ class DeviceInfo(NameRule):
             module,
             use.node,
             f"`{module.source(use.node)}` gives properties of an NVIDIA card; on Gaudi ask for each by itself",
-            fix=Rewrite("ask for each property", "safe", tuple(changes)),
+            fix=Rewrite("ask for each property", "safe", tuple(changes), harmless=stays),
             row=use.name,
             code=code,
             covers=call.args,

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -29,9 +30,7 @@ _MAKERS = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "to")
 class DeviceKeyword(Rule):
     """``torch.zeros(3, device="cuda")``."""
 
-    code = "HPU105"
-    name = "cuda-device-argument"
-    severity = "error"
+    HPU105 = Code("cuda-device-argument", severity="error", fix=("safe", "unsafe", "manual"))
     wants = Wants(
         keywords=("device",),
         words=("cuda", *_CARDS),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.collections_of_cards import collections_of_cards
@@ -25,16 +26,11 @@ if TYPE_CHECKING:
 class DeviceLiteral(Rule):
     """``torch.device("cuda")`` and every string that becomes a device."""
 
-    code = "HPU101"
-    name = "cuda-device-literal"
-    costs = Costs(hours=("HPU121",))
-    severity = "error"
+    HPU101 = Code("cuda-device-literal", severity="error", fix=("safe", "manual"))
+    HPU013 = Code("cuda-option-default", severity="error", fix="safe")
+    HPU015 = Code("cuda-text-unproven", severity="unknown")
+    HPU121 = Code("several-cards-in-one-process", severity="error", effort="hours")
     wants = Wants(words=("cuda",))
-    also: ClassVar[dict[str, str]] = {
-        "HPU013": "cuda-option-default",
-        "HPU015": "cuda-text-unproven",
-        "HPU121": "several-cards-in-one-process",
-    }
 
     def on_module(self, module: Module) -> Yield:
         devices = module.view(Devices)
@@ -80,7 +76,7 @@ class DeviceLiteral(Rule):
             message = f"`{shown}` is not known to be a device; write `hpu` if it is one"
         return self.finding(
             module, site.node, message,
-            code="HPU015", severity="unknown", safety="manual", covers=site.covers,
+            code="HPU015", safety="manual", covers=site.covers,
         )  # fmt: skip
 
     def _collected(self, module: Module, collection: ast.expr, card: ast.expr) -> Found:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
 from ..analysis.halves import asks
+from ..analysis.kinds import is_in_module, serves_module
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.tensors import is_in_module, is_tensor, serves_module
 from ..analysis.verdict import ask, inside, known
+from ..values.tensors import is_tensor
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -47,20 +49,20 @@ def _methods() -> tuple[str, ...]:
 class DeviceDtype(Rule):
     """``torch.float64`` and others in a file that uses the device."""
 
-    code = "HPU117"
-    name = "float64-on-device"
-    costs = Costs(none=("HPU119",), hours=("HPU118",), numbers=("HPU117",))
-    severity = "warning"
+    HPU117 = Code("float64-on-device", severity="info", effect="numbers")
+    HPU118 = Code(
+        "dtype-or-layout-limit",
+        severity="error",
+        effort="hours",
+        lower={"warning": "it may run outside a model's step"},
+    )
+    HPU119 = Code("raw-device-memory", effort="none")
     wants = Wants(
         names=(*_DOUBLE, *_limited(), *_EXCHANGE),
         attributes=_POINTERS,
         calls=("double", *_methods()),
         beside=("cuda", "hpu", "nn.Module", "device"),
     )
-    also: ClassVar[dict[str, str]] = {
-        "HPU118": "dtype-or-layout-limit",
-        "HPU119": "raw-device-memory",
-    }
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         by_itself = isinstance(node, ast.Attribute) or called(module, node) is not None
@@ -90,7 +92,7 @@ class DeviceDtype(Rule):
                     f"`{shown}` is limited on Gaudi: {inside(verdict.note)}",
                     row=part,
                     code="HPU118",
-                    severity="error" if stops else None,
+                    severity=None if stops else "warning",
                 )
         else:
             yield self.finding(
@@ -124,6 +126,7 @@ class DeviceDtype(Rule):
                 f"`.{method}()` is limited on Gaudi: {inside(answer.note)}",
                 row=answer.row,
                 code="HPU118",
+                severity="warning",
             )
 
     def _double(self, module: Module, node: ast.expr, shown: str) -> Yield:
@@ -134,7 +137,6 @@ class DeviceDtype(Rule):
             node,
             f"{shown} is kept as 32-bit floats on the card",
             row="torch.float64",
-            severity="info",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 class HostCheck(Rule):
     """``if x.device.type == "cpu": … else: ours_cuda.scale(x)``."""
 
-    code = "HPU123"
-    name = "cpu-check-before-kernel"
-    severity = "error"
+    HPU123 = Code("cpu-check-before-kernel", severity="error", fix="unsafe")
     wants = Wants(words=("cpu",), beside=("import",), hints=frozenset({"cpu"}))
 
     def on_module(self, module: Module) -> Yield:

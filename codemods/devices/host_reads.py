@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -26,8 +27,7 @@ _ON_THE_WAY = frozenset(["cpu", "detach", "data", "clone", "squeeze", "contiguou
 class HostRead(Rule):
     """``x.cpu().numpy()`` under mixed precision."""
 
-    code = "HPU120"
-    name = "numpy-of-bfloat16"
+    HPU120 = Code("numpy-of-bfloat16", fix="unsafe")
     wants = Wants(calls=("numpy",), beside=("cuda", "device", ".to(", *_HALF), advice=True)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

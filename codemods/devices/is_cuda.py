@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 class IsCuda(Rule):
     """``x.is_cuda``."""
 
-    code = "HPU106"
-    name = "is-cuda-attribute"
-    severity = "error"
+    HPU106 = Code("is-cuda-attribute", severity="error", fix="safe")
     wants = Wants(attributes=("is_cuda",))
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import called
@@ -40,10 +41,12 @@ _EMBEDDING = "torch.nn.Embedding"
 class SparseTensor(Rule):
     """``torch.sparse_coo_tensor``, ``x.to_sparse()``, ``nn.Embedding(…, sparse=True)``."""
 
-    code = "HPU124"
-    name = "sparse-tensor"
-    costs = Costs(hours=("HPU124",))
-    severity = "error"
+    HPU124 = Code(
+        "sparse-tensor",
+        severity="error",
+        effort="hours",
+        lower={"warning": "sparse gradients are an option that may be off"},
+    )
     wants = Wants(names=_FUNCTIONS, calls=_METHODS, keywords=("sparse",))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -12,10 +13,11 @@ from hpushim.model import Safety
 
 from ..analysis.cards import device_or_card, is_card
 from ..analysis.devices import Devices
-from ..analysis.kinds import defines_method, proven, used_as_torch
+from ..analysis.kinds import defines_method
 from ..analysis.names import foreign
 from ..analysis.roles import Role
 from ..edits.spelling import numbered
+from ..values.tensors import proven, used_as_torch
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -31,9 +33,7 @@ _NUMBERS = (
 class ToDevice(Rule):
     """``x.to("cuda")``, ``x.to(0)``, ``x.to(rank)``."""
 
-    code = "HPU104"
-    name = "to-cuda"
-    severity = "error"
+    HPU104 = Code("to-cuda", severity="error", fix=("safe", "unsafe", "manual"))
     wants = Wants(calls=("to",), beside=("cuda", *_NUMBERS))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

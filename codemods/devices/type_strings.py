@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -23,9 +24,7 @@ _SHOWN = frozenset(["print", "format", "info", "debug", "warning", "write", "log
 class TypeText(Rule):
     """``mask.type(x.type())``, ``dtype=x.type()``."""
 
-    code = "HPU126"
-    name = "type-as-text"
-    severity = "error"
+    HPU126 = Code("type-as-text", severity="error", fix=("safe", "manual"))
     wants = Wants(calls=("type",), beside=(".type()",))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

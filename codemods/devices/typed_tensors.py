@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 
 from ..analysis.names import called
-from ..analysis.sizes import of_sizes
 from ..analysis.tensor_types import (
     DTYPES,
     Alias,
@@ -27,6 +27,7 @@ from ..edits import arguments
 from ..edits.imports import torch
 from ..edits.makers import on_device
 from ..edits.spelling import ACCELERATOR, dual, quoted, retext
+from ..values.sizes import of_sizes
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -38,9 +39,7 @@ _WARNINGS = {"DoubleTensor": ", which Gaudi keeps as 32-bit floats: seven digits
 class TypedTensor(Rule):
     """``torch.cuda.FloatTensor``."""
 
-    code = "HPU114"
-    name = "cuda-typed-tensor"
-    severity = "error"
+    HPU114 = Code("cuda-typed-tensor", severity="error", fix=("safe", "unsafe", "manual"))
     wants = Wants(names=tuple(CUDA + kind for kind in DTYPES), strings=(CUDA,))
 
     def __init__(self) -> None:
@@ -93,7 +92,9 @@ class TypedTensor(Rule):
             node,
             f"`{module.source(node)}` is a type of CUDA tensors; "
             f"say the device and `torch.{DTYPES[kind]}` instead{_WARNINGS.get(kind, '')}",
-            fix=Rewrite("say device and dtype", safety, tuple(changes), group),
+            fix=Rewrite(
+                "say device and dtype", safety, tuple(changes), group, harmless=safety == "safe"
+            ),
             row=ask(module, f"{CUDA}{kind}").row,
         )
 

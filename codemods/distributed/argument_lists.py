@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 class ArgumentList(Rule):
     """``subprocess.run([…, "--device", "cuda"])``."""
 
-    code = "HPU330"
-    name = "cuda-in-argument-list"
-    severity = "error"
+    HPU330 = Code("cuda-in-argument-list", severity="error", fix="safe")
     wants = Wants(strings=("cuda", "nccl"), facts=(DEVICE_OPTIONS,))
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Import, Insert, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -40,9 +41,12 @@ _STEADY = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.expr_contex
 class Average(Rule):
     """``ReduceOp.AVG``, and ``fully_shard``, which averages with it."""
 
-    code = "HPU324"
-    name = "average-over-ranks"
-    severity = "error"
+    HPU324 = Code(
+        "average-over-ranks",
+        severity="error",
+        fix=("safe", "manual"),
+        lower={"warning": "it is an option of sharded gradients"},
+    )
     wants = Wants(names=(*_AVERAGE, *_SHARDING))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
@@ -30,9 +31,7 @@ _OPERATORS = (ast.Mult, ast.Div, ast.FloorDiv)
 class CardCount(Rule):
     """A batch, a learning rate or a number of workers times or over the number of cards."""
 
-    code = "HPU323"
-    name = "card-count-as-factor"
-    costs = Costs(numbers=("HPU323",))
+    HPU323 = Code("card-count-as-factor", effect="numbers")
     wants = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), beside=("cuda", "hpu", "nccl"), advice=True)  # fmt: skip
 
     def on_module(self, module: Module) -> Yield:

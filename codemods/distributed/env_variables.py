@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -14,7 +15,7 @@ from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import contradicts, wanted
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
-from ..edits.spelling import retext
+from ..edits.spelling import dual, retext
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -42,18 +43,14 @@ _LOADING = ("torch", "habana_frameworks", "transformers", "accelerate")
 class EnvVariable(Rule):
     """``os.environ["NCCL_DEBUG"]``, ``os.environ["CUDA_VISIBLE_DEVICES"]``."""
 
-    code = "HPU311"
-    name = "cuda-variable-in-code"
-    severity = "info"
+    HPU311 = Code("cuda-variable-in-code", severity="info")
+    HPU312 = Code("visible-cards-in-code", fix=("unsafe", "manual"))
+    HPU509 = Code("lazy-mode-after-import")
+    HPU532 = Code("lazy-mode-set-otherwise", fix="safe")
     wants = Wants(
         strings=("NCCL_", "CUDA_", "CUBLAS", "NVIDIA_", "ALLOC_CONF", "NVTE_", _LAZY),
         beside=("environ", "getenv", "putenv", "unsetenv"),
     )
-    also: ClassVar[dict[str, str]] = {
-        "HPU312": "visible-cards-in-code",
-        "HPU509": "lazy-mode-after-import",
-        "HPU532": "lazy-mode-set-otherwise",
-    }
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         use = _use(module, node)
@@ -63,7 +60,10 @@ class EnvVariable(Rule):
         if name == _LAZY:
             yield from self._lazy(module, use)
         elif name == _CARDS:
-            fix = Rewrite(f"use {_MODULES}", "unsafe", (retext(module, node, _MODULES),), _CARDS)
+            fix = None  # CUDA reads it
+            if not dual(module):
+                change = retext(module, node, _MODULES)
+                fix = Rewrite(f"use {_MODULES}", "unsafe", (change,), _CARDS)
             yield self.finding(
                 module,
                 node,
@@ -71,7 +71,6 @@ class EnvVariable(Rule):
                 fix=fix,
                 row=ask(module, name).row,
                 code="HPU312",
-                severity="warning",
             )
         elif _VARIABLE.fullmatch(name):
             row = module.matrix.covering(name)
@@ -101,7 +100,6 @@ class EnvVariable(Rule):
                 f"`{_LAZY}` is read when torch is imported, in line {loaded[0].lineno}: set it before",
                 row=ask(module, _LAZY).row,
                 code="HPU509",
-                severity="warning",
             )
 
     def _otherwise(self, module: Module, use: ast.expr, statement: ast.stmt) -> Yield:
@@ -122,7 +120,6 @@ class EnvVariable(Rule):
             fix=Rewrite(f"set {_LAZY}={new}", "safe", (retext(module, given, new),)),
             row=ask(module, _LAZY).row,
             code="HPU532",
-            severity="warning",
         )
 
 

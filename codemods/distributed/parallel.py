@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.cards import is_card
-from ..analysis.data_parallel import DDP, LeftBehind
-from ..analysis.data_parallel import NAMES as DATA_PARALLEL
-from ..analysis.data_parallel import ROW as DATA_PARALLEL_ROW
 from ..analysis.names import called, is_none
 from ..analysis.verdict import ask
 from ..bases.row_argument import Given, arguments_of
 from ..edits.arguments import argument, drop
 from ..edits.imports import torch
 from ..edits.spelling import DEVICE, chosen, dual, kept_for_cuda, quoted, retext
+from ..values.data_parallel import DDP, LeftBehind
+from ..values.data_parallel import NAMES as DATA_PARALLEL
+from ..values.data_parallel import ROW as DATA_PARALLEL_ROW
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -56,19 +57,14 @@ _SPREADING = frozenset(
 class DeviceIds(Rule):
     """``device_ids`` and ``output_device`` of DDP, and the same idea elsewhere."""
 
-    code = "HPU306"
-    name = "ddp-device-ids"
-    costs = Costs(hours=("HPU308", "HPU317"))
-    severity = "error"
+    HPU306 = Code("ddp-device-ids", severity="error", fix="safe")
+    HPU308 = Code("data-parallel", effort="hours")
+    HPU309 = Code("fsdp-device-id", severity="error", fix="safe")
+    HPU315 = Code("barrier-device-ids", severity="error", fix="safe")
+    HPU317 = Code("device-mesh-cuda", severity="error", fix="safe", effort="hours")
     wants = Wants(
         names=tuple(sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES | _SPREADING))
     )
-    also: ClassVar[dict[str, str]] = {
-        "HPU308": "data-parallel",
-        "HPU309": "fsdp-device-id",
-        "HPU315": "barrier-device-ids",
-        "HPU317": "device-mesh-cuda",
-    }
 
     def __init__(self) -> None:
         #: What was told: two calls may be given one dictionary.
@@ -97,7 +93,6 @@ class DeviceIds(Rule):
                 "use DistributedDataParallel for more",
                 row=ask(module, DATA_PARALLEL_ROW).row,
                 code="HPU308",
-                severity="warning",
             )
 
     def _ddp(self, module: Module, call: ast.Call) -> Yield:
@@ -148,7 +143,6 @@ class DeviceIds(Rule):
             f"Gaudi card, which it leaves alone: use DistributedDataParallel for more{unseen}",
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",
-            severity="warning",
         )
 
     def _fsdp(self, module: Module, call: ast.Call) -> Yield:

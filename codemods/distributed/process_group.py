@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -52,9 +53,17 @@ _CODES = {
 class Nccl(Rule):
     """Every ``"nccl"`` that names the backend, in one group for the file."""
 
-    code = "HPU301"
-    name = "nccl-backend"
-    severity = "error"
+    HPU301 = Code(
+        "nccl-backend",
+        severity="error",
+        fix="safe",
+        lower={"warning": "it only binds the group to a card early"},
+    )
+    HPU302 = Code("nccl-value", severity="error", fix="safe")
+    HPU303 = Code("nccl-compared", severity="error", fix="safe")
+    HPU304 = Code("nccl-available", severity="error", fix=("safe", "manual"))
+    HPU305 = Code("nccl-per-device", severity="error", fix="safe")
+    HPU314 = Code("cuda-nccl", severity="error")
     wants = Wants(
         strings=("nccl", "NCCL"),
         names=(
@@ -62,13 +71,6 @@ class Nccl(Rule):
             *_NATIVE, *(f"{name}.*" for name in _NATIVE), f"{_LIBRARY}.*",
         ),
     )  # fmt: skip
-    also: ClassVar[dict[str, str]] = {
-        "HPU302": "nccl-value",
-        "HPU303": "nccl-compared",
-        "HPU304": "nccl-available",
-        "HPU305": "nccl-per-device",
-        "HPU314": "cuda-nccl",
-    }
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         use = backend_use(module, node)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.data_parallel import LeftBehind
-from ..analysis.kinds import used_as_torch
 from ..analysis.verdict import ask
 from ..edits.arguments import called
+from ..values.data_parallel import LeftBehind
+from ..values.tensors import used_as_torch
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
 class ScatteredBatch(Rule):
     """``output = model(input)`` where only ``target`` was moved."""
 
-    code = "HPU321"
-    name = "batch-moved-by-data-parallel"
-    costs = Costs(hours=("HPU321",))
-    severity = "error"
+    HPU321 = Code(
+        "batch-moved-by-data-parallel", severity="error", fix=("safe", "manual"), effort="hours"
+    )
     wants = Wants(texts=("DataParallel", ".cuda("))
 
     def on_module(self, module: Module) -> Yield:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.batches import moved
-from ..analysis.kinds import defines_method, proven, used_as_torch
+from ..analysis.kinds import defines_method
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
+from ..values.tensors import proven, used_as_torch
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
 class SharedMemory(Rule):
     """``model.share_memory()`` of a model that is on the device."""
 
-    code = "HPU322"
-    name = "shared-device-memory"
+    HPU322 = Code(
+        "shared-device-memory",
+        severity="error",
+        lower={"warning": "it is not known whether it is on the card"},
+    )
     wants = Wants(calls=("share_memory", "share_memory_"), beside=("cuda", "device"))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -26,10 +27,7 @@ _SAID = ("set_start_method", "multiprocessing_context", "get_context")
 class WorkerStart(Rule):
     """``DataLoader(data, num_workers=4)`` in a program."""
 
-    code = "HPU325"
-    name = "worker-start-method"
-    severity = "info"
-    safety = "manual"
+    HPU325 = Code("worker-start-method", severity="info")
     wants = Wants(names=(_LOADER,), beside=("cuda", "hpu", "device"), hints=frozenset((_LOADER,)))
 
     def __init__(self) -> None:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.kinds import defines_method
 from ..analysis.names import is_none
 from ..analysis.verdict import ask
 from ..edits.arguments import add, argument, called, drop
 from ..edits.spelling import COMPILER, dual, is_either, kept_for_cuda, quoted, retext
+from ..values.tensors import Is, Kinds, used_as_torch
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+    from hpushim.model import Safety
 
 #: Backends that generate code for CUDA; the others work anywhere or are the user's own.
 _CUDA_BACKENDS = ("inductor", "cudagraphs", "tensorrt", "torch_tensorrt")
 _COMPILE = "torch.compile"
+#: What `torch.compile` takes besides the model; Keras has a `compile` with others.
+_OPTIONS = {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
 _MESSAGE = f"the inductor writes no code for Gaudi; the backend there is `{COMPILER}`"
 _LAZY = "`torch.compile` and lazy mode exclude each other on Gaudi; drop it, or target eager mode"
 _TITLE = f"compile with {COMPILER}"
@@ -28,11 +34,14 @@ _TITLE = f"compile with {COMPILER}"
 class CompileBackend(Rule):
     """``torch.compile`` without a backend, or with one that writes CUDA code."""
 
-    code = "HPU510"
-    name = "compile-default-backend"
-    severity = "error"
-    wants = Wants(names=(_COMPILE,))
-    also: ClassVar[dict[str, str]] = {"HPU511": "compile-inductor-options"}
+    HPU510 = Code(
+        "compile-default-backend",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        lower={"warning": "the backend is chosen elsewhere"},
+    )
+    HPU511 = Code("compile-inductor-options", severity="error", fix="safe")
+    wants = Wants(names=(_COMPILE,), calls=("compile",))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if module.qualified(node) != _COMPILE:
@@ -43,7 +52,17 @@ class CompileBackend(Rule):
         elif isinstance(parent, ast.FunctionDef) and node in parent.decorator_list:
             yield from self._decorator(module, node)
 
-    def _call(self, module: Module, call: ast.Call) -> Yield:
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        """``model.compile()``, which compiles a module in place."""
+        func = node.func
+        if not isinstance(func, ast.Attribute) or module.qualified(func) == _COMPILE or node.args:
+            return
+        sure = module.view(Kinds).is_surely(func.value, Is.MODULE)
+        known = {keyword.arg for keyword in node.keywords} <= _OPTIONS
+        if sure or (known and used_as_torch(module, func.value) and not defines_method(module, "compile")):  # fmt: skip
+            yield from self._call(module, node, None if sure else "unsafe")
+
+    def _call(self, module: Module, call: ast.Call, safety: Safety | None = None) -> Yield:
         backend = argument(call, "backend")
         answer = ask(module, _COMPILE)
         handed = next((keyword for keyword in call.keywords if keyword.arg is None), None)
@@ -72,7 +91,7 @@ class CompileBackend(Rule):
                 module,
                 call.func,
                 _LAZY,
-                fix=Rewrite("drop the compiler", "safe", _uncompiled(module, call)),
+                fix=Rewrite("drop the compiler", safety or "safe", _uncompiled(module, call)),
                 row=answer.row,
             )
             return
@@ -80,7 +99,7 @@ class CompileBackend(Rule):
             module,
             call.func,
             _MESSAGE,
-            fix=Rewrite(_TITLE, answer.safety, (_with_backend(module, call, backend),)),
+            fix=Rewrite(_TITLE, safety or answer.safety, (_with_backend(module, call, backend),)),
             row=answer.row,
         )
         yield from self._options(module, call)
@@ -117,6 +136,9 @@ class CompileBackend(Rule):
 
 def _uncompiled(module: Module, call: ast.Call) -> tuple[Change, ...]:
     """What is compiled, without the compiler; nothing left of ``f = torch.compile(f)``."""
+    above = module.parent(call)
+    if isinstance(above, ast.Expr):
+        return (Remove(above),)
     if not call.args or isinstance(call.args[0], ast.Starred):
         return ()
     inner = module.source(call.args[0])

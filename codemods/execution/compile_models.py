@@ -7,17 +7,18 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Insert, Rewrite
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import defines_method
 from ..analysis.names import word
 from ..analysis.placement import is_on_device
-from ..analysis.trained import FSDP, NOT_SEEN, Trained, trained
 from ..analysis.verdict import ask
 from ..edits.imports import torch
 from ..edits.spelling import ACCELERATOR, COMPILER, DEVICE, dual, quoted
+from ..values.trained import FSDP, NOT_SEEN, Trained, trained
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -36,10 +37,7 @@ _SWITCH = re.compile(r"-+((use|torch|enable|do|model)[-_])*compile([-_]model)?")
 class CompileModels(Rule):
     """``model.to("cuda")`` of a model that an optimizer gets, where nothing compiles it."""
 
-    code = "HPU530"
-    name = "model-not-compiled"
-    costs = Costs(speed=("HPU530",))
-    severity = "info"
+    HPU530 = Code("model-not-compiled", severity="info", fix=("safe", "manual"), effect="speed")
     wants = Wants(words=("parameters", "named_parameters"), texts=("optim",), advice=True)
 
     def on_module(self, module: Module) -> Yield:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.versions import judge
@@ -41,11 +42,7 @@ _OTHERS = ('"cpu"', "'cpu'", '"mps"', "'mps'")
 class CpuTraining(Rule):
     """``loss.backward()`` in a project that never names a device; Lightning's ``Trainer()`` where it knows no Gaudi."""
 
-    code = "HPU503"
-    name = "training-on-the-cpu"
-    costs = Costs(cpu=("HPU503",))
-    severity = "warning"
-    safety = "manual"
+    HPU503 = Code("training-on-the-cpu", fix=("safe", "manual"), effect="cpu")
     wants = Wants(
         names=(*_TRAINERS, *_FABRICS, *_CLIS), words=("backward",), beside=("torch", "lightning", "pytorch_lightning"),
         project=(*_CHOSEN, *_MOVES, *_OTHERS),

@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
-from ..analysis.kinds import proven
-from ..analysis.masks import Masked, masked
 from ..analysis.names import called, word
-from ..analysis.tensors import is_tensor
 from ..analysis.verdict import ask, inside
 from ..edits.arguments import argument
+from ..values.masks import Masked, masked
+from ..values.tensors import is_tensor, proven
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -39,9 +39,7 @@ _NUMBERS = (int, float)
 class DataShape(Rule):
     """``x[mask]``, ``x[x < 0] = 0``, ``torch.where(mask)``, ``x.nonzero()``, ``x.topk(int(n * 0.7))``."""
 
-    code = "HPU515"
-    name = "size-from-data"
-    costs = Costs(hours=("HPU515",), speed=("HPU515",))
+    HPU515 = Code("size-from-data", fix=("safe", "manual"), effort="hours", effect="speed")
     wants = Wants(
         names=("torch.where",),
         calls=("topk", *_METHODS),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import is_module_class
@@ -26,10 +27,7 @@ _ROW = "graph breaks in torch.compile"
 class GraphBreaks(Rule):
     """``x.item()``, ``print(x)``, ``if x.any():`` in ``forward``."""
 
-    code = "HPU531"
-    name = "graph-break-in-forward"
-    costs = Costs(hours=("HPU531",), speed=("HPU531",))
-    severity = "info"
+    HPU531 = Code("graph-break-in-forward", severity="info", effort="hours", effect="speed")
     wants = Wants(
         calls=(*_READS, *MARKS, "print"),
         names=_RECURRENT,

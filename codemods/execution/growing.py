@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import defines_method
-from ..analysis.tensors import is_tensor
 from ..analysis.verdict import ask, inside
+from ..values.tensors import is_tensor
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -25,11 +26,9 @@ _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 class GrowingTensor(Rule):
     """``idx = torch.cat([idx, token], dim=1)`` in a loop, ``model.generate(…)`` of transformers."""
 
-    code = "HPU524"
-    name = "growing-tensor"
-    costs = Costs(hours=("HPU524", "HPU527"), speed=("HPU524", "HPU527"))
+    HPU524 = Code("growing-tensor", effort="hours", effect="speed")
+    HPU527 = Code("generation-loop", effort="hours", effect="speed")
     wants = Wants(names=_JOINS, calls=("generate",), beside=("cuda", "hpu", "device"), advice=True)
-    also: ClassVar[dict[str, str]] = {"HPU527": "generation-loop"}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = module.parent(node)
@@ -98,18 +97,14 @@ def _is_in_loop(module: Module, node: ast.AST, target: ast.expr) -> bool:
 
 
 def _begins_in(module: Module, loop: ast.AST, target: ast.expr) -> bool:
-    """Does each pass also give the name something else: ``x = embed(token)``, ``h = block(h)``, ``idx = idx[:, -n:]``?"""
+    """Does each pass also give the name something else: ``for x in xs``, ``x = embed(token)``, ``idx = idx[:, -n:]``?"""
     if not isinstance(target, ast.Name):
         return False
     for name in module.index.names(target.id):
-        statement = module.parent(name)
-        if isinstance(statement, ast.Tuple):  # ``offset, ids = table[key]``
-            statement = module.parent(statement)
-        if not isinstance(name.ctx, ast.Store) or not isinstance(statement, ast.Assign):
-            continue
-        value = statement.value
+        statement = module.statement(name)
+        value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
         joins = isinstance(value, ast.Call) and module.qualified(value.func) in _JOINS
-        if not joins and any(above is loop for above in module.ancestors(statement)):
+        if isinstance(name.ctx, ast.Store) and not joins and loop in (statement, *module.ancestors(statement)):  # fmt: skip
             return True
     return False
 

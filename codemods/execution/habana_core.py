@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -24,9 +25,7 @@ _DEVICE = re.compile(r"cuda(:\d+)?|nccl")
 class HabanaCore(Rule):
     """A program that puts work on CUDA, and does not import ``habana_frameworks.torch.core``."""
 
-    code = "HPU520"
-    name = "bridge-not-imported"
-    severity = "info"
+    HPU520 = Code("bridge-not-imported", severity="info", fix="safe")
     wants = Wants(words=("cuda", "nccl"))
 
     def on_module(self, module: Module) -> Yield:

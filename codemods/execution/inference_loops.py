@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.batches import Loop, loops
 from ..analysis.names import foreign, word
@@ -36,11 +37,7 @@ _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
 class InferenceLoop(Rule):
     """``for x in loader: model(x.cuda())`` without gradients."""
 
-    code = "HPU505"
-    name = "inference-loop-without-mark-step"
-    costs = Costs(speed=("HPU505",))
-    severity = "info"
-    safety = "manual"
+    HPU505 = Code("inference-loop-without-mark-step", severity="info", effect="speed")
     wants = Wants(
         texts=("no_grad", "inference_mode"), beside=(".cuda(", ".to(", "device"), advice=True
     )
@@ -87,17 +84,23 @@ def _reads_always(loop: ast.For) -> bool:
 
 def _feeding(loop: ast.For) -> Iterator[ast.Call]:
     """The calls of a sampling loop: ``x = self.p_sample(x, t)``, which take what the loop has made."""
+    calls = [
+        part.value
+        for part in walk(loop)
+        if isinstance(part, ast.Assign)
+        and isinstance(part.value, ast.Call)
+        and isinstance(part.value.func, (ast.Name, ast.Attribute))
+        and _SAMPLES.search(word(part.value.func))
+    ]
+    if not calls:
+        return
     made = {
         part.id
         for part in walk(loop)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
     } - {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
-    for statement in walk(loop):
-        call = statement.value if isinstance(statement, ast.Assign) else None
-        if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
-            continue
-        given = {arg.id for arg in call.args if isinstance(arg, ast.Name)}
-        if _SAMPLES.search(word(call.func)) and given & made:
+    for call in calls:
+        if {arg.id for arg in call.args if isinstance(arg, ast.Name)} & made:
             yield call
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, word
 from ..analysis.placement import is_on_device
@@ -42,16 +43,14 @@ _TEST = re.compile(r"test|val|eval|infer|predict", re.I)
 class InputSize(Rule):
     """``DataLoader(…)`` without ``drop_last``, ``tokenizer(…, padding=True)``, ``interpolate(x, size=random…)``."""
 
-    code = "HPU525"
-    name = "changing-input-size"
-    costs = Costs(hours=("HPU525",), speed=("HPU525", "HPU526"))
+    HPU525 = Code("changing-input-size", effort="hours", effect="speed")
+    HPU526 = Code("short-last-batch", severity="info", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
         names=(_LOADER, *_RESIZE, *_PAD, *_COLLATORS),
         keywords=("padding", "collate_fn"),
         beside=("cuda", "hpu", "device", "accelerat"),
         hints=frozenset((*_RESIZE, *_PAD, *_COLLATORS, "padding", "collate_fn")),
     )
-    also: ClassVar[dict[str, str]] = {"HPU526": "short-last-batch"}
 
     def __init__(self) -> None:
         self._told: set[ast.Call] = set()
@@ -134,7 +133,6 @@ class InputSize(Rule):
                 f"`{shown}` may end with a short batch: {inside(answer.note)}",
                 row=answer.row,
                 code="HPU526",
-                severity="info",
             )
         if use != _LAST:
             return
@@ -148,7 +146,6 @@ class InputSize(Rule):
             fix=None if said is None and _hidden(call) else fix,
             row=answer.row,
             code="HPU526",
-            severity="info",
         )
 
 

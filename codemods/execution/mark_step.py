@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ast
 from itertools import chain, count
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replace, Rewrite
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.bridge import loads_itself
 from ..analysis.engines import has_engine
 from ..analysis.marks import MARKS, is_marked, may_follow
 from ..analysis.placement import is_of_torch, is_on_device, says_cpu
-from ..analysis.project_facts import SCALERS, STEPS_MARKED, STEPS_UNMARKED
+from ..analysis.project_facts import DEVICE_CHOSEN, SCALERS
 from ..analysis.steps import Step, is_driven, is_of_loss, steps
 from ..analysis.verdict import ask
 from ..edits.imports import core, root
@@ -42,20 +43,16 @@ class _Site(NamedTuple):
 class MarkStep(Rule):
     """``htcore.mark_step()`` where lazy mode needs it."""
 
-    code = "HPU501"
-    name = "backward-without-mark-step"
-    costs = Costs(speed=("HPU501", "HPU502", "HPU508"))
+    HPU501 = Code("backward-without-mark-step", fix="safe", effect="speed")
+    HPU502 = Code("optimizer-step-without-mark-step", fix="safe", effect="speed")
+    HPU508 = Code("mark-step-without-lazy-mode", severity="info", fix="unsafe", effect="speed")
     wants = Wants(
         calls=MARKS,
         words=("backward",),
         texts=(".step(", *_HANDED),
         hints=frozenset(_HANDED),
-        facts=(SCALERS, STEPS_MARKED, STEPS_UNMARKED),
+        facts=(DEVICE_CHOSEN, SCALERS),
     )
-    also: ClassVar[dict[str, str]] = {
-        "HPU502": "optimizer-step-without-mark-step",
-        "HPU508": "mark-step-without-lazy-mode",
-    }
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """A mark in a mode that has none."""
@@ -74,10 +71,9 @@ class MarkStep(Rule):
                 module,
                 node,
                 f"`{module.source(node)}` does nothing in {module.target.mode} mode",
-                fix=Rewrite("remove the mark", "unsafe", (Remove(statement), *stay)),
+                fix=Rewrite("remove the mark", "unsafe", (Remove(statement), *stay), harmless=True),
                 row=ask(module, _ROW).row,
                 code="HPU508",
-                severity="info",
             )
 
     def on_module(self, module: Module) -> Yield:
@@ -146,10 +142,13 @@ def _sites(module: Module) -> list[_Site]:
 
 
 def _trains_on_device(module: Module) -> bool:
-    """Does the file show that it trains on a device? What others import it for does not show in it."""
+    """Does the file train on a device: one that it chooses itself, or a file that it imports or that imports it?"""
     if not is_of_torch(module):
         return False
-    return is_on_device(module) or (has_engine(module) and not says_cpu(module))
+    if is_on_device(module):
+        return True
+    chosen = module.project.reaches(DEVICE_CHOSEN.name, module.path) or has_engine(module)
+    return chosen and not says_cpu(module)
 
 
 def _is_in_loop(module: Module, statement: ast.stmt) -> bool:

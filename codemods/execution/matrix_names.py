@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs
+from hpushim.engine.base.code import Code
+from hpushim.pycode.walk import walk
 
+from ..analysis.kinds import is_in_module
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.tensors import is_in_module, stays_on_host
-from ..bases.row_name import RowNameRule, wants_of
+from ..bases.row_argument import by_row
+from ..bases.row_name import RowNameRule
+from ..values.tensors import stays_on_host
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -20,56 +22,47 @@ if TYPE_CHECKING:
 _LOAD = "torch.utils.cpp_extension.load"
 _CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 
-_ALSO = {
-    "HPU210": "tf32-switch",
-    "HPU212": "apex-amp",
-    "HPU216": "eight-bit-optimizer",
-    "HPU307": "ddp-buckets",
-    "HPU313": "collective-limit",
-    "HPU316": "process-start",
-    "HPU318": "sync-batch-norm",
-    "HPU319": "deepspeed-accelerator",
-    "HPU504": "optimizer-with-closure",
-    "HPU514": "dynamic-shape",
-    "HPU516": "in-place-on-view",
-    "HPU517": "unused-parameters",
-    "HPU518": "autograd-with-cuda",
-    "HPU519": "memory-layout",
-    "HPU521": "without-kernel-of-its-own",
-    "HPU522": "inference-mode",
-    "HPU602": "apex-optimizer",
-    "HPU603": "clip-grad-norm",
-    "HPU604": "foreach-option",
-    "HPU614": "device-checkpoint",
-    "HPU711": "cuda-extension",
-}
-
 
 class MatrixName(RowNameRule):
     """A use of a name whose row carries one of these codes."""
 
-    code = "HPU512"
-    name = "torchscript-or-export"
-    costs = Costs(
-        hours=("HPU212", "HPU216", "HPU319", "HPU512", "HPU514", "HPU521", "HPU602"),
-        none=("HPU711",),
-        numbers=("HPU210", "HPU212", "HPU216", "HPU603"),
-        speed=(
-            "HPU307",
-            "HPU504",
-            "HPU512",
-            "HPU514",
-            "HPU517",
-            "HPU519",
-            "HPU521",
-            "HPU522",
-            "HPU602",
-            "HPU604",
-        ),
-        kernels=("HPU711",),
+    HPU512 = Code("torchscript-or-export", severity="error", effort="hours", effect="speed")
+    HPU210 = Code("tf32-switch", severity="error", effect="numbers", lower=by_row("info"))
+    HPU212 = Code(
+        "apex-amp", severity="error", effort="hours", effect="numbers", lower=by_row("warning")
     )
-    wants = wants_of(("HPU512", *_ALSO))
-    also: ClassVar[dict[str, str]] = _ALSO
+    HPU216 = Code("eight-bit-optimizer", severity="error", effort="hours", effect="numbers")
+    HPU307 = Code("ddp-buckets", effect="speed")
+    HPU313 = Code("collective-limit", severity="error", lower=by_row("warning", "info"))
+    HPU316 = Code("process-start")
+    HPU318 = Code("sync-batch-norm", severity="info")
+    HPU319 = Code("deepspeed-accelerator", effort="hours")
+    HPU504 = Code("optimizer-with-closure", severity="info", effect="speed")
+    HPU514 = Code("dynamic-shape", effort="hours", effect="speed")
+    HPU516 = Code("in-place-on-view", severity="error", lower=by_row("warning", "info"))
+    HPU517 = Code("unused-parameters", effect="speed")
+    HPU519 = Code("memory-layout", effect="speed")
+    HPU521 = Code(
+        "without-kernel-of-its-own",
+        severity="error",
+        effort="hours",
+        effect="speed",
+        lower=by_row("warning"),
+    )
+    HPU522 = Code("inference-mode", severity="info", effect="speed")
+    HPU602 = Code(
+        "apex-optimizer",
+        severity="error",
+        effort="hours",
+        effect="speed",
+        lower=by_row("warning", "info"),
+    )
+    HPU603 = Code("clip-grad-norm", effect="numbers")
+    HPU604 = Code("foreach-option", effect="speed")
+    HPU614 = Code("device-checkpoint")
+    HPU711 = Code(
+        "cuda-extension", severity="error", effort="none", effect="kernel", lower=by_row("warning")
+    )
 
     def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
         """``load("ops", sources=["ops.cpp", "ops.cu"])`` builds what cannot be built; what stays on the host has any size."""

@@ -7,16 +7,17 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
-from ..analysis.tensors import is_other, is_tensor
 from ..analysis.training import in_every_step, in_forward, over_parameters
 from ..analysis.verdict import ask, inside
 from ..analysis.wrappers import own_method
+from ..values.tensors import is_other, is_tensor
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -37,10 +38,7 @@ _TESTS = (ast.If, ast.While, ast.Assert)
 class StepRead(Rule):
     """A read of the card in a step of training, told once for each statement."""
 
-    code = "HPU513"
-    name = "read-in-training-loop"
-    costs = Costs(speed=("HPU513",))
-    severity = "info"
+    HPU513 = Code("read-in-training-loop", severity="info", effect="speed")
     wants = Wants(
         calls=(*_METHODS, *_NUMBERS),
         words=("backward", "manual_backward"),

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -20,10 +21,7 @@ _NAMES = ("is_xla_tensor", "is_xla_device", "is_torch_xla_available", "is_tpu", 
 class XlaBranch(Rule):
     """``if x.device.type == "xla":``, ``if is_xla_tensor(x):``."""
 
-    code = "HPU523"
-    name = "branch-for-xla"
-    severity = "info"
-    safety = "manual"
+    HPU523 = Code("branch-for-xla", severity="info")
     wants = Wants(words=_NAMES, beside=("torch",), advice=True)
 
     def on_module(self, module: Module) -> Yield:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, TextRule
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
-from ..analysis.options import holds_device
+from ..analysis.options import CUDA_DEVICE, HALF, holds_device
 from ..analysis.settings_files import builds
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
     from hpushim.engine.data.entries import Entry
 
-_DEVICE = re.compile(r"cuda(?::(\d+))?")
 _BACKEND_KEY = re.compile(r"backend|process_group|comm|dist", re.I)
-_HALF = {"fp16": "bf16", "float16": "bfloat16", "half": "bfloat16", "torch.float16": "torch.bfloat16",
-         "16-mixed": "bf16-mixed", "16-true": "bf16-true", "fp16-mixed": "bf16-mixed"}  # fmt: skip
 _HALF_KEY = re.compile(r"dtype|precision|^amp|_amp$", re.I)
 _ACCELERATORS = ("gpu", "cuda")
 _TRAINER = "lightning.Trainer(accelerator=)"
@@ -31,9 +29,15 @@ _TRAINER = "lightning.Trainer(accelerator=)"
 class ConfigValues(TextRule):
     """Values that a training script reads as its device, its backend, its precision."""
 
-    code = "HPU801"
-    name = "config-device"
-    costs = Costs(numbers=("HPU802",))
+    HPU801 = Code("config-device", fix=("safe", "unsafe"))
+    HPU802 = Code("config-float16", fix=("unsafe", "manual"), effect="numbers")
+    HPU803 = Code(
+        "config-accelerator",
+        severity="error",
+        fix=("unsafe", "manual"),
+        lower={"warning": "another value can be written"},
+    )
+    HPU823 = Code("config-asks-for-apex")
     kinds = frozenset({"yaml", "json", "toml"})
     markers = (
         "cuda",
@@ -47,11 +51,6 @@ class ConfigValues(TextRule):
         "MULTI_GPU",
         "apex",
     )
-    also: ClassVar[dict[str, str]] = {
-        "HPU802": "config-float16",
-        "HPU803": "config-accelerator",
-        "HPU823": "config-asks-for-apex",
-    }
 
     def check(self, document: Document) -> Iterator[Finding]:
         if builds(document.path):
@@ -68,12 +67,12 @@ class ConfigValues(TextRule):
             yield from self._counted(document, entry)
         if isinstance(value, str):
             yield from self._named(document, entry)
-            if found := _DEVICE.fullmatch(value):
+            if found := CUDA_DEVICE.fullmatch(value):
                 yield self._device(document, entry, hpu(found[1]))
             elif value.lower() == "nccl" or value.lower() == "cpu:gloo,cuda:nccl":
                 yield self._backend(document, entry, value)
-            elif value in _HALF and _HALF_KEY.search(key):
-                yield self._half(document, entry, _HALF[value])
+            elif value in HALF and _HALF_KEY.search(key):
+                yield self._half(document, entry, HALF[value])
             elif key == "accelerator" and value in (*_ACCELERATORS, "auto"):
                 yield from self._accelerator(document, entry)
         elif value is True and key in ("fp16", "use_fp16"):
@@ -121,7 +120,6 @@ class ConfigValues(TextRule):
             f"`{entry.name}` asks for apex: {inside(answer.note)}",
             row=answer.row,
             code="HPU823",
-            severity="warning",
         )
 
     def _counted(self, document: Document, entry: Entry) -> Iterator[Finding]:
@@ -136,7 +134,6 @@ class ConfigValues(TextRule):
             f"`{entry.name}` asks Lightning for NVIDIA cards: {inside(judge(document, row).note)}",
             row=row.name,
             code="HPU803",
-            severity="error",
         )
 
     def _accelerator(self, document: Document, entry: Entry) -> Iterator[Finding]:
@@ -156,6 +153,7 @@ class ConfigValues(TextRule):
                     f"`accelerator: auto` trains on the CPU with the newest Lightning; {text}",
                     row=row.name if row is not None else None,
                     code="HPU803",
+                    severity="warning",
                 )
             return
         yield self.finding(
@@ -165,7 +163,7 @@ class ConfigValues(TextRule):
             fix=fix,
             row=row.name if row is not None else None,
             code="HPU803",
-            severity="error" if fix is None else None,  # a trainer that is told so stops
+            severity="warning" if fix is not None else None,  # a trainer that is told so stops
         )
 
     def _half(self, document: Document, entry: Entry, new: str) -> Finding:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Span
 
@@ -32,11 +33,15 @@ _LABEL = re.compile(r"nvidia\.com/[\w.\-]+")
 class Containers(TextRule):
     """``FROM nvidia/cuda``, ``--gpus all``, ``nvidia.com/gpu``."""
 
-    code = "HPU810"
-    name = "cuda-image"
+    HPU810 = Code("cuda-image", severity="error")
+    HPU811 = Code(
+        "nvidia-runtime",
+        fix=("safe", "unsafe", "manual"),
+        lower={"info": "nothing on Gaudi reads it"},
+    )
+    HPU812 = Code("nvidia-resource", fix=("unsafe", "manual"))
     kinds = frozenset({"dockerfile", "yaml", "shell"})
     markers = ("nvidia", "NVIDIA", "nvcr", "cuda", "--gpus")
-    also: ClassVar[dict[str, str]] = {"HPU811": "nvidia-runtime", "HPU812": "nvidia-resource"}
 
     def check(self, document: Document) -> Iterator[Finding]:
         if document.kind == "dockerfile":
@@ -89,7 +94,6 @@ class Containers(TextRule):
             where,
             f"`{image}` has no driver for Gaudi; start from {answer.target}",
             row=answer.row,
-            severity="error",
         )
 
     # -- compose and Kubernetes -------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Span
 
@@ -25,8 +26,7 @@ _DEFAULT = re.compile(r"\$\{\w+:?-(?P<value>\w*)\}[\"']?$")
 class ExecutionMode(TextRule):
     """``export PT_HPU_LAZY_MODE=1`` where eager mode is the target."""
 
-    code = "HPU830"
-    name = "lazy-mode-disagrees"
+    HPU830 = Code("lazy-mode-disagrees", fix="safe")
     kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "yaml"})
     markers = (VARIABLE,)
 

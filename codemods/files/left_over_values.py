@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Span
@@ -42,16 +43,17 @@ _READ = re.compile(r"\$\{?(?P<name>\w+)")
 class LeftOverValue(TextRule):
     """``where: ${oc.env:WHERE,cuda}``, ``WHERE=${WHERE:-cuda}``."""
 
-    code = "HPU818"
-    name = "cuda-value-unknown"
-    severity = "unknown"
-    safety = "manual"
+    HPU818 = Code(
+        "cuda-value-unknown",
+        severity="unknown",
+        lower={"info": "the matrix says that nothing depends on it"},
+    )
     kinds = _DATA | _SCRIPTS | {"ini"}
     markers = ("cuda", "nccl", "CUDA_", "NCCL_")
 
     @classmethod
     def files(cls, path: PurePath, kind: Kind) -> bool:
-        return kind in cls.kinds and not (kind not in _SCRIPTS and builds(str(path)))
+        return kind in _SCRIPTS or not builds(str(path))
 
     def check(self, document: Document) -> Iterator[Finding]:
         """Nothing by itself: see :meth:`rest`."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Span
 
@@ -31,10 +32,7 @@ _IMAGE = re.compile(r"(?:[\w.-]+/)*rayproject/ray(?:-ml|-llm)?:\S*(?:gpu|cu\d+)\
 class RayCluster(TextRule):
     """``ray start --num-gpus=8``, ``resources: {"GPU": 1}`` of a node type, ``num-gpus`` of KubeRay, ``num_gpus`` of Serve."""
 
-    code = "HPU819"
-    name = "ray-cluster-resource"
-    severity = "warning"
-    safety = "manual"
+    HPU819 = Code("ray-cluster-resource")
     kinds = frozenset({"shell", "makefile", "dockerfile", "notebook", "yaml"})
     markers = ("ray",)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.data.requirements import requirements
 from hpushim.engine.rules.rule import TextRule
 from hpushim.matrix import load
@@ -42,18 +43,14 @@ def _packages() -> tuple[str, ...]:
 class RequirementsPins(TextRule):
     """``torch==…+cu121``, its index, and packages that need CUDA."""
 
-    code = "HPU814"
-    name = "cuda-build-required"
-    severity = "error"
+    HPU814 = Code("cuda-build-required", severity="error", fix=("safe", "manual"))
+    HPU815 = Code("cuda-package-required", fix=("unsafe", "manual"))
+    HPU816 = Code("cuda-in-environment")
+    HPU817 = Code("torch-pinned")
     kinds = frozenset(
         {"requirements", "yaml", "toml", "shell", "dockerfile", "makefile", "notebook"}
     )
     markers = ("torch", "nvidia", "cuda", "/cu1", "+cu1", *_packages())
-    also: ClassVar[dict[str, str]] = {
-        "HPU815": "cuda-package-required",
-        "HPU816": "cuda-in-environment",
-        "HPU817": "torch-pinned",
-    }
 
     def check(self, document: Document) -> Iterator[Finding]:
         if document.kind in ("yaml", "toml"):
@@ -93,7 +90,6 @@ class RequirementsPins(TextRule):
                     f"`{entry.value}` brings CUDA, which would replace Gaudi's torch or is not needed; take it out",
                     row=ask(document, "torch").row,
                     code="HPU816",
-                    severity="warning",
                 )
             else:
                 yield from self._asked(document, entry.value, entry.span)
@@ -105,7 +101,7 @@ class RequirementsPins(TextRule):
             if told is not None:
                 note, row, _ = told
                 text = f"`{item.name}`: {note}"
-                yield self.finding(document, span, text, row=row, code="HPU815", severity="warning")
+                yield self.finding(document, span, text, row=row, code="HPU815")
 
     def _installed(self, document: Document, command: Command) -> Iterator[Finding]:
         """``pip install torch --index-url …/whl/cu118``, ``conda install pytorch cudatoolkit=11.1``."""
@@ -128,7 +124,11 @@ class RequirementsPins(TextRule):
                 text = f"`{word.text}` brings CUDA, which would replace Gaudi's torch or is not needed; take it out"
                 row = ask(document, "torch").row
                 yield self.finding(
-                    document, word.span, text, row=row, code="HPU816", severity="warning"
+                    document,
+                    word.span,
+                    text,
+                    row=row,
+                    code="HPU816",
                 )
             elif not word.text.startswith("-"):
                 yield from self._asked(document, word.text, word.span)
@@ -161,7 +161,6 @@ class RequirementsPins(TextRule):
             f"`{name}{asked}` may replace Gaudi's torch, which belongs to one release; leave the version open",
             row=ask(document, "torch").row,
             code="HPU817",
-            severity="warning",
         )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
@@ -178,7 +177,6 @@ class RequirementsPins(TextRule):
             fix=fix if useless else None,  # what works in part is still needed
             row=row,
             code="HPU815",
-            severity="warning",
         )
 
     def _said(self, document: Document, name: str) -> tuple[str, str | None, bool] | None:

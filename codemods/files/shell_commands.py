@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Safety, Span
 
@@ -51,8 +52,17 @@ _NVIDIA_ONLY = (
 class ShellCommands(TextRule):
     """What a launch script says about the cards."""
 
-    code = "HPU804"
-    name = "cuda-visible-devices"
+    HPU804 = Code("cuda-visible-devices", fix=("safe", "unsafe"))
+    HPU805 = Code("cuda-path", severity="info")
+    HPU806 = Code(
+        "cuda-option",
+        fix=("safe", "unsafe", "manual"),
+        lower={"info": "the option is the project's own"},
+    )
+    HPU807 = Code("nccl-variable", severity="info")
+    HPU808 = Code("nvidia-program", fix=("safe", "manual"))
+    HPU809 = Code("lazy-mode-unset", severity="info", fix="safe")
+    HPU822 = Code("command-in-text", severity="info")
     kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "markdown"})
     markers = (
         "CUDA",
@@ -67,14 +77,6 @@ class ShellCommands(TextRule):
         "NVTE",
         "16",
     )
-    also: ClassVar[dict[str, str]] = {
-        "HPU805": "cuda-path",
-        "HPU806": "cuda-option",
-        "HPU807": "nccl-variable",
-        "HPU808": "nvidia-program",
-        "HPU809": "lazy-mode-unset",
-        "HPU822": "command-in-text",
-    }
 
     def check(self, document: Document) -> Iterator[Finding]:
         if document.kind == "markdown":
@@ -103,7 +105,6 @@ class ShellCommands(TextRule):
                     command.span,
                     "this command is for NVIDIA cards; write the one for Gaudi beside it",
                     code="HPU822",
-                    severity="info",
                 )
 
     # -- variables --------------------------------------------------------------------------
@@ -140,7 +141,6 @@ class ShellCommands(TextRule):
                     text,
                     row=answer.row,
                     code="HPU807",
-                    severity="info",
                 )
             elif _PATHS.search(assignment.name) or (
                 assignment.value is not None and _PATHS.search(assignment.value.text)
@@ -150,7 +150,6 @@ class ShellCommands(TextRule):
                     assignment.span,
                     f"`{assignment.name}` leads to the CUDA toolkit, which Gaudi does not use",
                     code="HPU805",
-                    severity="info",
                 )
 
     # -- commands ---------------------------------------------------------------------------
@@ -264,7 +263,6 @@ class ShellCommands(TextRule):
                     fix=Fix(f"set {_LAZY}={value}", "safe", (edit,)),
                     row=ask(document, _LAZY).row,
                     code="HPU809",
-                    severity="info",
                 )
                 return
 

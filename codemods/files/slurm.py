@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Span
 
@@ -31,10 +32,7 @@ _SETTINGS = ("submitit", "slurm", "partition", "sbatch", "tasks_per_node", "time
 class SlurmResources(TextRule):
     """``#SBATCH --gres=gpu:8``, ``srun --gpus-per-task 1``, ``gpus_per_node: 8`` in a launcher's settings."""
 
-    code = "HPU813"
-    name = "slurm-resource"
-    severity = "warning"
-    safety = "manual"
+    HPU813 = Code("slurm-resource")
     kinds = frozenset({"shell", "makefile", "notebook", "yaml"})
     markers = ("#SBATCH", "srun", "sbatch", "salloc", "gres", "gpus_per_")
 

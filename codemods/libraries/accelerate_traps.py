@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -32,10 +33,7 @@ _GROUP = "torch.distributed.init_process_group"
 class AccelerateTrap(Rule):
     """Options and folders on SageMaker, pairs for ``prepare``, a process group beside ``mps``."""
 
-    code = "HPU721"
-    name = "accelerate-trap"
-    severity = "info"
-    safety = "manual"
+    HPU721 = Code("accelerate-trap", severity="info")
     wants = Wants(
         names=(_GROUP,), calls=("add_argument", "prepare", *_SAVES), texts=_SAGEMAKER,
         beside=("accelerate", "sagemaker", "SM_MODEL_DIR", "/opt/ml/model", "mps"),
@@ -76,7 +74,10 @@ class AccelerateTrap(Rule):
         found = module.matrix.row(row)
         assert found is not None, row
         return self.finding(
-            module, module.span(node), f"`{what}`: {inside(found.note)}", row=row, severity="info"
+            module,
+            module.span(node),
+            f"`{what}`: {inside(found.note)}",
+            row=row,
         )
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Rename, Rewrite
-from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, root
 from ..analysis.optional_packages import optional
 from ..analysis.verdict import ask, inside
-from ..bases.row_argument import Given, arguments_of
-from ..bases.row_name import RowNameRule, wants_of
+from ..bases.row_argument import Given, arguments_of, by_row
+from ..bases.row_name import RowNameRule
 from ..edits.arguments import drop
 
 if TYPE_CHECKING:
@@ -38,12 +38,9 @@ _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 class ApexPart(RowNameRule):
     """``apex.normalization.FusedLayerNorm``, ``DDP(model, delay_allreduce=True)``, ``raise ImportError("install apex")``."""
 
-    code = "HPU718"
-    name = "apex-part"
-    wants = msgspec.structs.replace(
-        wants_of(("HPU718",)), strings=tuple(dict.fromkeys([*_PACKAGES, "Apex", "APEX"]))
-    )
-    also: ClassVar[dict[str, str]] = {"HPU719": "package-demanded"}
+    HPU718 = Code("apex-part", severity="error", fix=("unsafe", "manual"), lower=by_row("warning"))
+    HPU719 = Code("package-demanded")
+    wants = Wants(strings=tuple(dict.fromkeys([*_PACKAGES, "Apex", "APEX"])))
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +70,9 @@ class ApexPart(RowNameRule):
             given = [each for each in arguments_of(module, call) if each.name in lacking]
             if any(each.keyword not in call.keywords for each in given):
                 return None  # in a dictionary, which others may be given too
-        return Rewrite(f"use {row.target}", "unsafe", tuple(changes), group=f"apex:{row.name}")
+        return Rewrite(
+            f"use {row.target}", "unsafe", tuple(changes), group=f"apex:{row.name}", harmless=True
+        )
 
     def fix_of(
         self, module: Module, call: ast.Call, argument: Given, row: Row, status: str
@@ -87,7 +86,7 @@ class ApexPart(RowNameRule):
         ):
             return None
         gone = drop(call, argument.name)
-        return Rewrite("leave it out", "unsafe", gone, group=f"apex:{part.name}")
+        return Rewrite("leave it out", "unsafe", gone, group=f"apex:{part.name}", harmless=True)
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         """A text that names such a package where the program stops."""
@@ -106,7 +105,6 @@ class ApexPart(RowNameRule):
             f"this stops where `{found[1].lower()}` is missing, as on Gaudi: {inside(answer.note)}",
             row=answer.row,
             code="HPU719",
-            severity="warning",
         )
 
 

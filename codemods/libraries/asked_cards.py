@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -48,8 +49,12 @@ _OF_SLURM = (
 class AskedCards(Rule):
     """``use_gpu=True``, ``num_gpus=1``, ``{"GPU": 1}`` of Ray; ``update_parameters(gpus_per_node=8)`` of submitit."""
 
-    code = "HPU716"
-    name = "scheduler-resource"
+    HPU716 = Code(
+        "scheduler-resource",
+        severity="error",
+        fix=("safe", "manual"),
+        lower={"warning": "the library runs on without it"},
+    )
     wants = Wants(
         names=("ray.get_gpu_ids",),
         keywords=(*_ASKED, *_OF_RLLIB, "accelerator_type", *_OF_SLURM),

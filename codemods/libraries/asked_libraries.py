@@ -7,8 +7,9 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import FOREIGN
@@ -52,11 +53,7 @@ _OTHERS = frozenset({
 class AskedLibrary(Rule):
     """``Model(use_cuda=True)``, ``Trainer(gpus=1)``, ``fit(device="gpu")``, ``model.train(device=0)``, ``d2l.try_gpu()``."""
 
-    code = "HPU726"
-    name = "card-asked-of-library"
-    severity = "warning"
-    safety = "manual"
-    costs = Costs(cpu=("HPU726",))
+    HPU726 = Code("card-asked-of-library", fix=("safe", "manual"), effect="cpu")
     wants = Wants(
         keywords=(*_SWITCHES, *_COUNTS, *_NUMBERS, *_DEVICES, _ACCELERATOR),
         strings=(_ACCELERATOR,),

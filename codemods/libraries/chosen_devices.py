@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -35,10 +36,11 @@ _IGNITES = tuple(f"{_IGNITE}.{name}" for name in ("device", "auto_model", "auto_
 class ChosenDevice(Rule):
     """``Accelerator()``, ``TrainingArguments()``, ``SFTConfig()``, ``torch_geometric.device("auto")``, ``idist.device()``."""
 
-    code = "HPU720"
-    name = "device-chosen-by-library"
-    severity = "info"
-    safety = "manual"
+    HPU720 = Code(
+        "device-chosen-by-library",
+        fix=("safe", "manual"),
+        lower={"info": "the library finds a Gaudi itself"},
+    )
     wants = Wants(
         names=(*_FINDS, *TRAINERS, _PYG, *_IGNITES), hints=frozenset((*_FINDS, *TRAINERS))
     )
@@ -108,5 +110,4 @@ class ChosenDevice(Rule):
             f"`{module.source(call.func)}` chooses the device itself: {inside(answer.note)}",
             fix=fix,
             row=answer.row,
-            severity="warning",
         )

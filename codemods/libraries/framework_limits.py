@@ -6,16 +6,16 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Found, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
 from ..analysis.verdict import inside
 from ..analysis.versions import judge
-from ..bases.row_argument import SEVERITY
-from ..bases.row_name import RowNameRule, wants_of
+from ..bases.row_argument import SEVERITY, by_row
+from ..bases.row_name import RowNameRule
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -30,12 +30,10 @@ _LOADER_ROW = "the Habana data loader in Lightning"
 class FrameworkLimit(RowNameRule):
     """A name or an argument whose row carries this code, and two limits of Lightning that have no name."""
 
-    code = "HPU717"
-    name = "framework-limit"
-    costs = Costs(hours=("HPU717",))
-    wants = msgspec.structs.replace(
-        wants_of(("HPU717",)), definitions=("configure_optimizers",), imports=(_LOADER,)
+    HPU717 = Code(
+        "framework-limit", severity="error", effort="hours", lower=by_row("warning", "info")
     )
+    wants = Wants(definitions=("configure_optimizers",), imports=(_LOADER,))
 
     def on_definition(self, module: Module, node: ast.AST) -> Yield:
         """``configure_optimizers`` that gives Lightning several."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Costs, Yield
+from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 from hpushim.model import Span
@@ -21,17 +20,16 @@ from ..analysis.project_facts import MAKERS, MAKERS_NAMED
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
 from ..analysis.words import words_with
-from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak, wants_of
+from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak
 from ..bases.row_argument import fix as fix_of_row
 from ..edits.lightning import ROWS as ACCELERATORS
 from ..edits.lightning import has_plugin, with_accelerator
 from ..edits.spelling import retext
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
+    from hpushim.model import Severity
 
 _FLASH = ("flash_attention_2", "flash_attention_3")
 _ATTENTION = ("attn_implementation", "_attn_implementation")
@@ -40,85 +38,109 @@ _TRAINER = "lightning.Trainer(accelerator=)"
 #: Arguments that ask bitsandbytes to quantise.
 _QUANTISED = ("load_in_8bit", "load_in_4bit")
 
+
 _RANK = re.compile(r"rank|process_index|gpu_id|(^|_)gpu$", re.I)
 
 #: The codes of classes that have another one's name put in their place.
 _REPLACED = ("HPU602", "HPU718")
 
-_ALSO = {
-    "HPU213": "fp8-library",
-    "HPU320": "megatron-or-horovod",
-    "HPU609": "gpu-data-loader",
-    "HPU701": "hugging-face-trainer",
-    "HPU702": "device-map",
-    "HPU703": "flash-attention",
-    "HPU704": "accelerate",
-    "HPU705": "lightning",
-    "HPU706": "diffusers",
-    "HPU707": "deepspeed",
-    "HPU708": "triton-kernel",
-    "HPU710": "vision-operators",
-    "HPU712": "cuda-arrays",
-    "HPU713": "inference-server",
-    "HPU714": "training-toolbox",
-    "HPU715": "graph-operators",
+
+_BY_PACKAGE: dict[Severity, str] = {
+    "warning": "its row says that it works in part, or only some runs reach the import",
+    "info": "the code goes on without it, or a device is given",
 }
 
 
-def _wants(codes: Collection[str]) -> Wants:
-    """The packages under these codes, their arguments, and the words that ask for one of them."""
-    called = wants_of(codes)
-    packages = {
-        name: row.status not in ADVICE
-        for row in load().by_kind("package")
-        if row.rule in codes and may_speak(row)
-        for name in row.names
-        if name.replace(".", "_").isidentifier()
-    }
-    hints = {name for name, reason in packages.items() if not reason}
-    return msgspec.structs.replace(
-        called,
-        imports=tuple(packages),
-        keywords=(_MAP, *_ATTENTION, *_QUANTISED),
-        words=_FLASH,
-        strings=(_MAP,),
-        attributes=("accelerator",),
-        facts=(MAKERS_NAMED,),
-        hints=frozenset((*called.hints, *hints, *_ATTENTION, *_QUANTISED)),
-    )
+def by_package(*severities: Severity) -> dict[Severity, str]:
+    """Why a finding on a package is less severe than its code."""
+    return {severity: _BY_PACKAGE[severity] for severity in severities}
 
 
 class Library(RowRule):
     """An import of a package that the matrix knows, once for each package and file."""
 
-    code = "HPU709"
-    name = "cuda-library"
-    costs = Costs(
-        hours=(
-            "HPU213",
-            "HPU320",
-            "HPU609",
-            "HPU701",
-            "HPU703",
-            "HPU704",
-            "HPU705",
-            "HPU706",
-            "HPU707",
-            "HPU709",
-            "HPU710",
-            "HPU712",
-            "HPU713",
-            "HPU714",
-            "HPU715",
-        ),
-        none=("HPU708",),
-        numbers=("HPU213",),
-        speed=("HPU703",),
-        kernels=("HPU708",),
+    HPU709 = Code(
+        "cuda-library", severity="error", effort="hours", lower=by_package("warning", "info")
     )
-    wants = _wants(("HPU709", *_ALSO))
+    HPU213 = Code(
+        "fp8-library",
+        severity="error",
+        effort="hours",
+        effect="numbers",
+        lower=by_package("warning", "info"),
+    )
+    HPU320 = Code(
+        "megatron-or-horovod", severity="error", effort="hours", lower=by_package("warning")
+    )
+    HPU609 = Code("gpu-data-loader", severity="error", effort="hours", lower=by_package("warning"))
+    HPU701 = Code(
+        "hugging-face-trainer", fix=("unsafe", "manual"), effort="hours", lower=by_package("info")
+    )
+    HPU702 = Code("device-map")
+    HPU703 = Code(
+        "flash-attention",
+        severity="error",
+        fix=("unsafe", "manual"),
+        effort="hours",
+        effect="speed",
+        lower=by_package("warning", "info"),
+    )
+    HPU704 = Code(
+        "accelerate",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        effort="hours",
+        lower=by_package("warning"),
+    )
+    HPU705 = Code(
+        "lightning",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        effort="hours",
+        lower=by_package("warning", "info"),
+    )
+    HPU706 = Code("diffusers", effort="hours")
+    HPU707 = Code(
+        "deepspeed", severity="error", effort="hours", lower=by_package("warning", "info")
+    )
+    HPU708 = Code(
+        "triton-kernel",
+        severity="error",
+        effort="none",
+        effect="kernel",
+        lower=by_package("warning", "info"),
+    )
+    HPU710 = Code("vision-operators", severity="error", effort="hours", lower=by_package("warning"))
+    HPU712 = Code(
+        "cuda-arrays", severity="error", effort="hours", lower=by_package("warning", "info")
+    )
+    HPU713 = Code("inference-server", effort="hours", lower=by_package("info"))
+    HPU714 = Code(
+        "training-toolbox", severity="error", effort="hours", lower=by_package("warning", "info")
+    )
+    HPU715 = Code("graph-operators", severity="error", effort="hours", lower=by_package("info"))
+    wants = Wants(
+        keywords=(_MAP, *_ATTENTION, *_QUANTISED),
+        words=_FLASH,
+        strings=(_MAP,),
+        attributes=("accelerator",),
+        facts=(MAKERS_NAMED,),
+        hints=frozenset((*_ATTENTION, *_QUANTISED)),
+    )
     uncovered = True
-    also: ClassVar[dict[str, str]] = _ALSO
+
+    @classmethod
+    def words_of_rows(cls) -> Wants:
+        """The packages under its codes, and their arguments."""
+        packages = {
+            name: row.status not in ADVICE
+            for row in load().by_kind("package")
+            if row.rule in cls.codes and may_speak(row)
+            for name in row.names
+            if name.replace(".", "_").isidentifier()
+        }
+        hints = frozenset(name for name, reason in packages.items() if not reason)
+        return super().words_of_rows() | Wants(imports=tuple(packages), hints=hints)
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +155,7 @@ class Library(RowRule):
         ):
             return
         verdict = judge(module, row)
-        if row.rule not in self.codes() or verdict.status == "native":
+        if row.rule not in self.codes or verdict.status == "native":
             return
         if row.name == "lightning" and has_plugin(module):
             return
@@ -185,6 +207,7 @@ class Library(RowRule):
                 fix=Rewrite("use sdpa", "unsafe", (retext(module, node.value, "sdpa"),)),
                 row="flash_attn",
                 code="HPU703",
+                severity="warning",
             )
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
@@ -231,6 +254,7 @@ class Library(RowRule):
             module.span(node),  # told beside what covers the call: it is about the argument
             f"`{module.source(node).splitlines()[0]}` asks for bitsandbytes: {inside(answer.note)}",
             row=answer.row,
+            severity="warning",
         )
 
     def _device_map(self, module: Module, where: Span, value: ast.expr) -> Yield:

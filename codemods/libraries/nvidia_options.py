@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kernels import PROVIDERS
 from ..analysis.trainers import NAMES as TRAINERS
 from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask, inside
-from ..bases.row_argument import SEVERITY
+from ..bases.row_argument import SEVERITY, by_row
 from ..edits.spelling import dual, retext
 
 if TYPE_CHECKING:
@@ -38,11 +39,14 @@ _OPTIMIZERS = {
 class NvidiaOption(Rule):
     """``optim="paged_adamw_8bit"``, ``use_liger_kernel=True``, ``pipe.enable_xformers_…()``, ``faiss.index_cpu_to_gpu``."""
 
-    code = "HPU722"
-    name = "nvidia-only-option"
-    severity = "warning"
-    safety = "manual"
-    costs = Costs(hours=("HPU722",), speed=("HPU722",))
+    HPU722 = Code(
+        "nvidia-only-option",
+        severity="error",
+        fix=("unsafe", "manual"),
+        effort="hours",
+        effect="speed",
+        lower=by_row("warning", "info"),
+    )
     wants = Wants(
         names=(*(f"faiss.{name}" for name in _FAISS), *TRAINERS),
         calls=(_XFORMERS,),

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.optional_packages import guarded, optional
@@ -25,11 +26,13 @@ _ROW = "torch.utils.cpp_extension.CUDAExtension"
 class OwnExtension(Rule):
     """``import ours_cuda``, where ``setup.py`` says ``CUDAExtension("ours_cuda", …)``."""
 
-    code = "HPU723"
-    name = "own-cuda-extension"
-    costs = Costs(none=("HPU723",), kernels=("HPU723",))
-    severity = "error"
-    safety = "manual"
+    HPU723 = Code(
+        "own-cuda-extension",
+        severity="error",
+        effort="none",
+        effect="kernel",
+        lower={"warning": "only some runs reach the import", "info": "the code goes on without it"},
+    )
     wants = Wants(
         words=("Function", "torch", "_C", "_ext"),
         beside=("import",),

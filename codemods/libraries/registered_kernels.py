@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Kept, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.registrations import registrations
@@ -19,10 +20,7 @@ _ROW = "torch.library.Library.impl"
 class RegisteredKernel(Rule):
     """``@torch.library.impl("ns::op", "cuda")``."""
 
-    code = "HPU725"
-    name = "kernel-registered-for-cuda"
-    costs = Costs(none=("HPU725",), kernels=("HPU725",))
-    safety = "manual"
+    HPU725 = Code("kernel-registered-for-cuda", effort="none", effect="kernel")
     wants = Wants(words=("cuda", "CUDA"), beside=("regist", "impl", "custom_op", "kernel"))
 
     def on_module(self, module: Module) -> Yield:

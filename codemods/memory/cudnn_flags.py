@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rewrite
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.verdict import known
 from ..edits.spelling import dual
@@ -23,12 +24,9 @@ _FLAGS = ("benchmark", "deterministic", "enabled", "benchmark_limit")
 class CudnnFlag(Rule):
     """``torch.backends.cudnn.benchmark = True``."""
 
-    code = "HPU410"
-    name = "cudnn-flag"
-    costs = Costs(speed=("HPU419",))
-    severity = "info"
+    HPU410 = Code("cudnn-flag", severity="info", fix=("safe", "manual"))
+    HPU419 = Code("cuda-kernel-choice", severity="info", effect="speed")
     wants = Wants(names=("torch.backends.cudnn.*", f"{_KERNELS}*"))
-    also: ClassVar[dict[str, str]] = {"HPU419": "cuda-kernel-choice"}
 
     def __init__(self) -> None:
         #: What each statement sets that does nothing but set flags.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
@@ -36,8 +37,7 @@ _LACKING = _lacking()
 class DeviceModule(Rule):
     """``torch.get_device_module(device).empty_cache()``, ``getattr(torch, kind).ipc_collect()``."""
 
-    code = "HPU421"
-    name = "missing-in-device-module"
+    HPU421 = Code("missing-in-device-module")
     wants = Wants(calls=tuple(_LACKING), beside=("torch",))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -22,8 +23,7 @@ _LONGEST = 80
 class ErrorText(Rule):
     """``if "CUDA out of memory" in str(e):``."""
 
-    code = "HPU420"
-    name = "cuda-error-text"
+    HPU420 = Code("cuda-error-text")
     wants = Wants(strings=_TEXTS)
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:

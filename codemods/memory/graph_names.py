@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Found, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.verdict import inside, known
 from ..bases.torch_name import Name, NameRule
@@ -16,29 +17,8 @@ if TYPE_CHECKING:
 class GraphName(NameRule):
     """``torch.cuda.CUDAGraph`` and ``torch.cuda.cudart``."""
 
-    code = "HPU416"
-    name = "cuda-graph"
-    costs = Costs(hours=("HPU416",), none=("HPU417",))
-    severity = "error"
-    table: ClassVar[dict[str, str]] = {
-        "CUDAGraph": "HPU416",
-        "CUDAGraph.": "HPU416",
-        "graph": "HPU416",
-        "graphs": "HPU416",
-        "make_graphed_callables": "HPU416",
-        "graph_pool_handle": "HPU416",
-        "is_current_stream_capturing": "HPU416",
-        "cudart": "HPU417",
-        "check_error": "HPU417",
-        "profiler": "HPU417",
-        "profiler.": "HPU417",
-        "_sleep": "HPU417",
-        "_compile_kernel": "HPU417",
-        "jiterator": "HPU417",
-        "jiterator.": "HPU417",
-        "current_blas_handle": "HPU417",
-    }
-    also: ClassVar[dict[str, str]] = {"HPU417": "cuda-runtime"}
+    HPU416 = Code("cuda-graph", severity="error", effort="hours")
+    HPU417 = Code("cuda-runtime", severity="error", effort="none")
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
         """Graphs are rewritten by hand."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 
@@ -14,39 +15,33 @@ from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask, inside
 from ..bases.torch_name import NameRule
 from ..edits.arguments import add, argument
-from ..edits.spelling import dual, quoted
+from ..edits.spelling import dual, kept_for_cuda, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _FORK = "torch.random.fork_rng"
 _GENERATOR = "torch.Generator"
+_WORDS = {"native": "draws other numbers than on CUDA", "unsupported": "is refused by this release"}
 
 
 class RandomName(NameRule):
     """``torch.cuda.manual_seed_all`` and its neighbours."""
 
-    code = "HPU407"
-    name = "cuda-seed"
-    severity = "error"
-    table: ClassVar[dict[str, str]] = {
-        "manual_seed": "HPU407",
-        "manual_seed_all": "HPU407",
-        "seed": "HPU407",
-        "seed_all": "HPU407",
-        "initial_seed": "HPU407",
-        "get_rng_state": "HPU408",
-        "set_rng_state": "HPU408",
-        "get_rng_state_all": "HPU408",
-        "set_rng_state_all": "HPU408",
-        "default_generators": "HPU409",
-    }
+    HPU407 = Code("cuda-seed", fix=("safe", "manual"))
+    HPU408 = Code(
+        "cuda-random-state",
+        severity="error",
+        fix=("safe", "manual"),
+        lower={"warning": "its row gives another name for it"},
+    )
+    HPU409 = Code(
+        "cuda-generator",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        lower={"warning": "the matrix does not know whether it works"},
+    )
     further = (_FORK, _GENERATOR)
-    card: ClassVar[dict[str, int]] = {"get_rng_state": 0, "set_rng_state": 1}
-    also: ClassVar[dict[str, str]] = {
-        "HPU408": "cuda-random-state",
-        "HPU409": "cuda-generator",
-    }
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if name == _FORK:
@@ -61,14 +56,15 @@ class RandomName(NameRule):
             yield self._made_on_card(module, site)
 
     def _made_on_card(self, module: Module, site: Site) -> Found:
-        row = module.matrix.row(_GENERATOR)
-        note = f": {inside(row.note)}" if row else ""
+        answer = ask(module, _GENERATOR, "unsafe")
+        works = answer.status == "native"
+        changes = site.changes if works else (*_on_host(module, site), *site.changes[1:])
         return self.finding(
             module,
             site.node,
-            f"`torch.Generator` on `hpu` is not established{note}",
-            fix=Rewrite("write hpu", "unsafe", site.changes),
-            row=row.name if row else None,
+            f"`torch.Generator` on `hpu` {_WORDS.get(answer.status, 'is not established')}: {inside(answer.note)}",
+            fix=Rewrite("write hpu" if works else "write cpu", "unsafe", changes),
+            row=answer.row,
             code="HPU409",
             severity="warning",
             covers=site.covers,
@@ -80,13 +76,13 @@ class RandomName(NameRule):
         device = argument(call, "device", 0) if call is not None else None
         if device is None or _is_known(module, device):
             return
-        row = module.matrix.row(_GENERATOR)
+        answer = ask(module, _GENERATOR)
         yield self.finding(
             module,
             device,
-            f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on Gaudi, is not established; "
-            f"one on the CPU always works{': ' + inside(row.note) if row else ''}",
-            row=row.name if row else None,
+            f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on Gaudi, "
+            f"{_WORDS.get(answer.status, 'is not established')}; one on the CPU always works: {inside(answer.note)}",
+            row=answer.row,
             code="HPU409",
             severity="warning",
         )
@@ -140,6 +136,13 @@ def _is_known(module: Module, device: ast.expr) -> bool:
         )
         for value in values
     )
+
+
+def _on_host(module: Module, site: Site) -> tuple[Change, ...]:
+    """A generator of the CPU, which draws for hpu tensors; CUDA keeps its own."""
+    if dual(module):
+        return kept_for_cuda(module, site.node, quoted(module, "cpu"))
+    return (Replace(site.node, quoted(module, "cpu", site.node)),)
 
 
 def _first(value: ast.expr) -> ast.expr:

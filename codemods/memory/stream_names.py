@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
+
+from hpushim.engine.base.code import Code
 
 from ..analysis.names import called
-from ..bases.torch_name import Name, NameRule
+from ..bases.torch_name import Name, NameRule, by_name
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -16,28 +18,11 @@ if TYPE_CHECKING:
 class StreamName(NameRule):
     """``torch.cuda.synchronize``, ``Stream``, ``Event``."""
 
-    code = "HPU412"
-    name = "cuda-stream"
-    severity = "error"
-    table: ClassVar[dict[str, str]] = {
-        "Stream": "HPU412",
-        "Stream.": "HPU412",
-        "stream": "HPU412",
-        "StreamContext": "HPU412",
-        "current_stream": "HPU412",
-        "default_stream": "HPU412",
-        "set_stream": "HPU412",
-        "ExternalStream": "HPU412",
-        "get_stream_from_external": "HPU412",
-        "Event": "HPU413",
-        "Event.": "HPU413",
-        "synchronize": "HPU414",
-        "set_sync_debug_mode": "HPU414",
-        "get_sync_debug_mode": "HPU414",
-    }
-    careful = frozenset({"set_sync_debug_mode", "get_sync_debug_mode"})
-    card: ClassVar[dict[str, int]] = {"current_stream": 0, "default_stream": 0}
-    also: ClassVar[dict[str, str]] = {"HPU413": "cuda-event", "HPU414": "cuda-synchronize"}
+    HPU412 = Code("cuda-stream", severity="error", fix=("safe", "manual"), lower=by_name("warning"))
+    HPU413 = Code("cuda-event", severity="error", fix=("safe", "manual"))
+    HPU414 = Code("cuda-synchronize", fix=("safe", "manual"))
+
+    droppable = frozenset({"synchronize"})  # a process waits for its own device
 
     def gone(
         self, module: Module, use: Name, verdict: Verdict | None

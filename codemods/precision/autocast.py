@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Rename, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -25,11 +26,9 @@ _POSITIONAL = ("enabled", "dtype", "cache_enabled")
 class CudaAutocast(Rule):
     """``torch.cuda.amp.autocast`` and ``torch.autocast("cuda")``."""
 
-    code = "HPU201"
-    name = "cuda-amp-autocast"
-    severity = "error"
+    HPU201 = Code("cuda-amp-autocast", severity="error", fix=("safe", "unsafe", "manual"))
+    HPU202 = Code("autocast-device-cuda", severity="error", fix=("safe", "manual"))
     wants = Wants(names=(*sorted(CUDA_ONLY), *sorted(GENERIC)))
-    also: ClassVar[dict[str, str]] = {"HPU202": "autocast-device-cuda"}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         found = site(module, node)
@@ -56,7 +55,7 @@ class CudaAutocast(Rule):
             _renamed(module, found.func),
             *self._arguments(module, found),
         )
-        fix = Rewrite("autocast on hpu in bfloat16", answer.safety, changes)
+        fix = Rewrite("autocast on hpu in bfloat16", answer.safety, changes, harmless=True)
         return self.finding(module, found.func, message, fix=fix, row=answer.row)
 
     def _arguments(self, module: Module, found: AutocastSite) -> tuple[Change, ...]:
@@ -99,7 +98,9 @@ class CudaAutocast(Rule):
             node,
             f"`{module.source(node)}` is handed on here and casts on CUDA only; "
             "a `partial` of `torch.autocast` takes its place",
-            fix=Rewrite("hand on autocast for hpu", safety, changes) if answer.fixable else None,
+            fix=Rewrite("hand on autocast for hpu", safety, changes, harmless=True)
+            if answer.fixable
+            else None,
             row=answer.row,
         )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Rename, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -35,10 +36,9 @@ _CUSTOM = {
 class AutocastState(Rule):
     """``torch.cuda.amp.custom_fwd``, ``torch.get_autocast_gpu_dtype`` and their like."""
 
-    code = "HPU207"
-    name = "custom-fwd-cuda"
+    HPU207 = Code("custom-fwd-cuda", fix="safe")
+    HPU211 = Code("autocast-state-cuda", fix="safe")
     wants = Wants(names=(*_STATE, *_CUSTOM))
-    also: ClassVar[dict[str, str]] = {"HPU211": "autocast-state-cuda"}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node)
@@ -48,7 +48,11 @@ class AutocastState(Rule):
         answer = ask(module, name)
         new = _CUSTOM[name] if custom else _STATE[name]
         changes = _changes(node, call, new, quoted(module, "hpu"), custom)
-        fix = Rewrite("name the device type", answer.safety, changes) if answer.fixable else None
+        fix = (
+            Rewrite("name the device type", answer.safety, changes, harmless=True)
+            if answer.fixable
+            else None
+        )
         yield self.finding(
             module,
             node,

@@ -6,11 +6,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.entry import is_entry
-from ..analysis.placement import is_on_device
+from ..analysis.placement import is_of_torch, is_on_device
 from ..analysis.training import step_regions
 from ..analysis.verdict import ask, inside
 
@@ -27,14 +28,11 @@ _DECIDED = re.compile(
 class FullPrecision(Rule):
     """A program whose loop takes gradients, without a word on precision."""
 
-    code = "HPU217"
-    name = "training-in-float32"
-    costs = Costs(speed=("HPU217",))
-    severity = "info"
+    HPU217 = Code("training-in-float32", severity="info", effect="speed")
     wants = Wants(words=("backward",), beside=("cuda", "hpu", "device"), advice=True)
 
     def on_module(self, module: Module) -> Yield:
-        if not module.view(is_on_device):
+        if not is_of_torch(module) or not module.view(is_on_device):
             return
         loops = [
             each for each in module.view(step_regions) if isinstance(each, (ast.For, ast.While))

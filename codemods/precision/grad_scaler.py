@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewrite
 from hpushim.engine.rules.references import find
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.devices import may_be_cuda
@@ -36,14 +37,10 @@ _NEW = "torch.amp.GradScaler"
 class GradScaler(Rule):
     """The creation of a scaler, and with it its calls."""
 
-    code = "HPU204"
-    name = "grad-scaler"
-    costs = Costs(numbers=("HPU204", "HPU310"))
+    HPU204 = Code("grad-scaler", fix=("safe", "unsafe", "manual"), effect="numbers")
+    HPU205 = Code("grad-scaler-call", fix="safe")
+    HPU310 = Code("sharded-grad-scaler", fix="safe", effect="numbers")
     wants = Wants(names=tuple(sorted(CUDA_ONLY | GENERIC | SHARDED)))
-    also: ClassVar[dict[str, str]] = {
-        "HPU205": "grad-scaler-call",
-        "HPU310": "sharded-grad-scaler",
-    }
 
     def __init__(self) -> None:
         self._told: set[ast.Call] = set()
@@ -97,7 +94,7 @@ class GradScaler(Rule):
         for call in scaler.creations:
             sharded = bool(module.possible_names(call.func) & SHARDED)
             changes = _switched_off(module, call, sharded)
-            fix = Rewrite("switch loss scaling off", safety, changes)
+            fix = Rewrite("switch loss scaling off", safety, changes, harmless=True)
             yield self.finding(
                 module,
                 call,
@@ -117,7 +114,7 @@ class GradScaler(Rule):
                 module,
                 node,
                 f"`{shown}` is a class for CUDA alone",
-                fix=Rewrite("name the general class", "safe", (Rename(node, _NEW),)),
+                fix=Rewrite("name the general class", "safe", (Rename(node, _NEW),), harmless=True),
             )
         return self.finding(
             module,

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.halves import HALF, asks, autocast_halves
-from ..analysis.kinds import defines_method, proven
+from ..analysis.kinds import defines_method, is_in_module
 from ..analysis.names import foreign
 from ..analysis.placement import is_on_device
-from ..analysis.tensors import is_in_module, is_other
 from ..analysis.trainers import NAMES as TRAINERS
 from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask
 from ..edits.arguments import attribute, rename
 from ..edits.spelling import half, retext
+from ..values.tensors import is_other, proven
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -33,9 +34,21 @@ _BF16 = re.compile(rb"\b(bf16|bfloat16|use_bf16)\b")
 class AutocastHalf(Rule):
     """The float16 that an autocast gets, and other uses of float16."""
 
-    code = "HPU203"
-    name = "autocast-float16"
-    costs = Costs(numbers=("HPU203", "HPU208", "HPU209"))
+    HPU203 = Code(
+        "autocast-float16",
+        severity="error",
+        fix=("safe", "manual"),
+        effect="numbers",
+        lower={"warning": "the card runs it, in other numbers"},
+    )
+    HPU208 = Code("half-call", fix=("unsafe", "manual"), effect="numbers")
+    HPU209 = Code(
+        "float16-dtype",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        effect="numbers",
+        lower={"warning": "the card runs it, in other numbers"},
+    )
     wants = Wants(
         names=(*sorted(HALF), *TRAINERS),
         calls=("half",),
@@ -43,7 +56,6 @@ class AutocastHalf(Rule):
         strings=("fp16",),
         hints=frozenset(TRAINERS),
     )
-    also: ClassVar[dict[str, str]] = {"HPU208": "half-call", "HPU209": "float16-dtype"}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if is_settings(name):
@@ -92,6 +104,7 @@ class AutocastHalf(Rule):
                     "DeepSpeed's `fp16` trains in float16; bfloat16 is the half precision of Gaudi: write `bf16`, which has no loss scale",
                     row=ask(module, "torch.float16").row,
                     code="HPU209",
+                    severity="warning",
                 )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
@@ -112,6 +125,7 @@ class AutocastHalf(Rule):
                 '`mixed_precision="fp16"` trains in float16; bfloat16 is the half precision of Gaudi',
                 fix=Rewrite("use bfloat16", "unsafe", (retext(module, node.value, "bf16"),)),
                 code="HPU209",
+                severity="warning",
             )
 
     # -- what is told -----------------------------------------------------------------------
@@ -126,7 +140,7 @@ class AutocastHalf(Rule):
             "with float32's range and fewer digits: the numbers differ a little",
             fix=fix if answer.fixable else None,
             row=answer.row,
-            severity="error" if answer.status == "unsupported" else "warning",
+            severity=None if answer.status == "unsupported" else "warning",
             covers=(node,),
         )
 
@@ -138,6 +152,7 @@ class AutocastHalf(Rule):
             fix=Rewrite("use bfloat16", "unsafe", _as_bfloat16(module, node)),
             row=ask(module, "torch.float16").row,
             code="HPU209",
+            severity="warning",
         )
 
     def _fields(self, module: Module, node: ast.expr) -> Yield:
@@ -150,6 +165,7 @@ class AutocastHalf(Rule):
                     value,
                     "`fp16` is True by default and trains in float16; bfloat16 is the half precision of Gaudi: set `bf16`",
                     code="HPU209",
+                    severity="warning",
                     row=ask(module, "transformers.TrainingArguments(fp16=)").row,
                 )
 
@@ -166,7 +182,7 @@ class AutocastHalf(Rule):
             fix=None if taken else fix,
             code="HPU209",
             row=answer.row,
-            severity="error" if stops else None,
+            severity=None if stops else "warning",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -22,8 +23,9 @@ _ROW = "torch.amp.GradScaler.state_dict"
 class ScalerState(Rule):
     """``scaler.state_dict()``, and the scale that is read from it."""
 
-    code = "HPU206"
-    name = "grad-scaler-state"
+    HPU206 = Code(
+        "grad-scaler-state", fix=("safe", "manual"), lower={"info": "its state is empty, and loads"}
+    )
     wants = Wants(
         calls=("state_dict", "load_state_dict"), beside=("GradScaler", '["scale"]', "['scale']")
     )

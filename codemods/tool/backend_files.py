@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.families import CUDA, backend, kernel_language
@@ -21,11 +22,11 @@ _KEPT = ("cuda", "CUDA", "nccl", "NCCL")
 class BackendFile(Rule):
     """``cuda_accelerator.py`` beside ``xpu_accelerator.py``."""
 
-    code = "HPU026"
-    name = "file-of-one-backend"
-    costs = Costs(hours=("HPU026",))
-    severity = "warning"
-    safety = "manual"
+    HPU026 = Code(
+        "file-of-one-backend",
+        effort="hours",
+        lower={"info": "the file is made for an accelerator other than CUDA"},
+    )
     wants = Wants(texts=("",), advice=True)
 
     def on_module(self, module: Module) -> Yield:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rename, Replace
 from hpushim.engine.rules.rule import Found, Rule
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 
-from ..analysis.regions import Check, Regions
+from ..values.checks import Check, Regions
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -25,9 +26,7 @@ _SHOWN = 40
 class CheckRegions(Rule):
     """``if torch.cuda.is_available():`` over code that has no form for Gaudi."""
 
-    code = "HPU028"
-    name = "check-controls-cuda"
-    severity = "error"
+    HPU028 = Code("check-controls-cuda", severity="error", fix=("unsafe", "manual"))
     wants = Wants(words=("cuda", "is_cuda"))
 
     def review(self, module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
@@ -41,7 +40,7 @@ class _Review:
     """One file's findings, raised to the level of what their checks control: 0 safe, 1 unsafe, 2 not at all."""
 
     def __init__(
-        self, rule: Rule, module: Module, regions: Regions, found: Sequence[Found]
+        self, rule: CheckRegions, module: Module, regions: Regions, found: Sequence[Found]
     ) -> None:
         self._rule = rule
         self._module = module
@@ -198,8 +197,8 @@ class _Review:
         finding = msgspec.structs.replace(
             item.finding,
             code=self._rule.code,
-            name=self._rule.name,
-            severity=self._rule.severity,
+            name=self._rule.HPU028.name,
+            severity=self._rule.HPU028.severity,
             message=told,
             fix=item.finding.fix if unsafe else None,
         )

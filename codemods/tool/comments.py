@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Rule
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Span
@@ -28,10 +29,7 @@ _GAUDI = re.compile(r"hpu|gaudi|hccl", re.IGNORECASE)
 class Comment(Rule):
     """``x = x.cuda()  # NCCL needs a CUDA tensor``."""
 
-    code = "HPU029"
-    name = "comment-names-cuda"
-    severity = "info"
-    safety = "manual"
+    HPU029 = Code("comment-names-cuda", severity="info")
     wants = Wants(texts=_WORDS, advice=True)
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -20,9 +21,7 @@ _OTHER_RULES = ("amp", "is_available", "nccl")
 class CudaName(NameRule):
     """Any other ``torch.cuda`` name."""
 
-    code = "HPU005"
-    name = "cuda-name-without-rule"
-    severity = "error"
+    HPU005 = Code("cuda-name-without-rule", severity="error")
     wants = Wants(names=(f"{CUDA}*", "torch._C.*"))
 
     def takes(self, module: Module, use: Name) -> str:

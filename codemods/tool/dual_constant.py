@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Define, Import, Rewrite
 from hpushim.engine.rules.rule import Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -26,9 +27,7 @@ _WITHOUT_TORCH = (
 class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
-    code = "HPU023"
-    name = "accelerator-constant"
-    severity = "info"
+    HPU023 = Code("accelerator-constant", severity="info", fix=("safe", "unsafe"))
     wants = Wants(words=(ACCELERATOR,))
     uncovered = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 class GaudiAware(Rule):
     """``if is_hpu_available(): …``."""
 
-    code = "HPU009"
-    name = "file-handles-gaudi"
-    severity = "info"
+    HPU009 = Code("file-handles-gaudi", severity="info")
     wants = Wants(texts=("hpu", "HPU", "Hpu"), advice=True)
 
     def on_module(self, module: Module) -> Yield:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -14,7 +15,7 @@ from ..analysis.names import called, word
 from ..analysis.verdict import known
 from ..analysis.words import words_with
 from ..bases.torch_name import CUDA, respell
-from ..edits.spelling import retext
+from ..edits.spelling import dual, retext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,16 +33,17 @@ _PATCHERS = ("patch", "setattr", "delattr", "object")
 class Indirect(Rule):
     """``getattr(torch, "cuda")``."""
 
-    code = "HPU016"
-    name = "cuda-module-as-value"
-    severity = "warning"
+    HPU016 = Code(
+        "cuda-module-as-value",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        lower={"warning": "it may be used as a device, whose name changes"},
+    )
+    HPU008 = Code("star-import-of-cuda")
+    HPU017 = Code("cuda-by-module-name", fix=("unsafe", "manual"))
+    HPU018 = Code("cuda-in-mock-target", fix=("unsafe", "manual"))
+    HPU019 = Code("cuda-in-code-text")
     wants = Wants(names=(_MODULE, *_READERS), calls=_PATCHERS, imports=(_MODULE,), beside=("cuda",))
-    also: ClassVar[dict[str, str]] = {
-        "HPU008": "star-import-of-cuda",
-        "HPU017": "cuda-by-module-name",
-        TARGET: "cuda-in-mock-target",
-        "HPU019": "cuda-in-code-text",
-    }
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if module.qualified(node) != name:
@@ -93,7 +95,6 @@ class Indirect(Rule):
                 node,
                 f"`{module.source(node)}` is kept here, and `{made}` makes tensors for CUDA, which Gaudi does not have; "
                 'write `torch.zeros(…, device="hpu")` and the like',
-                severity="error",
             )
             return
         yield self.finding(
@@ -101,6 +102,7 @@ class Indirect(Rule):
             node,
             f"`{module.source(node)}` is used as a value; "
             "what is read from it has to exist in `torch.hpu`",
+            severity="warning",
         )
 
     def _patched(self, module: Module, node: ast.expr, name: ast.expr) -> Found:
@@ -126,6 +128,7 @@ class Indirect(Rule):
                 node.args[1],
                 f"`{module.source(node)}` reaches `torch.cuda` by its name; the counterpart is `torch.hpu`",
                 fix=Rewrite("name hpu", "unsafe", (retext(module, node.args[1], "hpu"),)),
+                severity="warning",
             )
         elif owner.startswith(_MODULE) and not owner.startswith("torch.cuda.amp"):
             yield self._below(module, node, owner, text)
@@ -145,10 +148,10 @@ class Indirect(Rule):
                     f"`{shown}` reaches `{part}`, which is `{verdict.target}` on Gaudi",
                     fix=fix,
                     row=part,
+                    severity="warning",
                 )
-        return self.finding(
-            module, node, f"`{shown}` reaches below `{owner}` by a name that is not seen here"
-        )
+        said = f"`{shown}` reaches below `{owner}` by a name that is not seen here"
+        return self.finding(module, node, said, severity="warning")
 
     # -- names and code in strings ----------------------------------------------------------
 
@@ -157,7 +160,7 @@ class Indirect(Rule):
         if isinstance(text, str) and (text == _MODULE or text.startswith(CUDA)):
             new = text.replace(_MODULE, "torch.hpu", 1)
             fix = None
-            if isinstance(node, ast.Constant) and text.count(".") == 1:
+            if isinstance(node, ast.Constant) and text.count(".") == 1 and not dual(module):
                 fix = Rewrite(f"import {new}", "unsafe", (retext(module, node, new),))
             yield self.finding(
                 module,
@@ -188,6 +191,7 @@ class Indirect(Rule):
             verdict is not None
             and verdict.target.startswith("torch.")
             and isinstance(node, ast.Constant)
+            and not dual(module)
         ):
             new = text[:at] + verdict.target + text[at + len(part) :]
             fix = Rewrite(f"patch {new}", "unsafe", (retext(module, node, new),))

@@ -3,46 +3,35 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.model import Span
 
-from ..analysis.cuda_words import CudaWord, inside, told_of, whole
-from ..analysis.device_texts import glued, is_switch
-from ..analysis.devices import Devices
+from ..analysis.cuda_words import told_of, whole
 from ..analysis.names import word
 from ..analysis.words import words_with
+from ..values.tokens import (
+    SETTINGS,
+    Account,
+    Reasons,
+    matches_devices,
+    probed,
+    tokens,
+    value_of,
+    word_span,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hpushim.engine.python.module import Module
-    from hpushim.engine.python.scope import Binding
     from hpushim.engine.rules.told import Told
+    from hpushim.pycode.scope import Binding
 
 _MODULE = "torch.cuda"
 _VARIABLES = ("CUDA_", "NCCL_")
-#: Calls that write a text out, or make a larger one of it.
-_LOGGING = frozenset(
-    [
-        *("print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "fatal"),
-        *("write", "format", "skip", "skipIf", "skipUnless", "xfail", "echo", "title", "set_title"),
-        *("getLogger", "get_logger", "simplefilter", "filterwarnings", "match", "search", "sub"),
-        *("plot", "legend", "label", "set_label", "add_scalar", "range_push", "record_function"),
-    ]
-)  # fmt: skip
-#: A text of several lines that is longer is no command line.
-_PROSE = 400
-_FAILURES = ("Error", "Exception", "Warning")
-#: Arguments that hold prose or a name of the author's own.
-_PROSE_KEYS = frozenset(["help", "description", "title", "label", "msg", "message", "reason", "desc", "name", "metavar", "doc", "prefix", "suffix", "match"])  # fmt: skip
-#: What people call the settings of a program, whose ``cuda`` is a switch.
-_SETTINGS = frozenset(["self", "cls", "args", "arg", "opt", "opts", "options", "config", "cfg", "conf", "params", "hparams", "hps", "flags", "FLAGS", "settings", "gpu", "use"])  # fmt: skip
-#: A regular expression, or one of a shell's, that devices of CUDA match.
-_PATTERN = re.compile(r"\^?\(*(\?:|\?P<\w+>)?cuda($|[^\w\-./ ])")
 _DEVICES = frozenset(["cpu", "mps", "xpu", "npu", "hip", "xla"])
 _TESTS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Assert)
 
@@ -50,10 +39,11 @@ _TESTS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare, as
 class LeftOver(Rule):
     """``methodcaller("cuda")``, ``build(where="cuda")``, ``map(Module.cuda, parts)``."""
 
-    code = "HPU010"
-    name = "cuda-word-unknown"
-    severity = "unknown"
-    safety = "manual"
+    HPU010 = Code(
+        "cuda-word-unknown",
+        severity="unknown",
+        lower={"info": "the matrix says that nothing depends on it"},
+    )
     wants = Wants(
         names=(_MODULE, f"{_MODULE}.*"),
         attributes=("cuda",),
@@ -73,7 +63,7 @@ class LeftOver(Rule):
         if (
             not held
             and not isinstance(module.parent(node), ast.Attribute)
-            and not _probed(module, node, name)
+            and not probed(module, node, name)
         ):
             self._seen.setdefault(node, _Seen("name", name, module.source(node)))
         return ()
@@ -82,8 +72,11 @@ class LeftOver(Rule):
         """``x.cuda``, as a call or as a value; a switch of that name is none."""
         parent = module.parent(node)
         called = isinstance(parent, ast.Call) and parent.func is node
-        value = isinstance(node.ctx, ast.Load) and not isinstance(parent, (ast.Attribute, *_TESTS))
-        if called or (value and word(node.value) not in _SETTINGS):
+        tested = isinstance(parent, _TESTS) and getattr(parent, "test", node) is node
+        value = (
+            isinstance(node.ctx, ast.Load) and not isinstance(parent, ast.Attribute) and not tested
+        )
+        if called or (value and word(node.value) not in SETTINGS):
             shown = module.source(node)
             self._seen.setdefault(
                 node, _Seen("method", "cuda", shown if "\n" not in shown else "….cuda")
@@ -105,37 +98,55 @@ class LeftOver(Rule):
         if node in module.index.lost:
             return ()
         parent = module.parent(node)
-        if isinstance(parent, ast.Expr) or not isinstance(node.value, str):
+        if not isinstance(node.value, str):
             return ()
-        found = _word(module, node, parent)
-        if found is None and _matches_devices(module, node, parent):
+        found = value_of(module, node)
+        if found is None and matches_devices(module, node):
             self._seen[node] = _Seen("device", node.value, module.source(node))
-        elif found is not None and not _is_text(module, node, found):
+        elif found is not None:
             shown = found.text if isinstance(parent, ast.JoinedStr) else module.source(node)
             shown = shown if "\n" not in shown else found.text
             self._seen[node] = _Seen(found.kind, found.text, shown)
         return ()
 
     def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
+        module.view(Account).told = told
         for name, keyword in _variables(module):
             self._seen.setdefault(keyword, _Seen("variable", name, name))
         for keyword in _tables(module):
             self._seen.setdefault(keyword, _Seen("device", "cuda", "cuda="))
-        for node, seen in self._seen.items():
-            span = _span(module, node)
-            if told.covers(span, module.position(span.start)[0]) or _beside(module, node, seen):
-                continue
+        for node in self._left(module, told):
+            seen = self._seen.get(node) or _Seen(*_kind_of(module, node))
             message, row, severity = told_of(module, *seen)
+            span = word_span(module, node)
             yield self.finding(module, span, message, row=row, severity=severity, node=node)
 
+    def _left(self, module: Module, told: Told) -> Iterator[ast.AST]:
+        """What no rule has reported, and what does something on the device as far as the value graph knows."""
+        reasons, spans = module.view(Reasons), set()
+        for node in self._seen:
+            span = word_span(module, node)
+            if told.covers(span, module.position(span.start)[0]):
+                continue
+            spans.add(span)
+            text = isinstance(
+                node, ast.Constant
+            )  # a name that is known to be CUDA's needs no reason
+            if not (reasons.of(node) if text else reasons.beside(node)):
+                yield node
+        for token in tokens(module):
+            span = token.span
+            beside = any(span.start < s.end and s.start < span.end for s in spans)
+            if isinstance(token.node, ast.Constant) and token.node not in self._seen and not beside:
+                covered = told.covers(span, module.position(span.start)[0])
+                if not covered and not reasons.of(token.node):
+                    yield token.node
 
-def _probed(module: Module, node: ast.expr, name: str) -> bool:
-    """``getattr(torch.cuda.amp, "autocast") is not None``: what torch has, with CUDA or without."""
-    call = module.parent(node)
-    if not isinstance(call, ast.Call) or word(call.func) not in ("getattr", "hasattr") or len(call.args) < 2:  # fmt: skip
-        return False
-    asked = isinstance(module.parent(call), _TESTS) or word(call.func) == "hasattr"
-    return asked and module.matrix.row(f"{name}.{module.constant(call.args[1])}") is not None
+
+def _kind_of(module: Module, node: ast.AST) -> tuple[str, str, str]:
+    """The kind of a text that is no word as a whole, its own and how it is shown."""
+    shown = " ".join(module.source(node).split())
+    return ("backend" if "nccl" in shown.lower() else "device", shown, shown)
 
 
 def _imports(binding: Binding) -> bool:
@@ -146,68 +157,6 @@ class _Seen(NamedTuple):
     kind: str
     name: str
     shown: str
-
-
-def _span(module: Module, node: ast.AST) -> Span:
-    """Where a word stands: at the end of a chain of attributes, which may begin lines above."""
-    span = module.span(node)
-    if isinstance(node, ast.Attribute) and node.attr == "cuda":
-        return Span(span.end - len(node.attr), span.end)
-    return span
-
-
-def _word(module: Module, node: ast.Constant, parent: ast.AST | None) -> CudaWord | None:
-    """The word that a string, or a part of an f-string, is or gives as a value."""
-    text = str(node.value)
-    if isinstance(parent, ast.JoinedStr):
-        first = parent.values[0] is node
-        found = whole(text) if first and text in ("cuda", "cuda:") else None
-    else:
-        found = whole(text)
-    if found is None and (len(text) < _PROSE or "\n" not in text):
-        found = next(inside(text), None)
-    return found
-
-
-def _is_text(module: Module, node: ast.Constant, found: CudaWord) -> bool:
-    """Is it written out, a part of a path or of a larger word, or the author's own prose?"""
-    above = module.parent(node)
-    if is_switch(module, node):
-        return True
-    child: ast.AST = node
-    if isinstance(above, ast.JoinedStr) or (above is not None and _spells(above, node)):
-        child = above
-    alone = found.text == node.value
-    if alone and isinstance(child, ast.expr) and glued(module, child):
-        return True
-    for outer in module.ancestors(child):
-        match outer:
-            case ast.keyword() if outer.arg in _PROSE_KEYS:
-                return True
-            case ast.Call() if child is not outer.func:
-                name = word(outer.func)
-                return name in _LOGGING or name.endswith(_FAILURES)
-            case ast.Raise() | ast.Assert():
-                return isinstance(outer, ast.Raise) or child is outer.msg
-            case ast.FormattedValue() | ast.Expr():
-                return True
-            case ast.stmt():
-                return False
-        child = outer
-    return False
-
-
-def _spells(above: ast.AST, node: ast.Constant) -> bool:
-    """Does an operation add the number of a card: ``"cuda:" + str(rank)``, ``"cuda:%d" % rank``?"""
-    text = str(node.value)
-    return isinstance(above, ast.BinOp) and above.left is node and text.startswith("cuda:")
-
-
-def _matches_devices(module: Module, node: ast.Constant, parent: ast.AST | None) -> bool:
-    """``re.match(r"cuda(:\\d+)?$", str(device))``, ``fnmatch(str(device), "cuda*")``."""
-    if not isinstance(parent, ast.Call) or not _PATTERN.match(str(node.value)):
-        return False
-    return (module.qualified(parent.func) or "").startswith(("re.", "fnmatch."))
 
 
 def _tables(module: Module) -> Iterator[ast.keyword]:
@@ -226,13 +175,3 @@ def _variables(module: Module) -> Iterator[tuple[str, ast.keyword]]:
         found = whole(name)
         if found is not None and found.kind == "variable":
             yield from ((name, keyword) for keyword in module.index.keywords(name))
-
-
-def _beside(module: Module, node: ast.AST, seen: _Seen) -> bool:
-    """Is the other choice of the same expression Gaudi's?"""
-    if module.view(Devices).handles_hpu(node):
-        return True
-    return seen.kind == "backend" and any(
-        isinstance(above, ast.expr) and "hccl" in module.source(above)
-        for above in module.ancestors(node)
-    )

@@ -6,10 +6,11 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
 from ..edits.spelling import BACKEND, DEVICE, dual, on_gaudi
@@ -36,9 +37,7 @@ _GAUDI = re.compile(r"hpu|gaudi|hccl|habana", re.I)
 class Message(Rule):
     """``assert torch.hpu.is_available(), "CUDA is not available"``."""
 
-    code = "HPU027"
-    name = "message-names-cuda"
-    severity = "info"
+    HPU027 = Code("message-names-cuda", severity="info", fix="safe")
     wants = Wants(
         strings=("cuda", "CUDA", "nccl", "NCCL"), beside=(DEVICE, BACKEND), hints=frozenset()
     )

@@ -6,11 +6,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Kept, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.never_run import FLAGS, Gone, NeverRun
-from ..analysis.releases import PYTHON, TORCH
+from ..values.never_run import FLAGS, Gone, NeverRun
+from ..values.releases import PYTHON, TORCH
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -25,9 +26,7 @@ _OLDEST = {"torch": ".".join(map(str, TORCH)), "Python": ".".join(map(str, PYTHO
 class OldReleases(Rule):
     """``if torch.__version__ < "1.6": from apex import amp``."""
 
-    code = "HPU030"
-    name = "branch-for-old-release"
-    severity = "info"
+    HPU030 = Code("branch-for-old-release", severity="info")
     wants = Wants(texts=("",), facts=(FLAGS,), advice=True)
     uncovered = True
 

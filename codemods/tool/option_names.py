@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.base.code import Code
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_name
@@ -32,13 +33,9 @@ _SCALING = ("loss-scale", "opt-level", "loss-scaling", "loss-scale-window", "ini
 class OptionName(Rule):
     """``parser.add_argument("--use_cuda")``, ``"--fp16"``."""
 
-    code = "HPU024"
-    name = "option-named-for-cuda"
-    costs = Costs(numbers=("HPU214",))
-    severity = "info"
-    safety = "manual"
+    HPU024 = Code("option-named-for-cuda", severity="info")
+    HPU214 = Code("option-for-float16", severity="info", effect="numbers")
     wants = Wants(calls=_DECLARING, beside=_NAMED)
-    also: ClassVar[dict[str, str]] = {"HPU214": "option-for-float16"}
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         is_flag = word(node.func).startswith("DEFINE_")

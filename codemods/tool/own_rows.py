@@ -6,28 +6,33 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.model import Safety, Severity
+from hpushim.model import Safety
 
 from ..analysis.names import word
+from ..bases.row_argument import SEVERITY, by_row
 from ..edits.arguments import attribute
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row, Verdict
 
-_SEVERITY: dict[str, Severity] = {"unsupported": "error", "unknown": "info", "noop": "info"}
 _SAFETY: dict[str, Safety] = {"renamed": "safe", "changed": "unsafe"}
 
 
 class OwnRow(Rule):
     """A use of a name that only the project's own rows know."""
 
-    code = "HPU021"
-    name = "row-of-the-project"
+    HPU021 = Code(
+        "row-of-the-project",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        lower=by_row("warning", "info"),
+    )
     #: Any file that is read: which words these are, only the project knows.
     wants = Wants(texts=("",), advice=True)
     uncovered = True
@@ -57,7 +62,7 @@ class OwnRow(Rule):
             f"`{row.name}`: {verdict.note.rstrip('.')}",
             fix=fix,
             row=row.name,
-            severity=_SEVERITY.get(verdict.status, "warning"),
+            severity=SEVERITY[verdict.status],
         )
 
 

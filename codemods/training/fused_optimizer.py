@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.python.walk import walk
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.verdict import ask
 from ..edits.arguments import drop
@@ -27,11 +28,9 @@ _TITLE = "leave the optimizer unfused"
 class FusedOptimizer(Rule):
     """``fused=True``, and the test for CUDA that decides it."""
 
-    code = "HPU601"
-    name = "fused-optimizer"
-    costs = Costs(speed=("HPU601", "HPU605"))
+    HPU601 = Code("fused-optimizer", fix="safe", effect="speed")
+    HPU605 = Code("fused-if-cuda", fix="safe", effect="speed")
     wants = Wants(keywords=(_OPTION,))
-    also: ClassVar[dict[str, str]] = {"HPU605": "fused-if-cuda"}
 
     def __init__(self) -> None:
         self._tests: dict[ast.expr, None] = {}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
+from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.walk import walk
 
 from ..analysis.verdict import ask
 
@@ -30,9 +31,9 @@ _PEAKS = (
 class GpuTool(Rule):
     """``pynvml``, ``nvidia-smi``."""
 
-    code = "HPU620"
-    name = "nvidia-tool"
-    severity = "warning"
+    HPU620 = Code("nvidia-tool")
+    HPU020 = Code("nvidia-command")
+    HPU621 = Code("nvidia-peak-rate", severity="info")
     wants = Wants(
         imports=_PACKAGES,
         strings=_COMMANDS,
@@ -40,7 +41,6 @@ class GpuTool(Rule):
         hints=frozenset({"ncu", "nvprof"}),
     )
     uncovered = True
-    also: ClassVar[dict[str, str]] = {"HPU020": "nvidia-command", "HPU621": "nvidia-peak-rate"}
 
     def __init__(self) -> None:
         self._told: set[ast.AST] = set()
@@ -92,7 +92,6 @@ class GpuTool(Rule):
             node,
             f"`{module.source(node)}` is the peak rate of an NVIDIA card; use that of the Gaudi you run on",
             code="HPU621",
-            severity="info",
         )
 
 

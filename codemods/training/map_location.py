@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -29,11 +30,14 @@ _ROW = "torch.load(map_location=)"
 class MapLocation(Rule):
     """``torch.load(path, map_location="cuda:0")``."""
 
-    code = "HPU612"
-    name = "map-location-cuda"
-    severity = "error"
+    HPU612 = Code("map-location-cuda", severity="error", fix="safe")
+    HPU613 = Code(
+        "load-without-map-location",
+        severity="error",
+        fix=("safe", "unsafe"),
+        lower={"warning": "only checkpoints saved from CUDA need it"},
+    )
     wants = Wants(names=tuple(LOADS), calls=(_CUDA,), words=(_CUDA,), keywords=("map_location",))
-    also: ClassVar[dict[str, str]] = {"HPU613": "load-without-map-location"}
 
     def __init__(self) -> None:
         self._maps: set[ast.AST] = set()

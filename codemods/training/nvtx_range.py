@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Remove, Rename, Rewrite
 from hpushim.engine.rules.rule import Yield
 
@@ -22,18 +23,17 @@ _RECORD = "torch.profiler.record_function"
 class NvtxRange(NameRule):
     """``torch.cuda.nvtx.range``."""
 
-    code = "HPU619"
-    name = "nvtx-range"
-    severity = "warning"
-    table: ClassVar[dict[str, str]] = {"nvtx": "HPU619", "nvtx.": "HPU619"}
+    HPU619 = Code("nvtx-range", fix=("safe", "manual"))
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
         message = f"`{module.source(use.node)}` marks ranges for NVIDIA's profiler"
         statement = call_statement(module, use.node) if use.below in _MARKS else None
         fix = None
         if statement is not None:
-            fix = Rewrite("remove it", "safe", (Remove(statement),))
+            fix = Rewrite("remove it", "safe", (Remove(statement),), harmless=True)
         elif use.below == _RANGE:
-            fix = Rewrite("mark with record_function", "safe", (Rename(use.node, _RECORD),))
+            fix = Rewrite(
+                "mark with record_function", "safe", (Rename(use.node, _RECORD),), harmless=True
+            )
             message += "; `record_function` marks for torch's"
         yield self.finding(module, use.node, message, fix=fix, row=ask(module, use.name).row)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Costs, Rule, Yield
+from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.kinds import defines_method, proven
+from ..analysis.kinds import defines_method
 from ..analysis.names import foreign
 from ..analysis.verdict import ask
 from ..edits.arguments import add
 from ..edits.spelling import DEVICE, quoted
+from ..values.tensors import proven
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -29,13 +31,10 @@ _PINS_BY_ITSELF = (2, 8)
 class PinMemory(Rule):
     """``DataLoader(pin_memory=True)`` on a torch that pins for CUDA unless told."""
 
-    code = "HPU606"
-    name = "pin-memory-without-device"
-    costs = Costs(speed=("HPU606", "HPU607"))
-    severity = "warning"
+    HPU606 = Code("pin-memory-without-device", fix="safe", effect="speed")
+    HPU607 = Code("pinned-without-device", fix="safe", effect="speed")
     wants = Wants(keywords=("pin_memory",), calls=("pin_memory", "is_pinned"))
     uncovered = True
-    also: ClassVar[dict[str, str]] = {"HPU607": "pinned-without-device"}
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """``x.pin_memory()``, ``x.is_pinned()``."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -31,9 +32,13 @@ _PROFILES = ("torch.autograd.profiler.profile", "torch.autograd.profiler_legacy.
 class ProfilerDevice(Rule):
     """``ProfilerActivity.CUDA`` and the columns of the profiler's tables."""
 
-    code = "HPU617"
-    name = "profiler-activity-cuda"
-    severity = "error"
+    HPU617 = Code("profiler-activity-cuda", severity="error", fix=("safe", "manual"))
+    HPU618 = Code(
+        "profiler-column-cuda",
+        severity="error",
+        fix=("safe", "unsafe", "manual"),
+        lower={"warning": "newer torch has another name for the same figure"},
+    )
     wants = Wants(
         attributes=(_CUDA, *_COLUMNS),
         strings=("cuda_time", "cuda_memory_usage", "_time_total", "_memory_usage"),
@@ -41,7 +46,6 @@ class ProfilerDevice(Rule):
         words=("ProfilerActivity",),
         hints=frozenset({_CUDA}),
     )
-    also: ClassVar[dict[str, str]] = {"HPU618": "profiler-column-cuda"}
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
         if node.attr == _CUDA:

@@ -103,3 +103,15 @@ def test_messages_name_what_is_asked_for(form: str, asked: str) -> None:
     assert '"needs a CUDA device, not cuda:7 or CUDA 12"' in said  # a version is something else
     said = rewritten(form.format(asked, "'needs a CUDA device'"))
     assert "'needs an HPU device'" in said
+
+
+OWN_MOVE = "class Batch:\n    def __init__(self, data):\n        self.data = data\n    def cuda(self):\n        return self\n\nn = 4\n"
+NAMED = ["b = Batch(1)\n{0}\nb = {1}", "b = Batch(1)\n{0}\nc = {1}\nc.float()", "b = Batch(1)\n{1}\nfor b in rows:\n    {0}", "b = make() or Batch(1)\n{0}\nb = {1}"]  # fmt: skip
+USED = ["b.data.is_cuda", "b.float()", "b.requires_grad_()", "b.view(-1).backward()"]
+
+
+@pytest.mark.parametrize(("form", "use"), product(NAMED, USED))
+def test_what_may_have_a_move_of_its_own_keeps_it_however_its_name_is_used(
+    form: str, use: str
+) -> None:
+    assert "b.cuda()" in rewritten(OWN_MOVE + form.format(use, "b.cuda()"))

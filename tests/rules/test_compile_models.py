@@ -19,6 +19,17 @@ OPTIMIZERS = (
     "{m}.train()\n    optimizer = build_optimizer({m}, 0.1)",
     "{m}.train()\n    optimizer = {m}.configure_optimizers(0.1)",
     "torch.nn.utils.clip_grad_norm_({m}.parameters(), 1.0)",
+    "params = list({m}.parameters())\n    optimizer = torch.optim.SGD(params, lr=0.1)",
+    "optimizer = torch.optim.SGD(list({m}.parameters()), lr=0.1)",
+    "groups = [{{'params': {m}.parameters(), 'lr': 0.1}}]\n    optimizer = torch.optim.SGD(groups)",
+    "groups = {{}}\n    groups['all'] = {m}.parameters()\n    optimizer = torch.optim.SGD(groups['all'])",
+    "params = []\n    for p in {m}.parameters():\n        params.append(p)\n    optimizer = torch.optim.SGD(params)",
+    "params = []\n    for _, p in {m}.named_parameters():\n        params += [{{'params': [p]}}]\n    optimizer = torch.optim.SGD(params)",
+    "params = filter(lambda p: p.requires_grad, {m}.parameters())\n    optimizer = torch.optim.SGD(params)",
+    "weights = (p for p in {m}.parameters())\n    optimizer = torch.optim.SGD(weights)",
+    "def groups_of(net):\n        return [p for p in net.parameters()]\n    optimizer = torch.optim.SGD(groups_of({m}))",
+    "def make(net):\n        return torch.optim.SGD(net.parameters(), lr=0.1)\n    optimizer = make({m})",
+    "def make(ps):\n        return torch.optim.SGD(ps, lr=0.1)\n    optimizer = make({m}.parameters())",
 )
 MOVES = (
     "{m} = Net().to(device)",
@@ -100,6 +111,33 @@ def test_what_others_own_is_not_spoken_of(body: str) -> None:
     context = Context(Target(mode="compile"), load(), unsafe=False)
     codes = [f.code for f in settle(text, "python", "train.py", context).findings]
     assert "HPU530" not in codes
+
+
+@pytest.mark.parametrize("moved", ["optimizer_to(optimizer, device)", "load_optimizer(optimizer, device=device)", "optim_state_to_device(optimizer, where)"])  # fmt: skip
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_device_is_no_model(moved: str, optimizer: str) -> None:
+    body = f"where = torch.device('cuda', 0)\n    model = Net()\n    model.to(device)\n    {optimizer.format(m='model')}\n    {moved}\n    print(device.type, where.index)"
+    assert compiled(body) == ["model.to(device)"]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "made",
+    [
+        "if many:\n        model = Net().to(device)\n    else:\n        model = build('a').to(device)",
+        "if many:\n        model = Net().cuda()\n    elif device:\n        model = build('a').cuda()\n    else:\n        model = build('b').cuda()",
+    ],
+)
+def test_a_model_that_is_built_in_branches_is_compiled_in_each(made: str, optimizer: str) -> None:
+    assert len(compiled(f"{made}\n    {optimizer.format(m='model')}")) == made.count("model = ")
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_model_that_is_built_in_branches_and_moved_behind_them_is_compiled_once(
+    optimizer: str,
+) -> None:
+    made = "if many:\n        model = Net()\n    else:\n        model = build('a')\n    model = model.to(device)"
+    assert compiled(f"{made}\n    {optimizer.format(m='model')}") == ["model = model.to(device)"]
 
 
 def test_a_package_of_the_same_name_is_no_model() -> None:

@@ -54,3 +54,57 @@ def test_all_of_a_choice_turns(call: str, choice: str, style: Style) -> None:
     else:
         assert '"cuda"' not in written
         assert "ACCELERATOR" in written
+
+
+ROUND = [
+    'device = device or ("cuda" if use else "cpu")',
+    'device = "cuda" if use else device',
+    'device = device if device is not None else ("cuda" if use else "cpu")',
+    'other = device or "cuda"\n    device = other or ("cuda" if use else "cpu")',
+    'while use:\n        device = device or ("cuda" if use else "cpu")',
+]
+
+
+@pytest.mark.parametrize("chosen", ROUND)
+def test_a_choice_that_comes_back_to_itself(chosen: str) -> None:
+    text = f"import torch\n\ndef make(n, device=None, use=True):\n    {chosen}\n    return torch.zeros(n, device=device)\n"
+    settled = settle(text, "python", "train.py", Context(Target(mode="eager"), load()))
+    assert "cuda" not in settled.text
+    assert "HPU004" not in {finding.code for finding in settled.findings}
+
+
+CHOSEN = '("cuda" if torch.cuda.is_available() else "cpu")'
+PIECES = [
+    '{} + ":0"',
+    '{} + f":{{n}}"',
+    '{} + ":" + str(n)',
+    '"{{}}:{{}}".format({}, n)',
+    '"{{}}".format({})',
+    '"%s:0" % {}',
+    '"%s:%d" % ({}, n)',
+    'f"{{{}}}:{{n}}"'.replace('"', "'''"),
+]
+
+
+@pytest.mark.parametrize("given", ["torch.device({})", "x.to({})", "name = {}"])
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_choice_that_a_device_text_begins_with(piece: str, given: str) -> None:
+    text = f"import torch\n\ndef f(x, n):\n    {given.format(piece.format(CHOSEN))}\n"
+    after = settle(text, "python", "train.py", Context(Target(mode="eager"), load())).text
+    assert "cuda" not in after
+
+
+WORDS = [
+    '"model_" + {} + ".pt"',
+    '{} + "-run"',
+    '"logs/{{}}/x".format({})',
+    '"{{}}_{{}}".format({}, n)',
+    '"%s.%d" % ({}, n)',
+]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_choice_inside_another_word_stays(word: str) -> None:
+    text = f"import torch\n\ndef f(n):\n    open({word.format(CHOSEN)})\n"
+    after = settle(text, "python", "train.py", Context(Target(mode="eager"), load())).text
+    assert '"cuda"' in after

@@ -94,11 +94,25 @@ def test_the_number_of_the_card_stays(form: str, value: str) -> None:
         ("torch.cuda.manual_seed_all(0)", "torch.cuda.random.manual_seed_all(0)"),
         ("torch.cuda.empty_cache()", ""),
         ("torch.backends.cudnn.benchmark = True", ""),
+        ("e = torch.cuda.Event(blocking=True)", ""),
+        ("types = [torch.cuda.FloatTensor]", ""),
         ("x = torch.cuda.FloatTensor(3, 4)", "x = torch.empty(3, 4, dtype=torch.float32, device='cuda')"),
     ],
 )  # fmt: skip
 def test_what_cuda_had_stays(before: str, wanted: str) -> None:
     assert on_cuda(before) == ast.unparse(ast.parse(wanted or before))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0'\n",
+        "import importlib\nimport torch\napi = importlib.import_module('torch.cuda')\n",
+        "from unittest import mock\nimport torch\nwith mock.patch('torch.cuda.is_available'):\n    pass\n",
+    ],
+)
+def test_what_cuda_reads_by_name_stays(text: str) -> None:
+    assert dual(text, unsafe=True) == text
 
 
 IMPORTED = ["import torch", "import torch as th", "from torch import nn", "if a:\n    import torch", "try:\n    import torch\nexcept ImportError:\n    torch = None", ""]  # fmt: skip
@@ -139,3 +153,13 @@ def test_the_constant_is_there_when_it_is_needed(
     assert asked <= above, after
     cores = [s.lineno for s in tree.body if "habana_frameworks.torch.core" in ast.unparse(s)]
     assert all(line < defined[0] for line in cores) or "find_spec" in after, after
+
+
+@pytest.mark.parametrize(
+    ("asked", "turns"), [("name", True), ("total_memory", True), ("major", False)]
+)
+def test_properties_that_both_cards_have_are_asked_for_one_by_one(asked: str, turns: bool) -> None:
+    code = f'import torch\n\nif torch.cuda.is_available():\n    p = torch.cuda.get_device_properties(0)\n    print(p.{asked})\n    device = "cuda:0"\n'
+    after = dual(code)
+    assert ("get_device_properties" not in after) is turns
+    assert (f'device = f"{{{NAME}}}:0"' in after) is turns

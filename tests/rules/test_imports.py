@@ -183,6 +183,7 @@ def test_names_that_others_may_import_stay(how: str) -> None:
 TRAIN = """
 
 def train(loss, optimizer, device):
+    from torch import nn
     loss.to(device).backward()
     optimizer.step()
 """

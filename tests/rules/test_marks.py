@@ -300,16 +300,35 @@ CALLER = (
     ],
 )
 @pytest.mark.parametrize("shows_device", [False, True])
-def test_a_step_in_another_file_is_marked_in_one_of_the_two(
+def test_a_step_in_another_file_is_marked_there_whichever_file_chooses_the_device(
     tmp_path: Path, name: str, call: str, shows_device: bool
 ) -> None:
     loss = "loss.cuda()" if shows_device else "loss"
     helper = f"import torch\n\ndef {name}(model, loss, optimizer):\n    {loss}.backward()\n    optimizer.step()\n"
     files = {"train.py": CALLER.format(name=name, call=call), "helpers.py": helper}
     found = project_marks(tmp_path, files)
-    inside = ['loss.to("hpu").backward()', "optimizer.step()"]
-    assert found["helpers.py"] == (inside if shows_device else [])
-    assert found["train.py"] == ([] if shows_device else [call])
+    backward = 'loss.to("hpu").backward()' if shows_device else "loss.backward()"
+    assert found == {"helpers.py": [backward, "optimizer.step()"], "train.py": []}
+
+
+AGENT = "import torch\n{imports}\nclass Agent{base}:\n    def step(self, loss):\n        self.optimizer.zero_grad()\n        loss.backward()\n        self.optimizer.step()\n"
+BASE = "import torch\nclass Base:\n    device = torch.device('cuda')\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "marked"),
+    [
+        pytest.param({"agent.py": AGENT.format(imports="from base import Base", base="(Base)"), "base.py": BASE}, True, id="base class"),
+        pytest.param({"agent.py": AGENT.format(imports="from middle import Base", base="(Base)"), "middle.py": "from base import Base\n", "base.py": BASE}, True, id="base class, handed on"),
+        pytest.param({"agent.py": AGENT.format(imports="", base=""), "run.py": "import agent\nnet = agent.Agent().cuda()\n"}, True, id="who runs it"),
+        pytest.param({"agent.py": AGENT.format(imports="", base=""), "run.py": "x = 1\n"}, False, id="nobody chooses one"),
+        pytest.param({"agent.py": AGENT.format(imports="import shared", base=""), "shared.py": "", "run.py": "import shared\nx = shared.net.cuda()\n"}, False, id="only a helper in common"),
+        pytest.param({"agent.py": AGENT.format(imports="import torch", base="") + "net = Net().to('cpu')\ndevice = get(device='cpu')\n", "run.py": "import agent\nnet.cuda()\n"}, False, id="it says CPU"),
+    ],
+)  # fmt: skip
+def test_another_file_chooses_the_device(tmp_path: Path, files: dict[str, str], marked: bool) -> None:  # fmt: skip
+    expected = ["loss.backward()", "self.optimizer.step()"] if marked else []
+    assert project_marks(tmp_path, files)["agent.py"] == expected
 
 
 @pytest.mark.parametrize("own", [False, True])

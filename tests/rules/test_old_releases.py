@@ -9,8 +9,8 @@ import pytest
 import tomli
 from test_imports import migrated
 
-from hpushim.codemods.analysis.never_run import FLAGS, NeverRun
-from hpushim.codemods.analysis.releases import PYTHON, TORCH
+from hpushim.codemods.values.never_run import FLAGS, NeverRun
+from hpushim.codemods.values.releases import PYTHON, TORCH
 from hpushim.engine.base.text import ALONE, Project
 from hpushim.engine.context import Context
 from hpushim.engine.judge import parse

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from functools import cache
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import warm
 
 from hpushim.engine.rules import page as pages
 
@@ -65,7 +66,8 @@ PLANTED = tuple(
 def examples() -> tuple[Example, ...]:
     """Every pair of Python blocks, in the order of the pages."""
     found = []
-    for stem, path in pages.pages().items():
+    files = [file for path in pages.pages().values() for file in pages.with_cases(path)]
+    for path in files:
         blocks = [
             b for b in pages.read(path).blocks if b.role in ("before", "after", "run", "same")
         ]
@@ -78,7 +80,7 @@ def examples() -> tuple[Example, ...]:
             options = run.options if run else {}
             found.append(
                 Example(
-                    f"{stem}:{block.line}",
+                    f"{path.stem}:{block.line}",
                     whole(frame, block.text),
                     whole(frame, blocks[place + 1].text),
                     tuple(filter(None, options.get("with", "").split(","))),
@@ -106,11 +108,54 @@ def missing(one: Example) -> str:
 
 @cache
 def outcomes(way: str, lazy: bool) -> dict[str, Any]:
-    """Key → what `before` (way ``shim``) or `after` (``native``) said; one process for all."""
-    chosen = [one for one in (*examples(), *PLANTED) if one.lazy is lazy and not missing(one)]
-    cases = [
-        (one.key, one.before if way == "shim" else one.after, list(one.given)) for one in chosen
-    ]
+    """Key → what `before` (way ``shim``) or `after` (``native``) said: as it was kept, or by one process for all the others."""
+    cases = {
+        one.key: [one.before if way == "shim" else one.after, list(one.given)]
+        for one in (*examples(), *PLANTED)
+        if one.lazy is lazy and not missing(one)
+    }
+    marks = {key: _mark(way, lazy, _sources(), *case) for key, case in cases.items()}
+    kept = {} if os.environ.get("HPUSHIM_TESTS") == "processes" else _kept()
+    asked = [(key, *case) for key, case in cases.items() if marks[key] not in kept]
+    said = _said(way, lazy, asked) if asked else {}
+    answers = {mark: said.get(key) or kept[mark] for key, mark in marks.items()}
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.write_text(json.dumps({**_kept(), **answers}), encoding="utf-8")
+    return {key: answers[mark] for key, mark in marks.items()}
+
+
+#: The answers of this state of the sources; those of others are dropped.
+KEPT = RUNNER.parents[2] / ".pytest_cache" / "pages.json"
+#: What no example runs.
+ELSEWHERE = {"cli", "engine", "following", "ledgers", "plan", "prove", "report"}
+
+
+def _kept() -> dict[str, Any]:
+    try:
+        kept: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {mark: said for mark, said in kept.items() if mark.startswith(_sources())}
+
+
+@cache
+def _sources() -> str:
+    """A hash of all that an outcome depends on besides the example."""
+    root = RUNNER.parents[2]
+    found = hashlib.sha256(f"{sys.version}{torch.__version__}".encode())
+    found.update(RUNNER.read_bytes() + (root / "compat_matrix.toml").read_bytes())
+    for file in sorted((root / "hpushim").rglob("*.*")):
+        if file.suffix != ".pyc" and file.relative_to(root / "hpushim").parts[0] not in ELSEWHERE:
+            found.update(str(file).encode() + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _mark(way: str, lazy: bool, sources: str, source: str, given: list[str]) -> str:
+    asked = json.dumps([way, lazy, source, given])
+    return f"{sources}:{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+
+
+def _said(way: str, lazy: bool, cases: list[Any]) -> dict[str, Any]:
     kept = {name: v for name, v in os.environ.items() if not name.startswith(("PT_HPU", "RANK"))}
     environment = {
         **kept,
@@ -119,7 +164,7 @@ def outcomes(way: str, lazy: bool) -> dict[str, Any]:
         "PT_HPU_LAZY_MODE": str(int(lazy)),
         "PYTHONPATH": os.pathsep.join([str(RUNNER.parents[2]), kept.get("PYTHONPATH", "")]),
     }
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, str(RUNNER), way],
         input=json.dumps(cases),
         capture_output=True,

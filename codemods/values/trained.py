@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .cards import is_card
-from .kinds import enclosing_class
-from .names import word
+from ..analysis.cards import is_card
+from ..analysis.kinds import enclosing_class
+from ..analysis.names import word
+from ..analysis.placement import may_be_device
 from .optimized import is_plain, optimized, origin
-from .placement import may_be_device
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

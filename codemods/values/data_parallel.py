@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.engine.python.walk import walk
 from hpushim.engine.rules.references import find
+from hpushim.pycode.walk import walk
 
+from ..analysis.batches import Loop, loader_moves, loops, moved
+from ..analysis.names import called, is_none, word
 from ..edits.arguments import argument
-from .batches import Loop, loader_moves, loops, moved
-from .kinds import used_as_torch
-from .names import called, is_none, word
+from .tensors import used_as_torch
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

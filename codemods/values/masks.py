@@ -6,8 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from .names import word
-from .tensors import is_tensor
+from ..analysis.names import word
+from .tensors import is_mask, is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,15 +20,6 @@ _SUBSCRIPTED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMPARES = re.compile(rb"[<>~]|[=!]=")
 _MASK = re.compile(rb"(.*_)?masks?")
-#: What makes a mask: methods, and functions of torch.
-_MAKERS = frozenset(
-    [
-        *("eq", "ne", "gt", "lt", "ge", "le", "bool", "isnan", "isinf", "isfinite", "isin"),
-        *("logical_and", "logical_or", "logical_not", "logical_xor"),
-    ]
-)
-#: Methods that give the same values in another shape.
-_SHAPES = frozenset(["unsqueeze", "expand", "expand_as", "repeat", "view", "reshape", "squeeze", "flatten", "t", "transpose", "permute", "clone", "detach"])  # fmt: skip
 _SHAPED = re.compile(r"(\w+)\.(?:unsqueeze|expand|expand_as|repeat|view|reshape)\(")
 #: What stands in the value of a mask.
 _TRUTH = re.compile(
@@ -123,50 +114,3 @@ def _mask_of(module: Module, node: ast.Subscript) -> ast.expr | None:
     if mask is None or isinstance(node.ctx, ast.Del) or not is_tensor(module, node.value):
         return None
     return mask
-
-
-def is_mask(module: Module, node: ast.expr, depth: int = 6) -> bool:
-    """Is ``node`` a tensor of truth values?"""
-    if depth == 0:
-        return False
-    if isinstance(node, ast.Compare):
-        sides = (node.left, *node.comparators)
-        plain = not any(isinstance(module.constant(side), str) for side in sides)
-        compares = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-        return plain and isinstance(node.ops[0], compares) and is_tensor(module, node.left)
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.Invert) and is_mask(module, node.operand, depth - 1)
-    if isinstance(node, ast.BinOp):
-        joins = isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor))
-        return joins and any(is_mask(module, side, depth - 1) for side in (node.left, node.right))
-    if isinstance(node, ast.Call):
-        shaped = isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES
-        if shaped and is_mask(module, node.func.value, depth - 1):  # type: ignore[attr-defined]
-            return True
-        return _makes_mask(module, node)
-    if isinstance(node, ast.Subscript):
-        return isinstance(node.slice, ast.Slice) and is_mask(module, node.value, depth - 1)
-    if isinstance(node, ast.Attribute):
-        stored = module.index.stored(node.attr)
-        if stored:
-            return all(is_mask(module, value, depth - 1) for value in stored)
-        return bool(_MASK.fullmatch(node.attr.encode())) and is_tensor(module, node)
-    if isinstance(node, ast.Name):
-        values = [value for value in module.values(node) if value is not node]
-        if values:
-            return all(is_mask(module, value, depth - 1) for value in values)
-        return bool(_MASK.fullmatch(node.id.encode())) and is_tensor(module, node)
-    return False
-
-
-def _makes_mask(module: Module, call: ast.Call) -> bool:
-    made = word(call.func)
-    if made in _MAKERS:
-        name = module.qualified(call.func)
-        if name is not None:
-            return name.startswith("torch.")
-        return isinstance(call.func, ast.Attribute) and is_tensor(module, call.func.value)
-    kind = next((k.value for k in call.keywords if k.arg == "dtype"), None)
-    if kind is None and made in ("to", "type") and call.args:
-        kind = call.args[-1]
-    return kind is not None and module.qualified(kind) == "torch.bool"

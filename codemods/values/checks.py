@@ -1,4 +1,4 @@
-"""Which checks control a place, and the CUDA that stands there."""
+"""Which checks control a place, and the CUDA in it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.rules.references import find
 
-from .device_texts import device_texts, glued
-from .devices import Devices
-from .extensions import kernel_calls
-from .flow import ANY_TEXT
-from .kernels import PROVIDERS, nvidia_only
-from .names import called, foreign, in_annotation, word
+from ..analysis.device_texts import device_texts, glued
+from ..analysis.devices import Devices
+from ..analysis.extensions import kernel_calls
+from ..analysis.flow import ANY_TEXT
+from ..analysis.kernels import PROVIDERS, nvidia_only
+from ..analysis.names import called, foreign, in_annotation, word
+from ..analysis.roles import Role
 from .never_run import NeverRun
-from .roles import Role
 from .truth import Truth
 
 if TYPE_CHECKING:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpushim.engine.rules.wants import ProjectFact
+from hpushim.pycode.values import At, Cell, Values
 
-from .names import word
+from ..analysis.names import word
+from .control import behind, branches, ends
 from .releases import Answer, Release, answer, python_release, release, torch_release
-from .truth import ends
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
-    from hpushim.engine.python.scope import Binding
+    from hpushim.pycode.scope import Binding
 
 _TORCH = ("torch.__version__", "torch.version.__version__", "torch.torch_version.__version__")
 #: What a name says that another file gives its value.
@@ -74,18 +75,19 @@ class NeverRun:
         self.gone: list[Gone] = []
         #: The statements and expressions that never run.
         self.nodes: set[ast.AST] = set()
-        self._answered: dict[ast.AST, Answer] = {}
-        self._waiting: list[tuple[ast.AST, Answer]] = []
+        self._values = module.view(Values)
+        self._answered: dict[At, Answer] = {}
+        self._waiting: list[tuple[At, Answer]] = []
         self._asking: set[str] = set()
         for statement in self._tried():
             self._leave(statement, [s for h in statement.handlers for s in h.body], "torch")
         for node, said in self._conditions():
-            self._settle(node, said)
+            self._settle(At(node), said)
         while self._waiting:
-            self._climb(*self._waiting.pop())
+            self._follow(*self._waiting.pop())
 
     def holds(self, node: ast.AST) -> bool:
-        """Does a node stand in code that never runs?"""
+        """Is a node in code that never runs?"""
         return bool(self.nodes) and (
             node in self.nodes or not self.nodes.isdisjoint(self._module.ancestors(node))
         )
@@ -163,14 +165,8 @@ class NeverRun:
     def _read_later(self, targets: Sequence[ast.expr]) -> Iterator[ast.AST]:
         for target in targets:
             for part in target.elts if isinstance(target, ast.Tuple) else [target]:
-                if isinstance(part, ast.Name):
-                    yield from self._loads(part)
-
-    def _loads(self, target: ast.Name) -> Iterator[ast.Name]:
-        bound = self._module.scope(target).lookup(target.id)
-        for load in self._module.index.names(target.id):
-            if isinstance(load.ctx, ast.Load) and self._module.bindings(load) is bound:
-                yield load
+                cell = self._values.variable(part) if isinstance(part, ast.Name) else None
+                yield from cell.loads if cell is not None else ()
 
     # -- what torch has ---------------------------------------------------------------------
 
@@ -224,87 +220,68 @@ class NeverRun:
 
     # -- where the answer leads -----------------------------------------------------------------
 
-    def _settle(self, node: ast.AST, said: Answer) -> None:
-        if node not in self._answered:
-            self._answered[node] = said
-            self._waiting.append((node, said))
+    def _settle(self, at: At, said: Answer) -> None:
+        if at not in self._answered:
+            self._answered[at] = said
+            self._waiting.append((at, said))
 
-    def _climb(self, node: ast.AST, said: Answer) -> None:
-        parent = self._module.parent(node)
-        match parent:
-            case ast.UnaryOp(op=ast.Not()):
-                self._settle(parent, said._replace(value=not said.value))
-            case ast.BoolOp():
-                self._joined(parent, node, said)
-            case ast.Call(func=ast.Name(id="bool")):
-                self._settle(parent, said)
-            case ast.If() | ast.While() | ast.IfExp():
-                if node is parent.test:
-                    self._branch(parent, said)
-            case ast.Assign():
-                self._stored(parent.targets, said)
-            case ast.Return():
-                self._returned(parent, said)
+    def _follow(self, at: At, said: Answer) -> None:
+        for edge in self._values.uses(at):
+            to = edge.node
+            if edge.how == "negated":
+                self._settle(edge.at, said._replace(value=not said.value))
+            elif edge.how == "test" and isinstance(to, (ast.If, ast.While, ast.IfExp)):
+                self._branch(to, said)
+            elif edge.how == "passed" and isinstance(to, ast.Call) and word(to.func) == "bool":
+                self._settle(At(to), said)
+            elif edge.same and isinstance(to, ast.BoolOp):
+                self._joined(to, at.node, said)
+            elif edge.same:
+                self._meet(edge.at, said.package)
 
-    def _joined(self, parent: ast.BoolOp, node: ast.AST, said: Answer) -> None:
+    def _joined(self, parent: ast.BoolOp, node: ast.AST | Cell, said: Answer) -> None:
         ending = not isinstance(parent.op, ast.And)  # the value that decides the whole
         if said.value == ending:
-            place = next(i for i, value in enumerate(parent.values) if value is node)
-            self._leave(node, parent.values[place + 1 :], said.package)
-            self._settle(parent, said)
+            self._leave(node, behind(parent.values, node), said.package)  # type: ignore[arg-type]
+            self._settle(At(parent), said)
         elif all(
-            value in self._answered and self._answered[value].value != ending
+            (known := self._answered.get(At(value))) is not None and known.value != ending
             for value in parent.values
         ):
-            self._settle(parent, said)
+            self._settle(At(parent), said)
 
     def _branch(self, choice: ast.If | ast.While | ast.IfExp, said: Answer) -> None:
-        if isinstance(choice, ast.IfExp):
-            self._leave(choice.test, [choice.orelse if said.value else choice.body], said.package)
-            return
-        taken, other = (choice.body, choice.orelse) if said.value else (choice.orelse, choice.body)
-        gone: list[ast.stmt] = list(other)
-        if isinstance(choice, ast.If) and taken and ends(taken):
-            block, place = self._module.place(choice)
-            gone += block[place + 1 :]
+        taken, other = branches(choice, true=said.value)
+        gone = list(other)
+        if isinstance(choice, ast.If) and taken and ends(taken):  # type: ignore[arg-type]
+            gone += behind(self._module.block(choice), choice)
         self._leave(choice.test, gone, said.package)
-        for statement in other:
-            if isinstance(statement, ast.Assign):
-                self._flagged(statement.targets, said.package)
 
-    def _flagged(self, targets: Sequence[ast.expr], package: str) -> None:
-        """``if old: NATIVE = False`` / ``else: NATIVE = True``."""
-        for target in targets:
-            for load in self._loads(target) if isinstance(target, ast.Name) else ():
-                values = {
-                    self._module.constant(binding.value) if binding.value else None
-                    for binding in self._module.bindings(load)
-                    if binding.node not in self.nodes and not self.holds(binding.node)
-                }
-                if len(values) == 1 and isinstance(value := values.pop(), bool):
-                    self._settle(load, Answer(value, package))
-
-    def _stored(self, targets: Sequence[ast.expr], said: Answer) -> None:
-        for target in targets:
-            for load in self._loads(target) if isinstance(target, ast.Name) else ():
-                values = [
-                    self._answered.get(b.value) for b in self._module.bindings(load) if b.value
-                ]
-                if len(values) == len(self._module.bindings(load)) and all(
-                    value is not None and value.value == said.value for value in values
-                ):
-                    self._settle(load, said)
-
-    def _returned(self, statement: ast.Return, said: Answer) -> None:
-        """A function that only tells which release there is."""
-        function = self._module.function(statement)
-        if function is None or function.body[-1] is not statement or len(function.body) > 2:
+    def _meet(self, at: At, package: str) -> None:
+        """Settles a value where all that it may be has one answer, what never runs apart."""
+        if isinstance(at.node, Cell) and not self._alone(at.node):
             return
-        for use in self._module.index.names(function.name):
-            call = self._module.parent(use)
-            alone = [b.node for b in self._module.bindings(use)] == [function]
-            if alone and isinstance(call, ast.Call) and call.func is use:
-                self._settle(call, said)
+        values: set[bool | None] = set()
+        for edge in self._values.sources(at):
+            known = self._answered.get(edge.at)
+            if known is not None:
+                values.add(known.value)
+            elif isinstance(edge.node, Cell) or not self.holds(edge.node):
+                constant = getattr(edge.node, "value", None)
+                values.add(constant if isinstance(constant, bool) and not edge.at.way else None)
+        if len(values) == 1 and (value := values.pop()) is not None:
+            self._settle(at, Answer(value, package))
+
+    def _alone(self, cell: Cell) -> bool:
+        """Does only this file give the cell its value, and always?"""
+        if cell.kind != "returned":
+            return cell.kind == "variable"
+        function = cell.owner
+        return (
+            isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and isinstance(function.body[-1], ast.Return)
+            and not isinstance(self._module.parent(function), ast.ClassDef)
+        )
 
     def _leave(self, condition: ast.AST, nodes: Iterable[ast.AST], package: str) -> None:
         found = tuple(node for node in nodes if node not in self.nodes)
@@ -312,7 +289,10 @@ class NeverRun:
             self.nodes.update(found)
             assert isinstance(condition, (ast.expr, ast.Try))
             self.gone.append(Gone(condition, found, package))
-        if isinstance(condition, ast.Try):
-            for node in found:
-                if isinstance(node, ast.Assign):
-                    self._flagged(node.targets, package)
+        for node in found:
+            for target in getattr(
+                node, "targets", ()
+            ):  # NATIVE, where only the other branch stores it
+                cell = self._values.variable(target) if isinstance(target, ast.Name) else None
+                if cell is not None:
+                    self._meet(At(cell), package)

@@ -1,0 +1,527 @@
+"""What an expression may be: a tensor, on the host or not, a mask, a module, an optimizer, a number; asked of the value graph.
+
+What torch's functions and methods return is said by :mod:`hpushim.matrix.signatures`. Each value is looked at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+from hpushim.matrix import signatures
+from hpushim.pycode.answers import Answers
+from hpushim.pycode.places import FUNCTIONS, At, Cell, Edge, How
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
+
+from ..analysis.kinds import defines_method, enclosing_class, is_in_module, is_module_class
+from ..analysis.names import FOREIGN, word
+from ..analysis.placement import is_on_device
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class Is:
+    """What a value may be: bits of a number, several when it may be several things. They are joined for every edge, where an enumeration's cost most."""
+
+    TENSOR = 1 << 0
+    MASK = 1 << 1  #: a tensor of truth values
+    CPU = 1 << 2  #: a tensor that lies on the CPU
+    MODULE = 1 << 3
+    OPTIMIZER = 1 << 4
+    NUMBER = 1 << 5
+    SIZE = 1 << 6  #: ``x.shape``
+    OTHER = 1 << 7  #: a list, a text, an array of numpy
+    OWN = 1 << 8  #: an object of a class of the file that is no module
+    NONE = 1 << 9
+    FIGURE = 1 << 10  #: a number that something is worked out with
+    READ = 1 << 11  #: what was read from a tensor to the host: an array, a list
+    UNSEEN = 1 << 12  #: nothing in the file shows what it is
+    LIKELY = 1 << 13  #: used as tensors are
+    LIKELY_MASK = 1 << 14  #: what such a value is compared with
+    PART = 1 << 15  #: what is no number, or not known to be one, that something is worked out with
+
+
+NOTHING = 0
+TENSORS = Is.TENSOR | Is.MASK | Is.CPU
+_LIKELY = Is.LIKELY | Is.LIKELY_MASK
+_ON_HOST = Is.CPU | Is.READ | Is.NUMBER | Is.SIZE
+#: What may be beside without a doubt about the rest.
+_BESIDE = Is.NONE | Is.FIGURE | Is.PART | _LIKELY
+
+#: What the signatures call kinds; what is missing here is something else.
+_RETURNED = {"tensor": Is.TENSOR, "module": Is.MODULE, "optimizer": Is.OPTIMIZER, "number": Is.NUMBER, "bool": Is.NUMBER, "size": Is.SIZE, "none": Is.NONE, "?": Is.UNSEEN, "": Is.UNSEEN}  # fmt: skip
+#: Libraries whose functions give arrays, tables or pictures.
+_ARRAYS = FOREIGN | {"numpy", "pandas", "scipy", "PIL", "sklearn"}
+_MODELS = ("torchvision.models.", "timm.create_model")
+#: Methods and functions of torch that tell truth from falsehood, element by element; the stubs say only that they give a tensor.
+_MASKS = frozenset(["eq", "ne", "gt", "lt", "ge", "le", "bool", "isnan", "isinf", "isfinite", "isin", "logical_and", "logical_or", "logical_not", "logical_xor"])  # fmt: skip
+#: Methods that give the same values in another shape.
+_SHAPED = frozenset(["unsqueeze", "expand", "expand_as", "repeat", "view", "reshape", "squeeze", "flatten", "t", "transpose", "permute", "clone", "detach", "contiguous"])  # fmt: skip
+#: What says a number or sizes, of a tensor as of an array.
+_ASKED = frozenset(["shape", "size", "numel", "dim", "ndim", "item"])
+_OF_MODULES = frozenset(["weight", "bias"])
+_ON_CPU = frozenset(["cpu", "pin_memory"])
+_MOVES = frozenset(["cuda", "hpu", "to"])
+_BOOL = ("torch.bool", "torch.BoolTensor")
+#: What arrays of numpy and tables of pandas have as well.
+_OF_ARRAYS = frozenset((
+    "all", "any", "argmax", "argmin", "argsort", "clip", "cumprod", "cumsum", "cummax", "cummin", "data", "diagonal", "diff", "dot", "dtype", "flatten", "item", "itemsize", "log", "map",
+    "max", "mean", "median", "min", "mode", "name", "names", "nbytes", "ndim", "nonzero", "prod", "put", "quantile", "ravel", "reshape", "resize", "round", "select", "shape", "size",
+    "sort", "squeeze", "std", "sub", "sum", "swapaxes", "take", "tolist", "trace", "transpose", "type", "unique", "unstack", "var", "view", "where", "abs", "add", "div", "mul",
+    "ne", "eq", "gt", "lt", "ge", "le", "pow", "floordiv", "truediv", "mod", "rename", "repeat", "T", "mT", "apply", "align", "stack", "stride", "rot90", "inner",
+    "outer", "cross", "log2", "exp", "sqrt", "index", "is_shared",
+))  # fmt: skip
+#: Methods that only arrays of numpy, matrices of scipy and tables of pandas have.
+_ARRAYS_ALONE = frozenset(["astype", "todense", "toarray", "tocsr", "tocoo", "to_numpy"])
+_MASK_NAMES = re.compile(r"(.*_)?masks?")
+_COMPARES = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
+_PLAIN = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.JoinedStr, ast.Tuple, ast.Lambda)  # fmt: skip
+_NUMBERS = frozenset(["len", "int", "float", "round", "abs", "bool", "ceil", "floor", "prod", "isinstance", "hasattr", "device_count"])  # fmt: skip
+_TEXTS = frozenset(["str", "repr", "list", "dict", "set", "tuple", "sorted", "range", "zip", "enumerate", "open", "type"])  # fmt: skip
+_NOTES = dict.fromkeys(("int", "float", "bool"), Is.NUMBER) | dict.fromkeys(("str", "dict", "list"), Is.OTHER)  # fmt: skip
+
+
+def _members(owner: str) -> dict[str, signatures.Signature]:
+    return signatures.members(f"torch.{owner}")
+
+
+class Kinds:
+    """The answers for one file; ask for it as a view."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._values = module.view(Values)
+        self._spelled: dict[str, bool] = {}
+        self._again: dict[ast.expr, frozenset[str]] = {}
+        self._answers = Answers[int](self._own, self._edges, _carry)
+        self._used: Answers[int] = Answers(
+            self._use, self._values.uses, lambda edge, known: known if edge.same else NOTHING
+        )
+
+    def of(self, node: ast.AST | Cell) -> int:
+        """Everything that the value may be."""
+        return self._answers.of(At(node))
+
+    def is_surely(self, node: ast.AST, kind: int) -> bool:
+        """Is the value one of these kinds, whatever way it came?"""
+        found = self.of(node)
+        return bool(found & kind) and not found & ~(kind | _BESIDE)
+
+    def is_used(self, node: ast.AST) -> bool:
+        """Is the value used as only tensors and torch modules are, where it goes or where the file has the same name?
+
+        A method that the project defines somewhere says nothing: it may be the project's own object.
+        """
+        if self._is_spelled(word(node)):
+            return True
+        at: ast.AST | Cell | None = node
+        if isinstance(node, ast.Name):
+            at = self._values.variable(node)
+        elif isinstance(node, ast.Attribute):
+            at = self._values.attribute(node)
+        return at is not None and bool(self._used.of(At(at)))
+
+    def _is_spelled(self, name: str) -> bool:
+        known = self._spelled.get(name)
+        if known is None:
+            index = self._module.index
+            owners: list[ast.expr] = [*index.names(name), *index.attributes(name)] if name else []
+            known = self._spelled[name] = any(self._use(At(owner)) for owner in owners)
+        return known
+
+    # -- what a node says by itself ---------------------------------------------------------
+
+    def _own(self, at: At) -> int:
+        node, way = at
+        if way:
+            return Is.TENSOR if self._signature(node) and self._gives_several(node) else NOTHING
+        match node:
+            case Cell():
+                found = Is.LIKELY if any(map(self._is_tensors_use, node.loads)) else NOTHING
+                if self._values.sources(at):
+                    return found
+                if found and _MASK_NAMES.fullmatch(node.name):
+                    found |= Is.LIKELY_MASK
+                return found | Is.UNSEEN if node.kind == "variable" else found
+            case ast.Constant():
+                return Is.NONE if node.value is None else Is.NUMBER if isinstance(node.value, (int, float)) else Is.OTHER  # fmt: skip
+            case ast.Call():
+                return self._own_call(node)
+            case ast.arg():
+                return self._own_parameter(node)
+            case ast.Compare():
+                return Is.FIGURE if isinstance(node.ops[0], _COMPARES) else Is.NUMBER
+            case ast.UnaryOp(op=ast.Not()):
+                return Is.NUMBER
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                return Is.OTHER
+            case ast.BinOp() | ast.UnaryOp():
+                return NOTHING
+            case ast.Name() | ast.Attribute():
+                name = self._named(node)
+                if name.startswith("torch."):
+                    return Is.OTHER
+                if isinstance(node, ast.Attribute):
+                    known = node.attr in _members("Tensor")  # what it is read from says what it is
+                    return (
+                        NOTHING
+                        if known or self._is_stored(self._values.attribute(node))
+                        else Is.UNSEEN
+                    )
+                return NOTHING if any(self._edges(at)) else Is.UNSEEN
+        if isinstance(node, _PLAIN):
+            return Is.OTHER
+        return NOTHING if any(self._edges(at)) else Is.UNSEEN
+
+    def _own_call(self, node: ast.Call) -> int:
+        func, name = node.func, self._named(node.func)
+        last = name.rpartition(".")[2]
+        if name == "torch.from_numpy":
+            return Is.CPU
+        signature = self._signature(node)
+        if signature is not None:
+            found = NOTHING
+            for kind in signature.kinds:
+                found |= _RETURNED.get(kind, Is.OTHER)
+            if "tensor" in signature.kinds:
+                found = Is.MASK if last in _MASKS or self._is_of_bools(node) else found & ~Is.OTHER
+            return found
+        if name.startswith(_MODELS) or last == "from_pretrained" or getattr(func, "attr", "") == "from_pretrained":  # fmt: skip
+            return Is.MODULE
+        if name.partition(".")[0] in _ARRAYS:
+            return Is.OTHER
+        if last in _NUMBERS and name.startswith(("builtins.", "math.", "torch.")):
+            return Is.NUMBER
+        if last in _TEXTS and name.startswith("builtins."):
+            return Is.OTHER
+        if isinstance(func, ast.Name) and func.id == "super":
+            owner = enclosing_class(self._module, node)
+            return Is.MODULE if owner is not None and is_module_class(self._module, owner) else Is.UNSEEN  # fmt: skip
+        made = self._values.calls.class_named(func)
+        if made is not None:
+            return Is.MODULE if is_module_class(self._module, made) else Is.OWN
+        if isinstance(func, ast.Attribute) and not name:
+            if func.attr in _ARRAYS_ALONE:
+                return Is.OTHER
+            returned = _members("Tensor").get(func.attr)
+            if returned is not None and "tensor" in returned.kinds and func.attr in _tensors_alone() and not defines_method(self._module, func.attr):  # fmt: skip
+                return Is.LIKELY
+            return NOTHING
+        return NOTHING if any(self._edges(At(node))) else Is.UNSEEN
+
+    def _own_parameter(self, node: ast.arg) -> int:
+        function = self._module.parent(self._module.parent(node) or node)
+        owner = self._module.parent(function) if isinstance(function, FUNCTIONS) else None
+        if isinstance(owner, ast.ClassDef) and isinstance(function, ast.FunctionDef):
+            first = (*function.args.posonlyargs, *function.args.args)[:1]
+            if node in first and not function.decorator_list:
+                return Is.MODULE if is_module_class(self._module, owner) else Is.OWN
+        note = self._module.source(node.annotation) if node.annotation is not None else ""
+        if "Tensor" in note:
+            return Is.TENSOR if re.fullmatch(r"(torch\.)?\w*Tensor( \| None)?", note) else Is.LIKELY | Is.UNSEEN  # fmt: skip
+        if note in _NOTES:
+            return _NOTES[note]
+        if note.endswith("nn.Module"):
+            return Is.MODULE
+        likely = Is.LIKELY if not note and is_in_module(self._module, node) else NOTHING
+        if likely and _MASK_NAMES.fullmatch(node.arg):
+            likely |= Is.LIKELY_MASK
+        known = any(edge.how != "default" for edge in self._values.sources(At(node)))
+        return likely | (NOTHING if known else Is.UNSEEN)
+
+    def _named(self, node: ast.expr) -> str:
+        """The full name of what is imported or built in."""
+        name = self._module.qualified(node) or ""
+        return "" if name.startswith("builtins.") and isinstance(node, ast.Attribute) else name
+
+    def _is_of_bools(self, call: ast.Call) -> bool:
+        kind = next((k.value for k in call.keywords if k.arg == "dtype"), None)
+        if kind is None and word(call.func) in ("to", "type") and call.args:
+            kind = call.args[-1]
+        return kind is not None and self._named(kind) in _BOOL
+
+    def _signature(self, node: ast.AST | Cell) -> signatures.Signature | None:
+        name = self._named(node.func) if isinstance(node, ast.Call) else None
+        return signatures.of(name) if name and name.startswith("torch.") else None
+
+    # -- what else it depends on ------------------------------------------------------------
+
+    def _edges(self, at: At) -> Iterator[Edge]:
+        node, way = at
+        inside = False
+        if not isinstance(node, ast.BinOp) or way:
+            guessed = isinstance(node, ast.Call) and self._is_guessed(node)
+            for edge in self._values.sources(at):
+                inside = inside or edge.at.node is not node
+                if isinstance(node, Cell) and edge.how == "assigned" and self._is_again(node, edge.node):  # fmt: skip
+                    yield Edge(edge.at, _how("home" if _comes_home(edge.node) else "again"))
+                elif not guessed or edge.how != "returned":
+                    yield edge
+        if way and not (isinstance(node, Cell) and node.kind == "written"):
+            inside = inside or self._gives_several(node)
+            yield Edge(At(node, way[:-1]), _how("inner" if inside else "element"))
+        match node:
+            case ast.Call(func=ast.Attribute() as func):
+                if self._signature(node) is None and not self._named(func):
+                    form = "items" if way else "bools" if self._is_of_bools(node) else "method"
+                    if func.attr == "to" and form == "method" and not self._names_a_device(node):
+                        form = "keeps"
+                    yield Edge(At(func.value), _how(f"{form} {func.attr}"))
+                    if self._is_stored(self._values.attribute(func)):
+                        yield Edge(At(func, way), _how("object"))
+            case ast.Call() if not way and not self._named(node.func):
+                yield Edge(At(node.func), _how("object"))
+            case ast.Attribute() if not way and not self._named(node):
+                if node.attr in _members("Tensor") or node.attr in _OF_MODULES:
+                    stored = self._is_stored(self._values.attribute(node))
+                    yield Edge(At(node.value), _how(f"{'seen' if stored else 'read'} {node.attr}"))
+            case ast.BinOp() if not way:
+                how = "bits" if isinstance(node.op, _BITS) else "operand"
+                yield Edge(At(node.left), _how(how))
+                yield Edge(At(node.right), _how(how))
+            case ast.UnaryOp() if not way and not isinstance(node.op, ast.Not):
+                yield Edge(At(node.operand), _how("bits" if isinstance(node.op, ast.Invert) else "operand"))  # fmt: skip
+            case ast.Compare() if isinstance(node.ops[0], _COMPARES):
+                if not any(isinstance(self._module.constant(side), str) for side in (node.left, *node.comparators)):  # fmt: skip
+                    yield Edge(At(node.left), _how("sides"))
+
+    def _is_again(self, cell: Cell, value: ast.AST | Cell) -> bool:
+        """Is a variable given what is made of its own earlier value: ``x = x.numpy()``, ``loss, n = loss.item(), 1``?"""
+        if cell.kind != "variable" or not isinstance(value, ast.expr):
+            return False
+        found = self._again.get(value)
+        if found is None:
+            found = self._again[value] = frozenset(part.id for part in walk(value) if isinstance(part, ast.Name))  # fmt: skip
+        return cell.name in found
+
+    def _is_stored(self, cell: Cell) -> bool:
+        """Does the file say anywhere what the attribute holds?"""
+        edges = self._values.sources(At(cell))
+        return any(
+            not isinstance(e.node, Cell)
+            or (e.node.kind != "any attribute" and self._is_stored(e.node))
+            for e in edges
+        )
+
+    def _is_guessed(self, call: ast.Call) -> bool:
+        """Is a method that torch's objects have found by its name alone: ``x.cuda()``, where a class of the file has one?"""
+        func = call.func
+        return (
+            isinstance(func, ast.Attribute)
+            and (func.attr in _members("Tensor") or func.attr in _members("nn.Module"))
+            and not self._values.calls.classes_of(func.value)
+        )
+
+    def _gives_several(self, node: ast.AST | Cell) -> bool:
+        """Is it a call that gives tensors, one beside the other?"""
+        signature = self._signature(node)
+        if signature is None and isinstance(node, ast.Call):
+            last = word(node.func)
+            signature = _members("Tensor").get(last) or _members("nn.Module").get(last)
+        return signature is not None and not {"tensor", "tensors"}.isdisjoint(signature.kinds)
+
+    def _names_a_device(self, call: ast.Call) -> bool:
+        """Does ``x.to(…)`` move? A dtype, and another tensor's dtype, leave it where it is."""
+        given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
+        name = self._named(given[0]) if given else "torch."
+        return not name.startswith("torch.") and self._module.constant(given[0] if given else None) != "cpu"  # fmt: skip
+
+    # -- what is done with it ---------------------------------------------------------------
+
+    def _is_tensors_use(self, node: ast.expr) -> bool:
+        """Is ``node`` read as a tensor alone is, or handed to a function of torch that takes a tensor?"""
+        parent = self._module.parent(node)
+        if isinstance(parent, ast.Attribute):
+            above = self._module.parent(parent)
+            if parent.attr in ("size", "dim") and isinstance(above, ast.Call):
+                return above.func is parent
+            return parent.attr in _tensors_alone() and not defines_method(self._module, parent.attr)
+        if isinstance(parent, ast.Call) and node in parent.args:
+            signature = self._signature(parent)
+            places = (
+                [at for kind, _, at in signature.takes if kind == "tensor"] if signature else []
+            )
+            return any(at is not None and parent.args[at : at + 1] == [node] for at in places)
+        return False
+
+    def _use(self, at: At) -> int:
+        """Is the value read here as only torch's are?"""
+        node, way = at
+        parent = self._module.parent(node) if isinstance(node, ast.expr) and not way else None
+        used = (
+            isinstance(parent, ast.Attribute)
+            and parent.attr in _torchs_alone()
+            and not defines_method(self._module, parent.attr)
+        )
+        return Is.LIKELY if used else NOTHING
+
+
+def _comes_home(value: ast.AST | Cell) -> bool:
+    """Does a value move to the CPU: ``x.cpu().float()``?"""
+    return isinstance(value, ast.AST) and any(isinstance(part, ast.Attribute) and part.attr in _ON_CPU for part in walk(value))  # fmt: skip
+
+
+def _how(text: str) -> How:
+    """How an answer comes here from another, in words of this classifier's."""
+    return cast("How", text)
+
+
+_BUILTIN = frozenset(name for kind in (str, bytes, list, dict, set, int, float, complex) for name in dir(kind))  # fmt: skip
+
+
+@cache
+def _tensors_alone() -> frozenset[str]:
+    """What tensors have, and neither arrays nor Python's own types."""
+    return frozenset(_members("Tensor")) - _OF_ARRAYS - _BUILTIN
+
+
+@cache
+def _torchs_alone() -> frozenset[str]:
+    """What tensors or modules have, and none of Python's own types; what any object on a device has says nothing."""
+    both = frozenset(_members("Tensor")) | frozenset(_members("nn.Module"))
+    return both - _BUILTIN - {"to", "cuda", "data", "device", "type", "apply", "compile", "names", "log"}  # fmt: skip
+
+
+def _carry(edge: Edge, known: int) -> int:
+    """What an answer becomes on its way."""
+    if edge.same or edge.how in ("given", "defined"):
+        return known
+    how, _, name = edge.how.partition(" ")
+    if how == "again":  # made of what it was before: it may be that at the places between
+        return known & (TENSORS | _LIKELY | Is.MODULE | Is.OPTIMIZER | Is.SIZE)
+    if how == "home":  # on the card until then
+        return known & (TENSORS ^ Is.CPU | _LIKELY) | (Is.TENSOR if known & Is.CPU else NOTHING)
+    likely = known & Is.LIKELY
+    if how in ("slice", "inner", "element"):
+        kept = known & (TENSORS | Is.MODULE | _LIKELY | (Is.SIZE if how == "slice" else NOTHING))
+        if how == "slice":
+            return kept | known & (Is.OTHER | Is.UNSEEN)
+        if known & Is.SIZE:
+            kept |= Is.NUMBER
+        unknown = how == "element" and known & (Is.UNSEEN | Is.OTHER | Is.OWN | Is.READ)
+        return kept | Is.UNSEEN if unknown else kept
+    if how in ("operand", "added", "bits"):
+        kept = known & Is.LIKELY
+        if how == "bits":
+            kept |= known & (Is.MASK | Is.LIKELY_MASK)
+        elif known & Is.MASK:
+            kept |= Is.TENSOR
+        kept |= known & (Is.TENSOR | Is.CPU)
+        if known & ~(Is.NUMBER | Is.FIGURE | Is.SIZE | Is.NONE):
+            kept |= Is.PART
+        return kept | (Is.FIGURE if known & (Is.NUMBER | Is.FIGURE) else NOTHING)
+    if how == "sides":
+        return (Is.MASK if known & TENSORS else NOTHING) | (Is.LIKELY_MASK if likely else NOTHING)
+    if how == "object":
+        return Is.LIKELY if known & Is.MODULE else Is.UNSEEN if known & Is.UNSEEN else NOTHING
+    if how in ("method", "items", "bools", "keeps", "read", "seen"):
+        return _member(how, name, known)
+    return NOTHING
+
+
+def _member(how: str, name: str, known: int) -> int:
+    """What a method or an attribute of a value gives."""
+    found = known & Is.UNSEEN if how != "seen" else NOTHING
+    if name in _ASKED:  # of whatever it is
+        found = NOTHING if known & Is.OTHER else _of_tensor(how, name, Is.TENSOR)
+    elif known & (TENSORS | _LIKELY):
+        found |= _of_tensor(how, name, known)
+    if known & Is.MODULE:
+        signature = _members("nn.Module").get(name)
+        if how == "items":
+            found |= Is.TENSOR if signature and "tensors" in signature.kinds else NOTHING
+        elif how in ("read", "seen") and name in _OF_MODULES:
+            found |= Is.TENSOR
+        elif signature is not None:
+            for kind in signature.kinds:
+                found |= _RETURNED.get(kind, Is.OTHER)
+    if known & (Is.OTHER | Is.NUMBER | Is.SIZE) and how != "items":
+        found |= Is.NUMBER if known & Is.SIZE and name == "numel" else Is.OTHER if known & Is.OTHER else NOTHING  # fmt: skip
+    return found
+
+
+def _of_tensor(how: str, name: str, known: int) -> int:
+    signature = _members("Tensor").get(name)
+    if signature is None:
+        return NOTHING
+    kinds = set(signature.kinds)
+    if how == "items":
+        return Is.TENSOR if kinds & {"tensor", "tensors"} and known & TENSORS else known & Is.LIKELY
+    if "tensor" not in kinds:
+        found = NOTHING
+        for kind in kinds:
+            found |= Is.READ if kind in ("array", "list") else _RETURNED.get(kind, Is.OTHER)
+        return found
+    if name in _ON_CPU:
+        return Is.CPU
+    sure = known & TENSORS
+    if how == "bools" or name in _MASKS:
+        return Is.MASK if sure else Is.LIKELY_MASK
+    if name in _SHAPED or how == "keeps":
+        return known & (TENSORS | _LIKELY)
+    found = Is.LIKELY if known & _LIKELY else NOTHING
+    if sure:
+        found |= Is.CPU if sure == Is.CPU and name not in _MOVES else Is.TENSOR
+    return found
+
+
+# -- what rules ask -------------------------------------------------------------------------
+
+
+def proven(module: Module, node: ast.expr | None) -> bool:
+    """Is the expression surely a tensor or a torch module?"""
+    return node is not None and module.view(Kinds).is_surely(node, TENSORS | Is.MODULE)
+
+
+def used_as_torch(module: Module, node: ast.expr) -> bool:
+    """Is the name, or the attribute, used as only tensors and torch modules are?"""
+    return isinstance(node, (ast.Name, ast.Attribute)) and module.view(Kinds).is_used(node)
+
+
+def becomes_torch(module: Module, call: ast.Call) -> bool:
+    """Is the result of the call used as only tensors and torch modules are?"""
+    return module.view(Kinds).is_used(call)
+
+
+def is_tensor(module: Module, node: ast.expr) -> bool:
+    """May ``node`` be a tensor on the card: one by how it is made, or by how it is used?"""
+    if not is_in_module(module, node) and not module.view(is_on_device):
+        return False
+    found = module.view(Kinds).of(node)
+    if found & (Is.OTHER | Is.OWN | Is.MODULE):
+        return False
+    return bool(found & (Is.TENSOR | Is.MASK)) or bool(found & _LIKELY and not found & _ON_HOST)
+
+
+def is_other(module: Module, node: ast.expr) -> bool:
+    """Is the value no tensor of the card: an array, a list, something read to the host?"""
+    found = module.view(Kinds).of(node)
+    return bool(found & (Is.OTHER | Is.OWN | _ON_HOST)) and not found & (
+        Is.TENSOR | Is.MASK | Is.LIKELY
+    )
+
+
+def stays_on_host(module: Module, node: ast.AST) -> bool:
+    """Is ``node`` a tensor that ``torch.from_numpy`` makes and that nothing moves to a device?"""
+    return module.view(Kinds).is_surely(node, Is.CPU)
+
+
+def is_mask(module: Module, node: ast.expr) -> bool:
+    """Is ``node`` a tensor of truth values, by how it is made, or by its name where nothing else is seen?"""
+    found = module.view(Kinds).of(node)
+    if found & (Is.MASK | Is.LIKELY_MASK):
+        return not found & ~(TENSORS | Is.LIKELY_MASK | _BESIDE | Is.UNSEEN)
+    named = isinstance(node, (ast.Name, ast.Attribute)) and _MASK_NAMES.fullmatch(word(node))
+    return bool(named) and is_tensor(module, node)
+
+
+def is_count(module: Module, node: ast.expr) -> bool:
+    """Is the value surely a number, or sizes: ``len(xs)``, ``x.shape``, ``x.size(0) * 2``?"""
+    kinds = module.view(Kinds)
+    return kinds.is_surely(node, Is.NUMBER | Is.SIZE | Is.FIGURE) and not kinds.of(node) & Is.PART
