@@ -131,10 +131,11 @@ class Kernels(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """The page of a code: what it finds, and the whole of it, as Markdown."""
+    """The page of a code: what it finds, and the whole of it, as Markdown; with the highest severity of its findings."""
 
     what: str = ""
     text: str = ""
+    severity: Severity | None = None
 
 
 class Report(msgspec.Struct, frozen=True):

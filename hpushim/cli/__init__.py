@@ -19,17 +19,17 @@ from hpushim.errors import HpushimError
 COMMANDS = {
     "migrate": "Rewrite CUDA code for Gaudi; --diff previews, --undo restores.",
     "check": "Report CUDA uses without writing anything; for CI.",
-    "report": "Judge a project: what runs on Gaudi, what changes, what blocks.",
-    "run": "Run a CUDA script on HPU without editing it; emulates where there is no Gaudi.",
-    "prove": "Show that the migrated script does what the original did, step by step.",
-    "ledger": "Tell what a run did, line by line, from the file of `run --ledger`.",
-    "plan": "Estimate what a program would send and hold on many cards.",
-    "explain": "Explain a code such as HPU102, or find one by words.",
-    "api": "Ask the matrix what Gaudi does with a CUDA name.",
+    "report": "Assess a project: what runs on Gaudi, what changes, what stops.",
+    "run": "Run a CUDA script on Gaudi, or on an emulated HPU, without editing it.",
+    "prove": "Compare the migrated script with the original, step by step.",
+    "ledger": "Show what each source line ran, from a file that `run --ledger` wrote.",
+    "plan": "Estimate a program's communication and memory on many devices.",
+    "explain": "Explain a code such as HPU102, or search for one.",
+    "api": "Look up what Gaudi does with a CUDA name.",
     "matrix": "Show, check, compare and count the compatibility matrix.",
-    "doctor": "Say what hpushim finds on this machine, and what to do about it.",
-    "init": "Write [tool.hpushim] for a project; --git lets its port follow upstream.",
-    "merge-driver": "What git runs to merge new upstream commits into a migrated branch.",
+    "doctor": "Check torch, the Gaudi software and the settings on this machine.",
+    "init": "Write [tool.hpushim] settings; --git sets up merges from upstream.",
+    "merge-driver": "Merge upstream commits into a migrated branch; git runs it.",
 }
 
 
@@ -76,8 +76,8 @@ class _Lazy(click.Group):
 def cli(context: click.Context) -> None:
     """Run and port CUDA training scripts on Intel Gaudi.
 
-    Started as `python -m hpushim`, Python itself looks for hpushim in the current folder first. Where you do not
-    trust that folder, use the command `hpushim`, or `python -P -m hpushim`.
+    `python -m hpushim` imports modules from the current folder first. In a folder that you do not trust, use
+    `hpushim` or `python -P -m hpushim`.
     """
     # https://no-color.org; a dumb terminal shows no colours either.
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":

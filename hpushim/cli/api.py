@@ -61,7 +61,7 @@ def command(
     matrix_files: tuple[Path, ...],
     form: str | None,
 ) -> int:
-    """Ask what Gaudi does with NAME: a CUDA name, an operator (torch.cat, aten::add.Tensor), an argument such as
+    """Look up what Gaudi does with NAME: a CUDA name, an operator (torch.cat, aten::add.Tensor), an argument such as
     "torch.load(map_location=)", a pattern ("torch.cuda.mem*"), or a Gaudi name, for the CUDA names that lead to it.
 
     Exit code 1 when nothing is known of the name.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hpushim.report.narrowing import Baseline
 
 _MAX_BASELINE = 64 << 20
+#: The longest token that is shown whole.
+_TOKEN = 60
 
 
 @click.command("check")
@@ -29,12 +31,14 @@ _MAX_BASELINE = 64 << 20
 @output_options
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even with findings.")
 @click.option("--fail-on", type=click.Choice(("error", "warning", "note")),
-              help="The least severity that fails (default: warning, which `unknown` counts as).")  # fmt: skip
+              help="Lowest severity that fails the check (default: warning; `unknown` counts as warning).")  # fmt: skip
 @click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE",
-              help="Leave out the findings that FILE holds: only new ones are told and fail.")  # fmt: skip
+              help="Report only findings that are not in FILE.")  # fmt: skip
 @click.option("--write-baseline", is_flag=True, help="Write all findings to the --baseline FILE, and exit 0.")  # fmt: skip
 @click.option("--since", metavar="REV",
-              help="Only lines that changed since the current branch left REV, such as origin/main.")  # fmt: skip
+              help="Report only lines changed since the current branch diverged from REV, such as origin/main.")  # fmt: skip
+@click.option("--explain-silence", is_flag=True,
+              help="List the CUDA tokens that no rule reports, each with the reason, and exit 0.")  # fmt: skip
 def command(
     paths: tuple[Path, ...],
     format_: str,
@@ -42,18 +46,21 @@ def command(
     exit_zero: bool,
     write_baseline: bool,
     since: str | None,
+    explain_silence: bool,
     jobs: int | None,
     **options: Any,
 ) -> int:
-    """Report CUDA uses under PATH (default: here) without writing anything.
+    """Report CUDA uses under PATH (default: the current folder) without writing anything.
 
-    Exit code 0: nothing to do. 1: findings. 2: wrong usage. 3: a file could not be read.
+    Exit code 0: nothing to do. 1: findings. 2: usage error. 3: a file could not be read.
     """
     from hpushim.cli.output import exit_code, progress, ready, say, show
     from hpushim.engine.project import analyse
     from hpushim.report import PROPOSING, narrowing
 
     asked = request(paths, options)
+    if explain_silence:
+        return _silence(asked)
     ready(output, asked.root)
     known = None if write_baseline else _known(asked)
     if write_baseline:
@@ -83,11 +90,33 @@ def command(
         report = narrowing.only_changed(report, past.contents(shown_files))
     if known is not None:
         report, left_out, gone = narrowing.without(report, known)
-        old = f"; {gone} of it are gone, --write-baseline renews it" if gone else ""
-        say(f"hpushim: {left_out} findings of the baseline are left out{old}", err=True)
+        old = (
+            f"; {gone} of its findings no longer occur, --write-baseline removes them"
+            if gone
+            else ""
+        )
+        say(f"hpushim: {left_out} findings are in the baseline and not shown{old}", err=True)
     if not show(report, format_, output, asked.root):
         return 3
     return 0 if exit_zero else exit_code(report, fail_on=asked.fail_on)
+
+
+def _silence(asked: Request) -> int:
+    """What becomes of each CUDA token: the inert ones by line, then how many there are of each outcome."""
+    from hpushim.cli.output import say
+    from hpushim.engine.project import account
+
+    counts = dict.fromkeys(("rewritten", "found", "inert", "unknown"), 0)
+    files = account(asked.paths, asked.target, matrix=asked.matrix(), exclude=asked.exclude, given=asked.given)  # fmt: skip
+    for path, entries in files:
+        for entry in entries:
+            counts[entry.outcome] += 1
+            if entry.outcome == "inert":
+                token = " ".join(entry.token.split())
+                shown = token if len(token) <= _TOKEN else f"{token[: _TOKEN - 1]}…"
+                say(f"{path}:{entry.line}:{entry.column}: {shown}: {entry.reason}")
+    say(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    return 0
 
 
 def _known(asked: Request) -> Baseline | None:
@@ -102,7 +131,7 @@ def _known(asked: Request) -> Baseline | None:
         data = safe_files.read(asked.baseline, _MAX_BASELINE)
     except OSError as error:
         raise HpushimError(
-            f"--baseline {asked.baseline}: cannot be read: {error.strerror}; --write-baseline makes one"
+            f"--baseline {asked.baseline}: cannot be read: {error.strerror}; --write-baseline creates it"
         ) from None
     return read_baseline(data, str(asked.baseline))
 
@@ -111,9 +140,9 @@ def _writable(asked: Request, since: str | None) -> None:
     from hpushim.cli.output import ready
 
     if asked.baseline is None:
-        raise click.UsageError("--write-baseline goes with --baseline FILE")
+        raise click.UsageError("--write-baseline needs --baseline FILE")
     if since is not None:
-        raise click.UsageError("--write-baseline takes the whole project; leave --since out")
+        raise click.UsageError("--write-baseline records the whole project; leave --since out")
     ready(asked.baseline, asked.root, "--baseline")
 
 

@@ -12,9 +12,9 @@ _COLORS = {"ok": "green", "note": "cyan", "problem": "red"}
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> int:
-    """Say what decides how hpushim behaves here: torch, CUDA, Gaudi, compiler, environment; and what to do about problems.
+    """Check what hpushim depends on here (torch, CUDA, Gaudi, compiler, environment), and say how to fix problems.
 
-    Exit code 1 when something stops a part of hpushim from working.
+    Exit code 1 when a part of hpushim cannot work here.
     """
     from hpushim.shim.diagnosis import facts
 

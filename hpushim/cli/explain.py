@@ -30,9 +30,9 @@ def _begun(_context: click.Context, _option: click.Parameter, begun: str) -> lis
 def command(words: tuple[str, ...], all_: bool, new: str | None, rows: bool) -> int:
     """Explain CODE, such as HPU102: what, why, example, what is left alone, sources.
 
-    With WORDS, such as `mixed precision`, list the codes whose titles, messages and pages speak of them.
+    With WORDS, such as `mixed precision`, list the codes whose titles, messages and pages mention them.
 
-    Exit code 1 when no page speaks of the words.
+    Exit code 1 when no page mentions them.
     """
     from hpushim.engine.rules.catalogue import catalogue, start
 
@@ -62,8 +62,10 @@ def _explained(code: str, rows: bool) -> int:
     if page is None or about is None:
         raise click.UsageError(_unknown(code))
     if not page.title.startswith((f"{code} ", f"{code}–")) or code not in page.title:
-        say(f"{code} `{about.name}` ({about.severity})\n")
-        for passage in passages(page, code):
+        say(f"{code} `{about.code.name}` ({about.code.severity})\n")
+        for severity, reason in about.code.lower.items():
+            say(f"{severity} where {reason}\n")
+        for passage in passages(explain(code, cases=True) or page, code):
             say(f"{passage}\n")
         say(f"The page that it is on: {page.title}\n")
     say(page.shown(), nl=False)
@@ -81,24 +83,24 @@ def _searched(words: str) -> int:
 
     found = by_meaning(words)
     for about in found:
-        say(f"{about.code}  {about.name}  ({about.severity}): {about.first}")
+        say(f"{about.number}  {about.code.name}  ({about.code.severity}): {about.first}")
     if not found:
-        say(f"no page speaks of {words!r}; `hpushim explain --all` lists all codes", err=True)
+        say(f"no page mentions {words!r}; `hpushim explain --all` lists all codes", err=True)
         return 1
-    say(f"`hpushim explain {found[0].code}` opens a page; `hpushim api NAME` asks about a name")
+    say(f"`hpushim explain {found[0].number}` opens a page; `hpushim api NAME` looks up a name")
     return 0
 
 
 def _unknown(code: str) -> str:
     import difflib
 
-    from hpushim.engine.rules.catalogue import codes, told_at_run_time
+    from hpushim.engine.rules.catalogue import codes, reported_at_run_time
     from hpushim.engine.rules.finding_pages import entry
 
-    if code in told_at_run_time():
-        return f"{code} is told while a program runs, and has no page: its message says all; ask `hpushim api` about the name in it"
+    if code in reported_at_run_time():
+        return f"{code} is reported while a program runs, and has no page; look the name in its message up with `hpushim api`"
     near = difflib.get_close_matches(code, codes(), n=3)
     if not near:
         return f"no rule gives {code}; `hpushim explain --all` lists all codes, `hpushim explain WORDS` searches"
-    named = ", ".join(f"{one} {about.name}" for one in near if (about := entry(one)))
+    named = ", ".join(f"{one} {about.code.name}" for one in near if (about := entry(one)))
     return f"no rule gives {code}; near it: {named}"

@@ -22,28 +22,30 @@ _LIMIT = 16 << 20
 )
 @target_options
 @click.option(
-    "--git", is_flag=True, help="Set up `hpushim merge-driver`, so that the port follows upstream."
+    "--git",
+    is_flag=True,
+    help="Set up `hpushim merge-driver`, which merges upstream changes into the port.",
 )
-@click.option("--undo", is_flag=True, help="With --git: take that out again.")
+@click.option("--undo", is_flag=True, help="With --git: remove that setup.")
 def command(folder: Path, git: bool, undo: bool, **options: Any) -> int:
-    """Write settings for the project in FOLDER (default: here), after a look at it; nothing is overwritten.
+    """Write settings that fit the project in FOLDER (default: the current folder); overwrite nothing.
 
     They go into the table [tool.hpushim] of pyproject.toml, or into hpushim.toml where there is no pyproject.toml.
     """
     from hpushim.following import git_setup
 
     if undo and not git:
-        raise click.UsageError("--undo goes with --git; settings are taken out with an editor")
+        raise click.UsageError("--undo needs --git; to remove settings, edit the file")
     if undo:
         done = list(git_setup.take_back(folder))
-        say("\n".join(done) or "nothing to take out")
+        say("\n".join(done) or "nothing to remove")
         return 0
     _settings(folder, options)
     if git:
         for line in git_setup.set_up(folder):
             say(line)
         say(
-            "after a merge, `hpushim migrate .` rewrites what came new; `hpushim init --git --undo` takes the driver out"
+            "after a merge, run `hpushim migrate .` to rewrite new code; `hpushim init --git --undo` removes the driver"
         )
     return 0
 
@@ -56,7 +58,7 @@ def _settings(folder: Path, options: dict[str, Any]) -> None:
     there, where = settings(folder)
     own = where is not None and where.parent == folder.resolve()
     if own and there != Settings():
-        say(f"{where} has settings already: left as they are")
+        say(f"{where} already has settings; hpushim keeps them")
         return
     project = folder / "pyproject.toml"
     file, table = (project, "[tool.hpushim]\n") if project.exists() else (folder / NAME, "")
@@ -64,13 +66,13 @@ def _settings(folder: Path, options: dict[str, Any]) -> None:
     try:
         before = safe_files.read(file, _LIMIT).decode() if file.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise HpushimError(f"{file}: cannot be added to: {error}; mend the file") from None
+        raise HpushimError(f"{file}: hpushim cannot add settings: {error}; fix the file") from None
     newline = "\r\n" if "\r\n" in before else "\n"
     gap = "" if not before else newline if before.endswith("\n") else newline * 2
     after = before + gap + (table + text).replace("\n", newline)
     if not _adds_only(before, after):
         raise HpushimError(
-            f"{file}: the settings cannot be added at its end; write them yourself:\n{table}{text}"
+            f"{file}: hpushim cannot append the settings; add them yourself:\n{table}{text}"
         )
     safe_files.write(file, after.encode(), project=folder)
     say(f"wrote to {file}:\n\n{table}{text}")
@@ -107,8 +109,8 @@ def _chosen(folder: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
         lines[3] += "  # or dual: code that still runs on CUDA and CPU"
     lines.append("# exclude = []  # more than .gitignore leaves out")
     why.append(
-        f"{len(touched)} of {len(report.files)} files say something that Gaudi does otherwise; "
-        f"`hpushim report` tells what ({len(words)} kinds), `hpushim migrate --diff` shows the rewrites"
+        f"{len(touched)} of {len(report.files)} files have findings; "
+        f"`hpushim report` lists it ({len(words)} kinds), `hpushim migrate --diff` shows the rewrites"
     )
     return "\n".join(lines) + "\n", why
 

@@ -16,11 +16,11 @@ from hpushim.ledgers.rendering import FORMATS
     "--output",
     "-o",
     type=click.Path(readable=False, path_type=Path),
-    help="Write it to a file instead of standard output.",
+    help="Write to a file instead of standard output.",
 )
-@click.option("--all", "everything", is_flag=True, help="Text: leave no line and no event out.")
+@click.option("--all", "everything", is_flag=True, help="With text: show every line and event.")
 def command(file: Path, format_: str, output: Path | None, everything: bool) -> int:
-    """Tell what a run did, from the FILE that `hpushim run --ledger FILE` wrote.
+    """Show what a run did, from the FILE that `hpushim run --ledger FILE` wrote.
 
     For each line of source, yours first: graphs and what ended them, recompilations with the dimension that changed, host
     syncs, what would run on the CPU, narrower dtypes, copies, collectives; then memory, steps, and what the matrix says to

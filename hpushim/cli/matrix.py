@@ -73,13 +73,13 @@ def check(files: tuple[Path, ...], folder: Path | None, as_cited: bool, fill: bo
     if folder:
         return _compare(folder, as_cited, fill)
     if as_cited or fill:
-        raise click.UsageError("--as-cited and --fill go with --sources FOLDER")
+        raise click.UsageError("--as-cited and --fill need --sources FOLDER")
 
     if not files:
         found, file = settings(Path())
         files = own_rows(found, file, ())
     matrix = load(extra=files)
-    codes = {code for rule in every_rule() for code in (rule.code, *rule.also)}
+    codes = {code for rule in every_rule() for code in rule.codes}
     wrong = [
         f"{row.origin or matrix.path}: row {row.name!r}, field `{field}`: {complaint}"
         for row, field, complaint in flaws(matrix, codes)
@@ -176,4 +176,4 @@ def _choices(area: str | None, status: str | None, kind: str | None) -> str:
     ):
         if value and value not in known:
             return f"no {name} {value!r}; one of {', '.join(known)}"
-    return "no row is like that"
+    return "no row matches"

@@ -34,7 +34,7 @@ def command(
 ) -> int:
     """Merge THEIRS into OURS, all three migrated in memory first. The result is written to OURS.
 
-    git runs this for files that both sides changed, once `hpushim init --git` has told it so. The options are those
+    git runs this for files that both sides changed, once `hpushim init --git` has set it up. The options are those
     that the project was migrated with; [tool.hpushim] gives what the command line does not.
 
     Exit code 0: merged. 1: there are conflicts, marked in OURS, or the file is binary and was left as it is.

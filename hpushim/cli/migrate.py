@@ -36,10 +36,10 @@ def command(
     jobs: int | None,
     **options: Any,
 ) -> int:
-    """Rewrite CUDA code under PATH (default: here) for Gaudi, in place.
+    """Rewrite CUDA code under PATH (default: the current folder) for Gaudi, in place.
 
-    Files with uncommitted changes are refused unless --allow-dirty; --undo restores every byte. With PATH - the text
-    comes on standard input and goes, rewritten, to standard output; nothing is written, and exit code 0 says it is whole.
+    Refuses files with uncommitted changes unless --allow-dirty is given; --undo restores every byte. With PATH -, it
+    rewrites standard input to standard output and writes no file; exit code 0 means that the output is complete.
 
     Exit code 0: nothing left to do. 1: findings are left, or --diff shows changes. 3: a file could
     not be read or an edit was rejected.
@@ -68,7 +68,7 @@ def command(
                 allow_dirty=allow_dirty,
             )
     except KeyboardInterrupt:
-        say("hpushim: stopped; --undo puts back what was written, if anything was", err=True)
+        say("hpushim: stopped; --undo restores the files that were already rewritten", err=True)
         return 130
     if asked.given and not diff:
         show_result(report, *asked.given.values())

@@ -64,9 +64,9 @@ def _table(file: Path) -> object:
     try:
         data = tomli.loads(safe_files.read(file, _MAX_BYTES).decode("utf-8-sig"))
     except OSError as error:
-        raise HpushimError(f"{file}: cannot be read: {error.strerror}; mend the file") from None
+        raise HpushimError(f"{file}: cannot be read: {error.strerror}; fix the file") from None
     except (ValueError, RecursionError) as error:
-        raise HpushimError(f"{file}: not valid TOML ({error}); mend the file") from None
+        raise HpushimError(f"{file}: not valid TOML ({error}); fix the file") from None
     if file.name == NAME:
         return data
     tool = data.get("tool", {})
@@ -98,7 +98,7 @@ def _inside(folder: Path, name: str, file: Path | None, setting: str) -> Path:
     if not real.is_relative_to(os.path.realpath(folder)):
         raise HpushimError(
             f"{file}: [tool.hpushim] {setting} names {name!r}, which lies outside of the project; "
-            f"expected a file in {folder}; if you mean it, name it yourself with --{setting}"
+            f"expected a file in {folder}; to use it anyway, pass it with --{setting}"
         )
     return path
 
@@ -108,7 +108,7 @@ def paths_argument(function: F) -> F:
     name = click.option(
         "--stdin-filename",
         metavar="NAME",
-        help="With PATH -: the name of what comes on standard input.",
+        help="With PATH -: the file name to assume for standard input.",
     )
     kind = click.Path(exists=True, allow_dash=True, path_type=Path)
     return click.argument("paths", nargs=-1, type=kind, metavar="[PATH]...")(name(function))
@@ -122,7 +122,7 @@ def matrix_option(function: F) -> F:
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Rows of your own, over the shipped matrix and those of [tool.hpushim].",
+        help="Add rows to the compatibility matrix; they override shipped rows and those of [tool.hpushim].",
     )(function)
 
 
@@ -145,7 +145,7 @@ def target_options(function: F) -> F:
         click.option(
             "--mode",
             type=click.Choice(get_args(Mode)),
-            help="Execution mode to write for (default portable: mark_step where lazy mode needs it).",
+            help="Execution mode to target (default: portable, which adds the mark_step calls that lazy mode needs).",
         ),
         click.option("--stack", metavar="RELEASE", help="Gaudi software release, such as 1.24."),
         click.option("--target", type=click.Choice(get_args(Generation)), help="Gaudi generation."),
@@ -163,10 +163,13 @@ def rule_options(function: F) -> F:
             is_flag=True,
             expose_value=False,
             callback=_be_quiet,
-            help="No progress and no notices: results and errors alone.",
+            help="Print only results and errors.",
         ),
         click.option(
-            "--jobs", "-j", type=click.IntRange(1), help="Processes at most (default: as needed)."
+            "--jobs",
+            "-j",
+            type=click.IntRange(1),
+            help="Maximum number of processes (default: as needed).",
         ),
         click.option(
             "--exclude",
@@ -178,16 +181,16 @@ def rule_options(function: F) -> F:
             "--unsafe/--safe",
             "unsafe",
             default=None,
-            help="Also count or apply rewrites that are only probably right.",
+            help="Also count or apply unsafe rewrites, which may be wrong.",
         ),
         click.option(
-            "--ignore", multiple=True, metavar="CODES", help="Codes or prefixes to leave out."
+            "--ignore", multiple=True, metavar="CODES", help="Leave out these codes or prefixes."
         ),
         click.option(
             "--select",
             multiple=True,
             metavar="CODES",
-            help="Codes or prefixes to look for (HPU1,HPU302).",
+            help="Only these codes or prefixes, such as HPU1,HPU302.",
         ),
     ):
         function = option(function)
@@ -296,10 +299,12 @@ def _standard_input(
     """The paths, and what came on standard input where one of them is ``-``, under the name that stands for it."""
     if not any(os.fspath(path) == "-" for path in paths):
         if name:
-            raise click.UsageError("--stdin-filename goes with PATH -, which is standard input")
+            raise click.UsageError("--stdin-filename needs PATH -, which is standard input")
         return paths, {}
     if len(paths) > 1:
-        raise click.UsageError("- is standard input, and the only path then; name files without it")
+        raise click.UsageError(
+            "- (standard input) must be the only PATH; leave it out to name files"
+        )
     import sys
 
     from hpushim import safe_files

@@ -104,7 +104,7 @@ def show_text(text: str, output: Path | None, project: Path) -> bool:
         try:
             safe_files.write(output, text.encode("utf-8", "backslashreplace"), project=project)
         except OSError as error:
-            say(f"hpushim: it cannot be written to {output}: {error.strerror}", err=True)
+            say(f"hpushim: the output cannot be written to {output}: {error.strerror}", err=True)
         else:
             say(f"written to {output}", err=True)
             return True
@@ -139,10 +139,10 @@ def _show_left(report: Report) -> None:
     if not left:
         return
     unsafe = sum(finding.safety == "unsafe" for finding in left)
-    parts = [f"{unsafe} with an unsafe rewrite (--unsafe makes it)"] if unsafe else []
+    parts = [f"{unsafe} with an unsafe rewrite (add --unsafe)"] if unsafe else []
     if len(left) > unsafe:
-        parts.append(f"{len(left) - unsafe} to look at by hand")
-    notice(f"not in the diff: {', '.join(parts)}; `hpushim check` says where")
+        parts.append(f"{len(left) - unsafe} to review by hand")
+    notice(f"findings not in the diff: {', '.join(parts)}; `hpushim check` lists them")
 
 
 def show_result(report: Report, before: bytes) -> None:

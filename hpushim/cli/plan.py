@@ -1,4 +1,4 @@
-"""``hpushim plan``: what a program would send and hold on many cards, from one rank that runs here."""
+"""``hpushim plan``: what a program sends and holds on many devices, from one rank that runs here."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from hpushim.model import Generation
     type=click.IntRange(2),
     default=8,
     show_default=True,
-    help="Ranks in all, one for each card.",
+    help="Total number of ranks, one per device.",
 )
 @click.option(
     "--steps",
     type=click.IntRange(1),
     default=3,
     show_default=True,
-    help="End after so many optimizer steps.",
+    help="Stop after this many optimizer steps.",
 )
 @click.option(
     "--fake",
     is_flag=True,
-    help="Compute nothing and take no memory: for a model that is larger than this machine.",
+    help="Compute nothing and allocate no memory: for a model that does not fit on this machine.",
 )
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
 @click.option("--native", is_flag=True, help="The program is HPU code already: patch nothing.")
@@ -54,10 +54,10 @@ def command(
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Estimate what SCRIPT would send and hold on WORLD cards, by running one rank of it on the emulated HPU.
+    """Estimate the communication and memory of SCRIPT on WORLD devices, by running one rank of it on the emulated HPU.
 
-    torch's fake process group stands for the other ranks. Name the script itself, without torchrun; options of hpushim
-    stand before it. A run without arithmetic, --fake, takes little memory and time whatever the model. What it prints goes to standard error, the estimate to standard output.
+    torch's fake process group replaces the other ranks. Name the script itself, without torchrun; options of hpushim
+    come before it. A run without arithmetic, --fake, takes little memory and time whatever the model. What it prints goes to standard error, the estimate to standard output.
     """
     from hpushim.cli.api import question
     from hpushim.plan.estimate import estimate
@@ -71,7 +71,7 @@ def command(
     program, args = (module, words) if module is not None else (words[0], words[1:])
     if module is None and not (Path(program).suffix == ".py" and Path(program).is_file()):
         raise click.UsageError(
-            f"{program}: expected a Python file; a launcher is not needed, for one rank runs: check the path"
+            f"{program}: expected a Python file, without a launcher, since one rank runs; check the path"
         )
     matrix, asked = question(target, stack, mode, here=False)
     info = matrix.generations[asked.gaudi]
@@ -100,14 +100,14 @@ def command(
     observed = rank.end()
     if mode == "compile":
         observed.notes.append(
-            "torch.compile is left out, so that each operator is seen: compile mode is planned as eager mode is"
+            "the plan runs without torch.compile to see each operator, so compile mode is estimated as eager mode"
         )
     if status:
         observed.notes.append(
-            f"the program ended with status {status}: what follows its end is missing"
+            f"the program ended early with status {status}: the estimate covers only what ran"
         )
     if not observed.began:
-        observed.notes.append("the program made no process group: it trains on one card only")
+        observed.notes.append("the program made no process group: it trains on one device only")
     found = estimate(observed, matrix, asked)
     if as_json:
         import msgspec

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "--ledger",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Hold the findings beside a run, from the file of `run --ledger`; printed after the report.",
+    help="Compare the findings with a run, from the file of `run --ledger`; printed after the report.",
 )
 def command(
     paths: tuple[Path, ...],
@@ -39,7 +39,7 @@ def command(
     ledger: Path | None,
     **options: Any,
 ) -> int:
-    """Judge PATH (default: here): what runs on Gaudi, what changes meaning, what blocks.
+    """Assess PATH (default: the current folder): what runs on Gaudi, what behaves differently, what stops.
 
     Exit code 0; 3 when a file could not be read, because the verdict is then incomplete.
     """
@@ -76,7 +76,7 @@ def _told(ledger: Path, matrix: Matrix, format_: str, output: Path | None) -> To
     """What the run did, read before the work on the report begins."""
     if format_ not in ("text", "concise", "markdown") and output is None:
         raise click.UsageError(
-            f"--ledger prints text after the report, which is no {format_}: give --output FILE for the report, or --format text"
+            f"--ledger prints text after the report, which is not valid {format_}: give --output FILE for the report, or --format text"
         )
     from hpushim.ledgers.reading import read
     from hpushim.ledgers.telling import tell

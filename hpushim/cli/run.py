@@ -17,20 +17,25 @@ from hpushim.model import Generation
 @click.option(
     "--native",
     is_flag=True,
-    help="The program is HPU code already: patch nothing, only emulate where there is no Gaudi.",
+    help="The program is already HPU code: patch nothing; emulate only where there is no Gaudi.",
 )
-@click.option("--target", "gaudi", type=click.Choice(get_args(Generation)), help="What to emulate.")
+@click.option(
+    "--target",
+    "gaudi",
+    type=click.Choice(get_args(Generation)),
+    help="Gaudi generation to emulate.",
+)
 @run_mode_option
 @click.option(
-    "--devices", type=click.IntRange(1), help="Emulated cards that launchers see (default 1)."
+    "--devices", type=click.IntRange(1), help="Emulated devices that launchers see (default 1)."
 )
 @click.option(
-    "--ledger", type=click.Path(dir_okay=False), help="Write the books of the run as JSON."
+    "--ledger", type=click.Path(dir_okay=False), help="Write the ledger of the run as JSON."
 )
 @click.option(
     "--show-rewrites", is_flag=True, help="Show the device comparisons rewritten at load time."
 )
-@click.option("--quiet", "-q", is_flag=True, help="Say only what goes wrong (HPUSHIM_LOG=quiet).")
+@click.option("--quiet", "-q", is_flag=True, help="Print only problems (HPUSHIM_LOG=quiet).")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT] [ARGS]...")
 def command(
     module: str | None,
@@ -44,13 +49,13 @@ def command(
     quiet: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Run SCRIPT, a module with -m, code with -c, a notebook, a shell script, or a launcher such as torchrun, with its CUDA
-    calls landing on HPU. SCRIPT - is standard input.
+    """Run SCRIPT, a module with -m, code with -c, a notebook, a shell script, or a launcher such as torchrun, and direct
+    its CUDA calls to HPU. SCRIPT - is standard input.
 
     A notebook runs by its cells, in its own folder; `hpushim run bash train.sh` has HPU in every Python that the script starts.
-    Without a Gaudi the HPU is emulated on host memory. Options of hpushim stand before SCRIPT; everything
+    Without a Gaudi the HPU is emulated on host memory. Options of hpushim come before SCRIPT; everything
     after it is the script's. Ends with the script's own exit code. The last lines on standard error say what ran
-    where, what a Gaudi would have stumbled on, and where to look; --ledger keeps the lines of each for `hpushim ledger`.
+    where, what differs on a Gaudi, and where to look; --ledger records the lines for `hpushim ledger`.
     """
     import os
 

@@ -28,8 +28,22 @@ def install() -> None:
     _guard(torch.nn.DataParallel, "__init__", "torch.nn.DataParallel", _module_on_hpu)
     for owner, name in ((torch.Tensor, "share_memory_"), (torch.nn.Module, "share_memory")):
         _guard(owner, name, "torch.nn.Module.share_memory", _any_on_hpu)
+    _guard_memory()
     if torch.distributed.is_available():
         _guard_distributed()
+
+
+def _guard_memory() -> None:
+    """The functions of torch.accelerator that ask the allocator, where this torch has them."""
+    import torch
+
+    from hpushim.matrix import load
+
+    row = load().row("torch.accelerator.memory_allocated")
+    for name in row.names if row is not None else ():
+        word = name.rpartition(".")[2]
+        if hasattr(torch.accelerator, word):
+            _guard(torch.accelerator, word, name, lambda *args, **kwargs: _users())
 
 
 def _guard_distributed() -> None:

@@ -28,7 +28,7 @@ _OTHER_NAMES = ("nccl", "undefined")
 _MOST_BREAKS, _LONGEST = 50, 400
 _AUTOCAST = "autocast "  # begins the names of these totals, which are shown apart
 _process_groups: list[dict[str, Any]] = []
-_objections: dict[tuple[str, str], str] = {}
+_objections: dict[tuple[str, str], tuple[str, bool]] = {}
 _MOST_OBJECTIONS = 500
 _started_in = 0
 _began_at = ""
@@ -46,10 +46,15 @@ def add(counter: str, amount: int = 1) -> None:
     device.load().add(counter, int(amount))
 
 
-def add_objection(code: str, line: str, text: str) -> None:
-    """Keep what was told of something that Gaudi refuses or does otherwise: once for each code and text."""
+def add_objection(code: str, line: str, text: str, *, refused: bool) -> None:
+    """Keep what was told of something that Gaudi does otherwise, or ``refused``: once for each code and text."""
     if len(_objections) < _MOST_OBJECTIONS:
-        _objections.setdefault((code, text), line)
+        _objections.setdefault((code, text), (line, refused))
+
+
+def refusals() -> list[tuple[str, str, str]]:
+    """What ran and a Gaudi refuses: code, text, the user's line."""
+    return [(code, text, line) for (code, text), (line, refused) in _objections.items() if refused]
 
 
 def note(kind: str, what: str) -> None:
@@ -85,7 +90,8 @@ def snapshot() -> dict[str, Any]:
         "graph_breaks": _graph_breaks(),
         "first_compute_on_cpu": native.first_compute_elsewhere(),
         "objections": [
-            {"code": code, "text": text, "site": line} for (code, text), line in _objections.items()
+            {"code": code, "text": text, "site": line}
+            for (code, text), (line, _) in _objections.items()
         ],
         "demotion_lines": [
             {"file": _whole(file), "line": line, "what": what}

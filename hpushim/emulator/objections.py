@@ -64,9 +64,9 @@ def bits(dtypes: Iterable[str]) -> int:
     return sum(1 << _NUMBERS[name] for name in set(dtypes) if name in _NUMBERS)
 
 
-def tell(code: str, line: str, text: str) -> None:
-    """Say what Gaudi would have objected to: rank 0 alone, to the logger that the shim speaks through."""
-    ledger.add_objection(code, line, text)
+def tell(code: str, line: str, text: str, refused: bool = True) -> None:
+    """Say what Gaudi would have refused, or objected to: rank 0 alone, to the logger that the shim speaks through."""
+    ledger.add_objection(code, line, text, refused=refused)
     if messages.verbosity() != "quiet" and messages.is_speaker():
         messages.emit(logging.WARNING, f"{code} {line}: {text} (emulated)")
 

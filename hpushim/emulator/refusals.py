@@ -1,5 +1,5 @@
 """What the emulated device refuses under every policy, in its own words and with the matrix's code: sparse and
-quantised tensors (in the C++ device), DLPack, and memory shared between processes.
+quantised tensors and, by release, generators (in the C++ device), DLPack, and memory shared between processes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from hpushim.emulator import device
 _ROWS = {
     "layout": "torch.sparse_coo_tensor",
     "quantised": "torch.quantize_per_tensor",
+    "nested": "torch.nested.nested_tensor",
+    "strides": "strides of results",
+    "offset": "torch.Generator",
     "fork": "torch.multiprocessing.set_start_method",
     "sharing": "torch.multiprocessing.reductions.reduce_tensor",
     "dlpack": "torch.utils.dlpack.to_dlpack",
@@ -30,10 +33,17 @@ def install() -> None:
 
 
 def _codes() -> dict[str, str]:
+    from hpushim.emulator import profiles
     from hpushim.matrix import load
+    from hpushim.model import Target
 
     rows = {subject: load().row(name) for subject, name in _ROWS.items()}
-    return {subject: row.rule if row is not None else "" for subject, row in rows.items()}
+    codes = {subject: row.rule if row is not None else "" for subject, row in rows.items()}
+    profile = profiles.current()
+    here = Target(gaudi=profile.gaudi, stack=profile.release)
+    if (row := load().row("torch.Generator")) and load().judge(row, here).status == "unsupported":
+        codes["generator"] = row.rule
+    return codes
 
 
 def _signed(code: str) -> str:

@@ -48,7 +48,7 @@ def set_up(folder: Path) -> Iterator[str]:
     else:
         _config(git, top, f"{SECTION}.name", "hpushim: migrate both sides, then merge")
         _config(git, top, f"{SECTION}.driver", wanted)
-        yield f"told git: git config {SECTION}.driver {shlex.quote(wanted)}"
+        yield f"git was set up: git config {SECTION}.driver {shlex.quote(wanted)}"
     if _FIRST in text:
         yield f"{attributes} names the files already"
     else:
@@ -65,7 +65,7 @@ def take_back(folder: Path) -> Iterator[str]:
     git, top = _repository(folder)
     if _config(git, top, "--get", f"{SECTION}.driver"):
         _config(git, top, "--remove-section", SECTION)
-        yield f"told git: git config --remove-section {SECTION}"
+        yield f"git was set up: git config --remove-section {SECTION}"
     attributes = top / ".gitattributes"
     text = _attributes(attributes)
     start, end = text.find(_FIRST), text.find(_LAST)

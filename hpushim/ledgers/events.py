@@ -136,10 +136,10 @@ def _text(site: Site, matrix: Matrix) -> str:
     what = _plain(site.what)
     if site.kind == "host_sync":
         if site.what == "item":
-            return "a value is read on the host, which waits for the card"
+            return "a value is read on the host, which waits for the device"
         if site.what == _COPY:
-            return "copied to the host, which waits for the card"
-        return f"the size of what {what} gives depends on the data: the host waits for the card"
+            return "copied to the host, which waits for the device"
+        return f"the size of what {what} gives depends on the data: the host waits for the device"
     if site.kind == "cpu_fallback":
         remark = matrix_says.remark(matrix, site.what)
         return f"{what} runs on the CPU on a Gaudi{f' ({remark})' if remark else ''}"
@@ -151,10 +151,10 @@ def _text(site: Site, matrix: Matrix) -> str:
         "refused_dtype": what,
         "unsupported": f"{what} does not work on a Gaudi",
         "collective": f"collective: {what}",
-        "host_to_device": "copied to the card",
-        "host_argument": f"{what}: a CPU tensor among its arguments was copied to the card",
+        "host_to_device": "copied to the device",
+        "host_argument": f"{what}: a CPU tensor among its arguments was copied to the device",
         "graph_end": f"a graph ended here, by {_ender(what)}",
-        "synchronize": "the host waits for the card",
+        "synchronize": "the host waits for the device",
         "mark_step": what,
         "operator": what,
     }

@@ -27,7 +27,7 @@ def render_markdown(told: Told) -> str:
     rows = stages(told.steps, _ROWS)
     if rows:
         out += [
-            "| step | operators | recompiled | host syncs | to the card | peak |",
+            "| step | operators | recompiled | host syncs | to the device | peak |",
             "|---|---:|---:|---:|---:|---:|",
         ]
         out += [

@@ -1,4 +1,4 @@
-"""The last lines of ``hpushim run``: what ran where, what a Gaudi would have stumbled on, where to look.
+"""The last lines of ``hpushim run``: what ran where, what differs on a Gaudi, where to look.
 
 Made from the totals that the processes of the run have left. Standard library only: each run pays for it.
 """
@@ -26,9 +26,9 @@ class Run:
 
 
 def lines(run: Run) -> list[str]:
-    """Three lines of text; the first begins with capitals where nothing ran on hpu.
+    """Up to three lines of text: what ran where, what differs on a Gaudi, where to look; the latter two where there is something.
 
-    One line where the program did nothing at all, none where it failed before it did.
+    The first begins with capitals where nothing ran on hpu. None where the program failed before it did anything.
     """
     active = [one for one in run.processes if _computed(one) != (0, 0) or one.get("operators")]
     hpu = sum(_computed(one)[0] for one in active)
@@ -55,11 +55,12 @@ def lines(run: Run) -> list[str]:
     on_cpu = sum(int(one.get("parameters", {}).get("cpu", 0)) for one in active)
     if on_cpu:
         where += f"; {on_cpu:,} parameters that an optimizer steps lie on the CPU"
-    return [
-        f"what ran where: {where}",
-        f"a Gaudi would stumble on: {_stumbles(active)}",
-        _look(run),
-    ]
+    told = [f"what ran where: {where}"]
+    if costs := _costs(active):
+        told.append(f"on a Gaudi: {costs}")
+    if costs or run.ledger:
+        told.append(_look(run))
+    return told
 
 
 def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
@@ -74,21 +75,21 @@ def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
         return [
             f"what ran where is not known: {_cut(cut)}",
             f"the others ran {cpu:,} matrix products, convolutions and the like on the CPU and none on the emulated hpu",
-            "what to do: let workers end by themselves, or keep their books with --ledger and hpushim.ledger() in the worker",
+            "what to do: let workers end by themselves, or write their ledger with --ledger and hpushim.ledger() in the worker",
         ]
     place = next((str(one["first_elsewhere"]) for one in active if one.get("first_elsewhere")), "")
     on_cpu = sum(int(one.get("parameters", {}).get("cpu", 0)) for one in active)
     why = []
     if run.hidden:
-        why.append(f"{run.hidden} tells the program that there is no CUDA device")
+        why.append(f"{run.hidden} makes the program see no CUDA device")
     if run.native:
         why.append(
-            "with --native nothing is turned from CUDA to hpu, and the program itself asked for no hpu"
+            "with --native nothing is changed from CUDA to hpu, and the program itself never uses hpu"
         )
     if on_cpu:
         why.append(f"the {on_cpu:,} parameters that its optimizer steps lie on the CPU")
     if not why:
-        why.append("no tensor was asked for on cuda or hpu")
+        why.append("no tensor was created on cuda or hpu")
     todo = "look where the program chooses its device: an option (--device, --no-cuda, accelerator=), a default of cpu, a missing .to(device)"
     if run.native:
         todo = "leave --native out for a CUDA script; in a migrated one " + todo
@@ -107,7 +108,7 @@ def _cut(cut: list[Totals]) -> str:
     return f"{who} with the emulated hpu ended before the totals could be kept, by a signal or os._exit"
 
 
-def _stumbles(active: list[Totals]) -> str:
+def _costs(active: list[Totals]) -> str:
     parts = []
     fallbacks: dict[str, int] = {}
     for one in active:
@@ -132,7 +133,7 @@ def _stumbles(active: list[Totals]) -> str:
             f"{_counted(by_number, 'recompilation')} by numbers that change{_causes(active, number=True)}"
         )
     if syncs := syncs_a_step(active):
-        parts.append(f"{syncs:.3g} wait{'' if syncs == 1 else 's'} of the host a step")
+        parts.append(f"{syncs:.3g} host sync{'' if syncs == 1 else 's'} a step")
     refused = [
         f"{row['code']} {row['text']}".strip() for one in active for row in one.get("refused", ())
     ]
@@ -140,7 +141,7 @@ def _stumbles(active: list[Totals]) -> str:
     for texts in (refused, demoted):
         if texts:
             parts.append(_some([_clipped(text) for text in dict.fromkeys(texts)], "; "))
-    return ", ".join(parts) if parts else "nothing that the emulator knows of"
+    return ", ".join(parts)
 
 
 def syncs_a_step(processes: Sequence[Totals]) -> float:
@@ -175,7 +176,9 @@ def _clipped(text: str) -> str:
 def _look(run: Run) -> str:
     if run.ledger:
         return f"where to look: hpushim ledger {run.ledger}"
-    return "where to look: `hpushim run --ledger FILE …` keeps the lines of each; then `hpushim ledger FILE`"
+    return (
+        "where to look: `hpushim run --ledger FILE …` records the lines; then `hpushim ledger FILE`"
+    )
 
 
 def _counted(count: int, what: str) -> str:

@@ -106,7 +106,7 @@ def _facts(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
     demoted = {one.what for books in all_books for one in books.demotion_lines}
     yield fact("dtypes kept narrower", "; ".join(sorted(demoted)) or "none")
     yield fact(
-        "copied to the card",
+        "copied to the device",
         f"{_sum(all_books, 'host_to_device'):,} times, {bytes_text(_sum(all_books, 'host_to_device_bytes'))}",
     )
     yield fact(
@@ -156,7 +156,7 @@ def _memory(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
         info = matrix.generations.get(name)
         if info is not None:
             share = 100 * peak / info.memory_bytes
-            fits = "" if share <= 100 else ": more than the card has"
+            fits = "" if share <= 100 else ": more than the device has"
             yield Fact(f"of the {info.memory_gb} GB of a {info.title}", f"{share:.3g} %{fits}")
 
 
@@ -180,7 +180,7 @@ def _breaks(all_books: list[Books]) -> tuple[Break, ...]:
 
 def _notes(ledger: Ledger, lines: tuple[Line, ...]) -> Iterable[str]:
     yield (
-        "Emulated: counts of what the program asked for, on host memory. Nothing here is a Gaudi's speed, and nothing here was "
+        "Emulated: counts of what the program did, in host memory. Nothing here is a Gaudi's speed, and nothing here was "
         "run on a Gaudi."
     )
     if not any(process.books.sites for process in ledger.processes) and any(

@@ -76,7 +76,15 @@ def _steps(told: Told) -> Iterator[str]:
     rows = stages(told.steps, _ROWS)
     if not rows:
         return
-    heads = ("step", "operators", "recompiled", "host syncs", "to the card", "to the host", "peak")
+    heads = (
+        "step",
+        "operators",
+        "recompiled",
+        "host syncs",
+        "to the device",
+        "to the host",
+        "peak",
+    )
     table = [
         (
             one.label,

@@ -202,7 +202,7 @@ def _of_one(one: Collective, matrix: Matrix, target: Target, cards: int) -> Iter
         part = sorted(rank % cards for rank in one.ranks if rank // cards == server)
         row = matrix.row("part of the cards of a server")
         if row and 1 < len(part) < cards and not _aligned(part):
-            what = f"a group of the cards {', '.join(map(str, part))} of a server"
+            what = f"a group of the devices {', '.join(map(str, part))} of a server"
             yield Refusal(what, row.status, row.note, row.name)
 
 

@@ -21,8 +21,8 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
     info = matrix.generations[found.target.gaudi]
     yield f"ESTIMATE, not a measurement: one rank of {found.world} on the emulated HPU, with torch's fake process group."
     yield (
-        f"{info.title}, release {found.target.stack}: {found.world} cards are {found.servers} {'server' if found.servers == 1 else 'servers'} of {found.cards}, "
-        f"{info.memory_gb} GB a card; {_steps(found.steps)} run"
+        f"{info.title}, release {found.target.stack}: {found.world} devices are {found.servers} {'server' if found.servers == 1 else 'servers'} of {found.cards}, "
+        f"{info.memory_gb} GB a device; {_steps(found.steps)} run"
     )
     yield ""
     if not found.step and not found.first:
@@ -50,7 +50,7 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
         )
         yield ""
     if found.holdings:
-        yield f"Memory of a card ({info.memory_gb} GB), for the batch that was run"
+        yield f"Memory of a device ({info.memory_gb} GB), for the batch that was run"
         for one in found.holdings:
             yield f"  {one.way:<40} {_size(one.bytes):>10}  {'fits' if one.fits else 'DOES NOT FIT'}  = {one.formula}"
         yield "  P parameters, G gradients, O state of the optimizers, A the rest of the peak, U the largest unit that is gathered."
@@ -68,9 +68,9 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
         yield from _left_out(found.left_out, found.cards)
     for note in found.notes:
         yield f"note: {note}"
-    yield "A card sends, of a whole of S bytes over s servers with k cards of the group each: all_reduce 2 (k-1)/k S inside and"
+    yield "A device sends, of a whole of S bytes over s servers with k devices of the group each: all_reduce 2 (k-1)/k S inside and"
     yield '2 (s-1)/s S/k outside; all_gather, reduce_scatter and reduce half of that; sources: `hpushim api "links between cards"`,'
-    yield '`hpushim api "cards in a server"`, `hpushim api "memory of a card"`. Values that collectives bring are not real here.'
+    yield '`hpushim api "cards in a server"`, `hpushim api "memory of a card"`. Values that collectives return are not real here.'
 
 
 def _left_out(what: LeftOut, cards: int) -> Iterator[str]:

@@ -11,6 +11,7 @@ import msgspec
 
 from hpushim.prove.covered import Place
 from hpushim.prove.locate import Cause
+from hpushim.prove.records import Refused
 from hpushim.prove.runs import failure
 from hpushim.prove.trial import Outcome, Request
 
@@ -54,6 +55,7 @@ class PairRow(msgspec.Struct):
     bound: float
     difference: str | None
     notes: list[str]
+    metrics: int
 
 
 class CoverageRow(msgspec.Struct):
@@ -89,6 +91,7 @@ class Certificate(msgspec.Struct):
     coverage: CoverageRow
     changed_in_your_tree: list[str]
     cannot_show: list[str]
+    refused_on_gaudi: list[Refused]
 
 
 def certificate(request: Request, outcome: Outcome, again: str) -> Certificate:
@@ -134,6 +137,7 @@ def certificate(request: Request, outcome: Outcome, again: str) -> Certificate:
         ),
         changed_in_your_tree=outcome.written,
         cannot_show=list(CANNOT_SHOW),
+        refused_on_gaudi=outcome.refused,
     )
 
 
@@ -185,6 +189,7 @@ def _pairs(outcome: Outcome) -> list[PairRow]:
                 bound=one.bound.at(1),
                 difference=one.difference.what if one.difference else None,
                 notes=one.notes,
+                metrics=one.numbers,
             )
         )
     return rows
@@ -215,6 +220,9 @@ def page(found: Certificate) -> str:
     lines += ["", "| compared | steps | loss | gradients | parameters | rounding explains, a step |", "|---|---|---|---|---|---|"]  # fmt: skip
     for pair in found.comparisons:
         lines.append(f"| {pair.second} with {pair.first} | {pair.steps} | {_number(pair.loss)} | {_number(pair.gradients)} | {_number(pair.parameters)} | {pair.bound:.1e} ({pair.format}) |")  # fmt: skip
+    if found.refused_on_gaudi:
+        lines += ["", "**A Gaudi refuses what ran:**", ""]
+        lines += [f"- {r.code} {r.what}" + (f" (`{r.file}:{r.line}`)" if r.file else "") for r in found.refused_on_gaudi]  # fmt: skip
     cover = found.coverage
     share = f" ({cover.share:.0%})" if cover.share is not None else ""
     lines += ["", f"Rewrites that ran: {cover.rewrites_run} of {cover.rewrites}{share}.", ""]

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hpushim.prove import bounds
+from hpushim.prove import bounds, metrics
 from hpushim.prove.records import Process
 from hpushim.prove.runs import Run, failure
 
@@ -39,6 +39,9 @@ class Difference(msgspec.Struct, frozen=True):
     step: int = 0
     rank: int = 0
     place: tuple[str, int] | None = None
+    missing: tuple[str, int] | None = (
+        None  # the line of the first run whose operators the second one lacks right before
+    )
 
 
 class Comparison(msgspec.Struct):
@@ -54,6 +57,8 @@ class Comparison(msgspec.Struct):
     bound: bounds.Bound | None = None
     difference: Difference | None = None
     notes: list[str] = msgspec.field(default_factory=list)
+    numbers: int = 0  # numbers of the output and the logs that were compared, by their text
+    odd: list[metrics.Odd] = msgspec.field(default_factory=list)
 
     @property
     def largest(self) -> float:
@@ -74,7 +79,18 @@ def compare(first: Run, second: Run, *, same_device: bool, until: int = 0) -> Co
     ended = _endings(first, second, result) if not until else None
     result.difference = found[0] if found else ended
     _output(first, second, result)
+    _metrics(first, second, result, same_device)
     return result
+
+
+def _metrics(first: Run, second: Run, result: Comparison, same_device: bool) -> None:
+    """What the runs print and log. Where the runs end early, so does this."""
+    assert result.bound is not None
+    ours, theirs = metrics.of(first), metrics.of(second)
+    ranks = max(len(first.record.processes), 1)
+    result.numbers = len(ours.keys() & theirs.keys())
+    limit = min(result.bound.at(max(result.steps, 1)), 1.0)
+    result.odd = list(metrics.odd(ours, theirs, limit, ranks=ranks, decimals=not same_device))
 
 
 def _ranks(
@@ -152,9 +168,8 @@ def _step(
     if len(a["losses"]) != len(b["losses"]):
         what = f"backward ran {len(b['losses'])} times, {len(a['losses'])} expected"
         return Difference("backward", what, place=back or step)
-    if same and _kinds(a["parameters"]) != _kinds(b["parameters"]):
-        what = f"parameters are {_shown(b['parameters'])}, {_shown(a['parameters'])} expected"
-        return Difference("parameters", what)
+    if same and (odd := _odd_parameters(a, b)):
+        return Difference("parameters", odd)
     for x, y in zip(a["losses"], b["losses"], strict=True):
         if same and (x["dtype"], x["device"]) != (y["dtype"], y["device"]):
             what = (
@@ -171,6 +186,8 @@ def _step(
         far = distance(x, y, least)
         setattr(result, name, max(getattr(result, name), far))
         result.exact = result.exact and a[name]["bits"] == b[name]["bits"]
+        if name == "gradients" and (odd := _without_gradients(a, b)):
+            return Difference(name, odd)
         if far > limit or a[name]["count"] != b[name]["count"]:
             what = f"norm of the {name} {y:.6g} of {b[name]['count']} tensors, {x:.6g} of {a[name]['count']} expected"
             return Difference(name, what)
@@ -194,6 +211,35 @@ def _step(
     return None
 
 
+def _odd_parameters(a: dict[str, Any], b: dict[str, Any]) -> str:
+    """Which parameters the optimizer of the second run lacks, has beside, or has otherwise, in words; empty where none."""
+    if _kinds(a["parameters"]) == _kinds(b["parameters"]):
+        return ""
+    ours, theirs = a.get("names") or {}, b.get("names") or {}
+    for one, other, what in ((ours, theirs, "is not"), (theirs, ours, "is also")):
+        if odd := [name for name in one if name not in other]:
+            return f"parameter {_some(odd)} {what} in the optimizer"
+    if odd := [name for name in ours if ours[name] != theirs[name]]:
+        return f"parameter {_some(odd)} is {theirs[odd[0]]}, {ours[odd[0]]} expected"
+    return f"the optimizer's parameters are {_shown(b['parameters'])}; {_shown(a['parameters'])} expected"
+
+
+def _without_gradients(a: dict[str, Any], b: dict[str, Any]) -> str:
+    """Which parameters have no gradient in the second run, or only there, in words; empty where none."""
+    ours, theirs = a.get("without", []), b.get("without", [])
+    for one, other, what in (
+        (theirs, ours, "no gradient"),
+        (ours, theirs, "a gradient, none expected"),
+    ):
+        if odd := [name for name in one if name and name not in other]:
+            return f"parameter {_some(odd)} has {what}"
+    return ""
+
+
+def _some(names: list[str]) -> str:
+    return names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else "")
+
+
 def distance(a: float, b: float, scale: float = 0.0) -> float:
     """How far apart two numbers are, as a share of the larger one, or of ``scale`` if that is larger still."""
     if a == b or (math.isnan(a) and math.isnan(b)):
@@ -213,7 +259,7 @@ def _kinds(found: dict[str, Any]) -> dict[str, int]:
 
 
 def _shown(found: dict[str, Any]) -> str:
-    return ", ".join(sorted(_kinds(found)))
+    return ", ".join(f"{count} in {kind}" for kind, count in sorted(_kinds(found).items()))
 
 
 def _operators(
@@ -270,9 +316,12 @@ def first_operator(
     """
     ours = [op for op in a["operators"] if not _CARRY.match(op[0])]
     theirs = [op for op in b["operators"] if not _CARRY.match(op[0])]
+    missing: tuple[str, int] | None = None
     for x, y in _aligned(ours, theirs):
         if y is None:
-            continue  # what the shim does beside, such as looking for infinite gradients
+            # What the shim does beside, such as looking for infinite gradients; or what the copy lacks.
+            missing = tuple(x[2]) if x[2] else missing
+            continue
         place = tuple(y[2]) if y[2] else None
         if x is None:
             if within is not None and "rand" not in y[0]:
@@ -291,7 +340,8 @@ def first_operator(
         for v, w in zip(x[4], y[4], strict=False) if len(x) > 4 and len(y) > 4 else ():
             if v is not None and w is not None and distance(float(v), float(w)) > (within or 1e-6):
                 what = f"{y[0]} gave other values (sum {float(w):.6g}, {float(v):.6g} expected)"
-                return Difference("operator", what, place=place)
+                return Difference("operator", what, place=place, missing=missing)
+        missing = None
     return None
 
 

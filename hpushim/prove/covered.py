@@ -65,7 +65,11 @@ def wanted(report: Report) -> Wanted:
                 finding.applied,
                 finding.message,
             )
-            own = frozenset[int]() if text is None else _lines(text.line(finding.line), text.spans)
+            own = (
+                frozenset[int]()
+                if text is None
+                else statement_lines(text.line(finding.line), text.spans)
+            )
             where = file.path if text is None else text.path
             places.append((place, where, own))
             lines.setdefault(where, set()).update(own)
@@ -95,7 +99,7 @@ class _Text(msgspec.Struct):
 def _text(file: FileResult) -> _Text | None:
     """None for a file that Python does not run."""
     if file.path.endswith(".py"):
-        return _Text(file.path, _statements(file.before or b""), {})
+        return _Text(file.path, statements(file.before or b""), {})
     if not file.path.endswith(".ipynb"):
         return None
     from hpushim.engine.data.notebook import Notebook
@@ -111,10 +115,10 @@ def _text(file: FileResult) -> _Text | None:
         start = notebook.span(Span(at, at + 1)).start
         moved.setdefault(notebook.data.count(b"\n", 0, start) + 1, number)
         at += len(line)
-    return _Text(cells_name(file.path), _statements(notebook.python.encode()), moved)
+    return _Text(cells_name(file.path), statements(notebook.python.encode()), moved)
 
 
-def _statements(data: bytes) -> list[tuple[int, int]]:
+def statements(data: bytes) -> list[tuple[int, int]]:
     """First and last line of each statement, of a compound one only its header, of a decorated one its decorators too."""
     try:
         tree = ast.parse(data)
@@ -136,7 +140,7 @@ def _statements(data: bytes) -> list[tuple[int, int]]:
     return found
 
 
-def _lines(line: int, spans: list[tuple[int, int]]) -> frozenset[int]:
+def statement_lines(line: int, spans: list[tuple[int, int]]) -> frozenset[int]:
     """The lines of which one runs when the statement of this one does."""
     inside = [(last - first, first, last) for first, last in spans if first <= line <= last]
     if not inside:

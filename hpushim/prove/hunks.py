@@ -6,7 +6,7 @@ import ast
 import difflib
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from hpushim import safe_files
 from hpushim.model import Finding, Report
 
+_ALIKE = 0.6  # of the letters of two lines
 _NEAR = 1  # lines between a hunk and the finding that it belongs to
 #: What only CUDA's side says.
 _LEFT = re.compile(r"\b(cuda|nccl|float16|half)\b|\bcuda:")
@@ -43,9 +44,49 @@ def between(root: Path, copy: Path, names: Iterable[str]) -> list[Hunk]:
         for tag, i1, i2, j1, j2 in matcher.get_opcodes():
             if tag == "equal":
                 continue
-            old, new = tuple(before[i1:i2]), tuple(after[j1:j2])
-            found.append(Hunk(name, i1, i2, j1, j2, old, new))
+            whole = Hunk(name, i1, i2, j1, j2, tuple(before[i1:i2]), tuple(after[j1:j2]))
+            found += _divided(whole, before) if name.endswith(".py") else [whole]
     return found
+
+
+def _divided(hunk: Hunk, before: list[str]) -> list[Hunk]:
+    """A hunk by lines: each old line with the new one most like it, what was put between by itself. As it is where a part alone is no Python."""
+    pairs = _alike(hunk.old, hunk.new)
+    if not pairs:
+        return [hunk]
+    found: list[Hunk] = []
+    i = j = 0
+    for a, b in [*pairs, (len(hunk.old), len(hunk.new))]:
+        for i1, i2, j1, j2 in ((i, a, j, b), (a, a + 1, b, b + 1)):
+            old, new = hunk.old[i1:i2], hunk.new[j1:j2]
+            if old != new:
+                at, to = hunk.start + i1, hunk.new_start + j1
+                found.append(Hunk(hunk.file, at, at + len(old), to, to + len(new), old, new))
+        i, j = a + 1, b + 1
+    if all(_is_python([*before[: one.start], *one.new, *before[one.end :]]) for one in found):
+        return found
+    return [hunk]
+
+
+def _alike(old: tuple[str, ...], new: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Pairs of lines, in order, that are the same statement before and after."""
+    found: list[tuple[int, int]] = []
+    j = 0
+    for i, line in enumerate(old):
+        likes = [difflib.SequenceMatcher(None, line, other).ratio() for other in new[j:]]
+        best = max(range(len(likes)), key=likes.__getitem__, default=-1)
+        if best >= 0 and likes[best] > _ALIKE:
+            found.append((i, j + best))
+            j += best + 1
+    return found
+
+
+def _is_python(lines: list[str]) -> bool:
+    try:
+        ast.parse("".join(lines))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _lines(path: Path) -> list[str]:
@@ -53,24 +94,45 @@ def _lines(path: Path) -> list[str]:
 
 
 def write(root: Path, copy: Path, hunks: Iterable[Hunk]) -> None:
-    """Puts these hunks, and no others, into the copy's files. Raises OSError."""
+    """Puts these hunks, and no others, into the copy's files. Raises OSError.
+
+    What they import comes behind what was imported: the other lines may still need that.
+    """
     files: dict[str, list[Hunk]] = {}
     for hunk in hunks:
         files.setdefault(hunk.file, []).append(hunk)
     for name, some in files.items():
         lines = _lines(root / name)
-        for hunk in sorted(some, key=lambda one: one.start, reverse=True):
-            lines[hunk.start : hunk.end] = hunk.new
+        for hunk in sorted(some, key=lambda one: (one.start, one.end), reverse=True):
+            kept = hunk.old if name.endswith(".py") and only_imports(hunk) else ()
+            lines[hunk.start : hunk.end] = (*kept, *hunk.new)
         (copy / name).write_bytes("".join(lines).encode("utf-8", "surrogateescape"))
 
 
+def shared_imports(hunks: list[Hunk]) -> list[Hunk]:
+    """Hunks that import for others: both what they take away and what they give can stand there, for no name changes its meaning."""
+    return [one for one in hunks if one.file.endswith(".py") and only_imports(one) and not _rebound(one)]  # fmt: skip
+
+
+def _rebound(hunk: Hunk) -> set[str]:
+    """Names that an import binds to something else than before."""
+    old, new = _names(hunk.old), _names(hunk.new)
+    return {name for name, _ in old - new} & {name for name, _ in new - old}
+
+
 def units(hunks: list[Hunk]) -> list[list[Hunk]]:
-    """The hunks in parts that can be made one without another: names that one of them gives or takes are used by no other part."""
+    """The hunks in parts that can be made one without another: names that one of them gives or takes are used by no other part.
+
+    What only imports for the others belongs to no part (see :func:`shared_imports`); of an import that changes the meaning of some
+    names, what uses those.
+    """
+    shared = shared_imports(hunks)
+    hunks = [hunk for hunk in hunks if hunk not in shared]
     parts = [[hunk] for hunk in hunks]
     for hunk in hunks:
         if not hunk.file.endswith(".py"):
             continue
-        names = {name for name, _ in _names(hunk.old) ^ _names(hunk.new)}
+        names = _rebound(hunk) if only_imports(hunk) else {name for name, _ in _names(hunk.old) ^ _names(hunk.new)}  # fmt: skip
         if not names:
             continue
         word = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b")
@@ -122,12 +184,12 @@ def original_line(hunks: Iterable[Hunk], file: str, line: int) -> int:
 
 
 def left_over(
-    report: Report, root: Path, copy: Path, hunks: list[Hunk], ran: set[tuple[str, int]]
+    report: Report, root: Path, copy: Path, hunks: list[Hunk], ran: Callable[[str, int], bool]
 ) -> tuple[str, int] | None:
-    """A line (of the original) that ran and still says there what CUDA's side says, before any where no rewrite was made."""
+    """A line (of the original) that ``ran`` and still says there what CUDA's side says, before any where no rewrite was made."""
     found: list[tuple[bool, str, int]] = []
     for result in report.files:
-        if not result.path.endswith(".py") or not any(file == result.path for file, _ in ran):
+        if not result.path.endswith(".py"):
             continue
         before, after = _lines(root / result.path), _lines(copy / result.path)
         made = {f.line for f in result.findings if f.applied}
@@ -137,16 +199,14 @@ def left_over(
             )
             if changed or not _LEFT.search(text.partition("#")[0]):
                 continue
-            if line in made and (result.path, line) in ran:
-                found.append((False, result.path, line))
-            elif text in after:
-                found.append((True, result.path, line))
+            if line in made or text in after:
+                found.append((line not in made, result.path, line))
         for hunk in hunks:
             if hunk.file == result.path and any(
                 _LEFT.search(t.partition("#")[0]) for t in hunk.new
             ):
                 found.append((False, result.path, hunk.start + 1))
-    found.sort(key=lambda one: one[0])
+    found = sorted((one for one in found if ran(one[1], one[2])), key=lambda one: one[0])
     return found[0][1:] if found else None
 
 

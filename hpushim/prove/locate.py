@@ -63,10 +63,11 @@ class _Search:
         self.outcome = outcome
         self.copy = outcome.migrated
         self.shim, self.native = outcome.runs[-2:]
-        changed = [f.path for f in outcome.report.files]
-        self.hunks = hunk_tools.between(trial.root, self.copy, changed)
+        self.hunks = trial.changes(outcome.report, self.copy)
         self.cause = Cause(step=difference.step)
         self.wrong = difference
+        #: The line of the original whose operators the copy lacks.
+        self.missing: tuple[str, int] | None = None
         if outcome.comparisons[0].difference is not difference:
             self._against_cpu(difference)
             return
@@ -77,22 +78,31 @@ class _Search:
         if place is not None:
             line = hunk_tools.original_line(self.hunks, *place)
             self.cause.shows = f"{place[0]}:{line}"
-            # Where numbers differ, the line that shows it need not be the one that is to blame.
-            if difference.kind not in _OF_VALUES and self._changed(*place):
+            # Where numbers differ, the line that shows it need not be the one that is to blame. A mark is missing behind its line.
+            sure = difference.kind not in _OF_VALUES and self._changed(*place)
+            if sure or difference.kind == "marks":
                 self._at_original(place[0], line)
                 return
         self._divide(place)
         if self.cause.file:
             return
         # Under the shim the copy does what it should: what is wrong is what it lacks.
-        left = hunk_tools.left_over(
-            outcome.report, trial.root, self.copy, self.hunks, self.shim.record.lines
-        )
+        left = hunk_tools.left_over(outcome.report, trial.root, self.copy, self.hunks, self._ran)
         if left is not None:
             self._at_original(*left)
             self.cause.how = "the copy still says there what CUDA's side says"
+        elif self.missing is not None:
+            self._at_original(*self.missing)
         elif place is not None:
             self._at_original(place[0], line)
+            self.cause.how = "no single rewrite explains it; this is where it shows first"
+        else:
+            self.cause.how = "no single rewrite explains it"
+
+    def _ran(self, file: str, line: int) -> bool:
+        """Whether a line of the original ran, as far as it was asked."""
+        asked, ran = self.trial.asked.get(file, ()), self.shim.record.lines
+        return line not in asked or any((file, one) in ran for one in self.trial.statement(file, line))  # fmt: skip
 
     def _changed(self, file: str, line: int) -> bool:
         """Whether a line of the copy is one that the rewrites changed."""
@@ -121,7 +131,7 @@ class _Search:
         if place is not None:
             self.cause.shows = f"{place[0]}:{place[1]}"
         self.cause.how = (
-            "both runs on hpu agree with each other: either the script itself does otherwise on a card than on the CPU "
+            "both runs on hpu agree with each other: either the script itself does something else on a device than on the CPU "
             "(then leave that run out with --no-cpu), or shim and rewrites share a fault"
         )
 
@@ -133,9 +143,9 @@ class _Search:
         coverage = self.outcome.coverage
         for told in (*coverage.findings_run, *coverage.findings_not_run):
             if code and told.code == code[0]:
-                self.cause.how = f"a finding tells of it: {told.code} {told.name} at {told.file}:{told.line}"  # fmt: skip
+                self.cause.how = f"a finding predicted it: {told.code} {told.name} at {told.file}:{told.line}"  # fmt: skip
                 return
-        self.cause.how = "the original fails there on hpu as its migrated copy does: the script asks for something that hpu does not have"
+        self.cause.how = "the original fails there on hpu as its migrated copy does: the script uses something that hpu does not have"
 
     def _operator(
         self, difference: Difference, one: Run, other: Run, within: float | None = None
@@ -149,6 +159,7 @@ class _Search:
                 found = first_operator(a.operators[step], b.operators[step], within)
                 if found is not None:
                     self.cause.operator = found.what
+                    self.missing = found.missing
                     return found.place
         return None
 
@@ -161,7 +172,11 @@ class _Search:
 
     def _divide(self, place: tuple[str, int] | None) -> None:
         """Finds the one part of the changes with which the original, under the shim, no longer does what it did."""
-        parts = hunk_tools.units(self.hunks)
+        parts = [
+            part
+            for part in hunk_tools.units(self.hunks)
+            if any(self._ran(hunk.file, line) for hunk in part for line in _about(hunk))
+        ]
         if not parts or not self._differs(parts):
             return
         low, high = (
@@ -178,8 +193,17 @@ class _Search:
                 low = middle
         part = parts[high - 1]
         # What is imported is of use only to the others.
-        hunk = min(part, key=lambda one: (hunk_tools.only_imports(one), _far(one, place)))
+        hunk = min(
+            part,
+            key=lambda one: (
+                hunk_tools.only_imports(one),
+                not any(self._ran(one.file, line) for line in _about(one)),
+                _far(one, place),
+            ),
+        )
         first, last = hunk.start + 1, max(hunk.end, hunk.start + 1)
+        if not hunk.old and hunk.start:
+            first = last = hunk.start  # what was put behind a line
         self.cause.file, self.cause.line = hunk.file, first
         self._named(hunk_tools.finding_at(self.outcome.report, hunk.file, first, last))
         self.cause.how = f"found by {self.outcome.rehearsals} more runs with part of the rewrites"
@@ -191,12 +215,19 @@ class _Search:
         hunks = [hunk for part in parts for hunk in part]
         trial.say(f"trying {len(hunks)} of {len(self.hunks)} changes under the shim")
         folder = trial.copy(f"part-{outcome.rehearsals}")
-        hunk_tools.write(trial.root, folder, hunks)
-        ends = self.wrong.kind in ("error", "exit", "steps", "checkpoint")
+        hunk_tools.write(trial.root, folder, [*hunks, *hunk_tools.shared_imports(self.hunks)])
+        ends = self.wrong.kind in ("error", "exit", "steps", "checkpoint", "metric")
         step = 0 if ends else self.cause.step
         mixed = trial.run("shim", "part", folder, steps=step or trial.plan.steps)
-        found = compare(self.shim, mixed, same_device=True, until=step).difference
-        return found is not None and found.kind == self.wrong.kind
+        pair = compare(self.shim, mixed, same_device=True, until=step)
+        if self.wrong.kind == "metric":
+            return any(one.shown() == self.wrong.what for one in pair.odd)
+        return pair.difference is not None and pair.difference.kind == self.wrong.kind
+
+
+def _about(hunk: Hunk) -> range:
+    """The lines of the original that a hunk stands in: of an insertion, the one before."""
+    return range(hunk.start + 1, hunk.end + 1) if hunk.old else range(max(hunk.start, 1), max(hunk.start, 1) + 1)  # fmt: skip
 
 
 def _far(hunk: Hunk, place: tuple[str, int] | None) -> int:

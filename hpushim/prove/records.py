@@ -20,6 +20,15 @@ class Process(msgspec.Struct):
     by_hand: bool = False  # without an optimizer: a step is a backward pass
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """What ran on the emulated device, and a Gaudi refuses. ``file`` is empty where no line of the project asked for it."""
+
+    code: str
+    what: str
+    file: str = ""
+    line: int = 0
+
+
 class Record(msgspec.Struct):
     """All processes of a run."""
 
@@ -30,6 +39,8 @@ class Record(msgspec.Struct):
     beside: set[str] = msgspec.field(default_factory=set)  # files that were not migrated
     saved: list[dict[str, Any]] = msgspec.field(default_factory=list)
     alone: set[str] = msgspec.field(default_factory=set)  # why no second run may go on beside it
+    scalars: list[tuple[str, float, int]] = msgspec.field(default_factory=list)  # handed to a logging library: name, value, line  # fmt: skip
+    refused: list[Refused] = msgspec.field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -115,6 +126,10 @@ def _enter(event: dict[str, Any], process: Process, record: Record) -> None:
         record.errors.append(event)
     elif kind == "line":
         record.lines.add((event["file"], event["line"]))
+    elif kind == "scalar":
+        record.scalars.append((event["name"], float(event["value"]), event["line"]))
+    elif kind == "refused":
+        record.refused.append(msgspec.convert(event, Refused))
     elif kind == "beside":
         record.beside.add(event["file"])
     elif kind == "alone":

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from hpushim.errors import HpushimError
+from hpushim.prove import metrics
 from hpushim.prove.records import Record, read
 from hpushim.prove.words import Command
 
@@ -26,7 +27,8 @@ STARTUP = str(Path(__file__).parent / "recorder" / "startup")
 _STAY = ("HPUSHIM_CACHE_DIR", "HPUSHIM_GAUDI", "HPUSHIM_STACK", "HPUSHIM_ALLOW_IMPORT", "HPUSHIM_CAPABILITY", "HPUSHIM_CUDA_AVAILABLE")  # fmt: skip
 _FINISH = 10  # seconds that a stopped run has to end by itself
 _LOOK = 0.02  # seconds between two looks at what goes on
-_OUTPUT = 4 << 20  # bytes of output that are kept
+_OUTPUT = 4 << 20  # bytes of output, and of a log, that are kept
+_MOST_LOGS = 50
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,10 +55,9 @@ class Run(msgspec.Struct, frozen=True):
     output: str
     errors: str
     record: Record
-
-    @property
-    def stopped_early(self) -> bool:
-        return self.code is None
+    logs: dict[str, str] = msgspec.field(
+        default_factory=dict
+    )  # text files that it wrote into its copy
 
 
 def run(
@@ -80,6 +81,7 @@ class Started(msgspec.Struct):
     title: str
     words: list[str]
     at: Path
+    copy: Path
     process: Any
     until: float
     begin: float
@@ -139,7 +141,7 @@ def started(
             start_new_session=True,
         )
         with _ended(process):
-            yield Started(way, title, words, at, process, begin + plan.timeout, begin)
+            yield Started(way, title, words, at, copy, process, begin + plan.timeout, begin)
 
 
 def finished(going: list[Started]) -> list[Run]:
@@ -154,8 +156,23 @@ def finished(going: list[Started]) -> list[Run]:
         _end(one.process)
         seconds = (one.end or 0) - one.begin
         out, err = _tail(one.at / "out"), _tail(one.at / "err")
-        done.append(Run(one.way, one.title, tuple(one.words), code, seconds, out, err, read(one.at)))  # fmt: skip
+        logs = _logs(one.copy, (one.at / "orders").stat().st_mtime_ns)
+        done.append(Run(one.way, one.title, tuple(one.words), code, seconds, out, err, read(one.at), logs))  # fmt: skip
     return done
+
+
+def _logs(copy: Path, since: int) -> dict[str, str]:
+    """The text files of a copy that were written since a time, by their names in it."""
+    found: dict[str, str] = {}
+    for path in sorted(path for path in copy.rglob("*") if path.suffix in metrics.LOGS):
+        with contextlib.suppress(OSError):
+            if (
+                len(found) < _MOST_LOGS
+                and not path.is_symlink()
+                and path.stat().st_mtime_ns > since
+            ):
+                found[str(path.relative_to(copy))] = _tail(path)
+    return found
 
 
 def in_copy(place: str, tree: Path, copy: str) -> str:

@@ -35,9 +35,11 @@ def headline(outcome: Outcome) -> str:
     over += "" if steps == 1 else "es" if by_hand else "s"
     loud = ""
     if outcome.on_hpu is not None and outcome.on_hpu == 0:
-        loud = "NOTHING RAN ON HPU: the script never used its card; give it the option that it needs (such as --cuda)\n"  # fmt: skip
+        loud = "NOTHING RAN ON HPU: the script never used its device; give it the option that it needs (such as --cuda)\n"  # fmt: skip
+    if outcome.verdict == "not distinguishable":
+        return f"{loud}not distinguishable: over {over} {outcome.reason} (emulated){_but(outcome)}"
     if outcome.verdict == "equal":
-        return f"{loud}equal: over {over} the migrated copy does what the original does, bit for bit (emulated)"
+        return f"{loud}equal: over {over} the migrated copy does what the original does, bit for bit (emulated){_but(outcome)}"
     if outcome.verdict == "equal within":
         far = max(outcome.comparisons, key=lambda one: one.largest)
         why = (
@@ -45,7 +47,7 @@ def headline(outcome: Outcome) -> str:
             if far.bound
             else ""
         )
-        return f"{loud}equal within {outcome.reason}{why}: over {over} the migrated copy does what the original does (emulated)"
+        return f"{loud}equal within {outcome.reason}{why}: over {over} the migrated copy does what the original does (emulated){_but(outcome)}"
     if outcome.verdict == "different":
         where = f" {outcome.cause.shown()}" if outcome.cause and outcome.cause.shown() else ""
         what = "different"
@@ -56,6 +58,16 @@ def headline(outcome: Outcome) -> str:
             what = "different from the CPU run, though both runs on hpu agree,"
         return f"{loud}{what}{where}: {outcome.reason}"
     return f"{loud}not proved: {outcome.reason}"
+
+
+def _but(outcome: Outcome) -> str:
+    """What the first line says beside the verdict: the error that every run ends with, what a Gaudi refuses of what ran."""
+    but = f"; then the script fails in every run: {outcome.ends}" if outcome.ends else ""
+    for one in outcome.refused[:1]:
+        at = f" at {one.file}:{one.line}" if one.file else ""
+        more = f" and {len(outcome.refused) - 1} more" if len(outcome.refused) > 1 else ""
+        but += f"; BUT A GAUDI REFUSES WHAT RAN: {one.code} {one.what}{at}{more}"
+    return but
 
 
 def _table(runs: list[Run]) -> list[str]:
@@ -110,6 +122,10 @@ def _comparisons(outcome: Outcome) -> list[str]:
             lines.append(f"  {one.bound.shown()}")
         lines += [f"  {note}" for note in one.notes]
     lines += _without_cpu(outcome)
+    lines += [f"a Gaudi refuses: {one.code} {one.what}" + (f" ({one.file}:{one.line})" if one.file else "") for one in outcome.refused[:_SHOWN]]  # fmt: skip
+    numbers = max((one.numbers for one in outcome.comparisons), default=0)
+    if numbers:
+        lines.append(f"numbers of the output and the logs compared, by their text: {numbers}")
     if outcome.on_hpu is not None:
         lines.append(f"compute operators on hpu: {outcome.on_hpu:.1%}")
     codes = {run.code for run in outcome.runs}
@@ -132,15 +148,15 @@ def _comparisons(outcome: Outcome) -> list[str]:
 def _without_cpu(outcome: Outcome) -> list[str]:
     """Why no CPU run is compared with, where that is so."""
     if outcome.cpu is None or not outcome.runs:
-        return ["no run on the CPU: it was not asked for"]
+        return ["no run on the CPU: --no-cpu"]
     if len(outcome.comparisons) > 1 or not outcome.runs[-1].record.steps:
         return []
     why = failure(outcome.runs[0])
     if why is None:
-        return [f"the run on the CPU ({outcome.cpu.why}) made no step: tell with --cpu-args what keeps the script there"]  # fmt: skip
+        return [f"the run on the CPU ({outcome.cpu.why}) made no step: name with --cpu-args what keeps the script there"]  # fmt: skip
     return [
         f"the original does not run on the CPU ({outcome.cpu.why}), so only the two runs on hpu are compared; "
-        "if it has an option for the CPU, tell it with --cpu-args"
+        "if it has an option for the CPU, name it with --cpu-args"
     ]
 
 

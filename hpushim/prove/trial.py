@@ -14,10 +14,12 @@ import msgspec
 
 from hpushim.errors import HpushimError
 from hpushim.model import Report, Target
-from hpushim.prove import copies, covered, words
+from hpushim.prove import copies, covered, metrics, words
 from hpushim.prove.compare import Comparison, Difference, compare
 from hpushim.prove.covered import Coverage
+from hpushim.prove.hunks import Hunk, between, original_line
 from hpushim.prove.locate import Cause, locate
+from hpushim.prove.records import Refused
 from hpushim.prove.runs import (
     Plan,
     Run,
@@ -34,7 +36,9 @@ from hpushim.prove.words import Command, OnCpu
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
 
-Verdict = Literal["equal", "equal within", "different", "not proved"]
+Verdict = Literal["equal", "equal within", "different", "not distinguishable", "not proved"]
+#: How far apart (relative) two runs may be and be called equal, whatever rounding explains beyond that.
+_WIDTH = {"loss": 0.02, "parameters": 0.02, "gradients": 0.2}
 
 _TITLES = {
     "cpu": "original, on the CPU",
@@ -85,6 +89,8 @@ class Outcome(msgspec.Struct):
     cause: Cause | None = None
     written: list[str] = msgspec.field(default_factory=list)
     rehearsals: int = 0
+    ends: str = ""  # the error in which every run ends behind the last step that was compared
+    refused: list[Refused] = msgspec.field(default_factory=list)
 
     @property
     def difference(self) -> Difference | None:
@@ -118,6 +124,9 @@ class Trial:
             )
         self.script = script
         self.on_cpu: OnCpu | None = None
+        #: The lines of the original that its run under the shim is asked about.
+        self.asked: dict[str, set[int]] = {}
+        self._statements: dict[str, list[tuple[int, int]]] = {}
         self.plan = Plan(
             scratch=scratch,
             tree=self.wide,
@@ -146,6 +155,18 @@ class Trial:
             unsafe=request.unsafe,
             allow_dirty=True,
         )
+
+    def changes(self, report: Report, migrated: Path) -> list[Hunk]:
+        """What the migrated copy differs in from the original."""
+        return between(self.root, migrated, [file.path for file in report.files])
+
+    def statement(self, file: str, line: int) -> frozenset[int]:
+        """The lines of the original of which one runs when the statement of this one does."""
+        if file not in self._statements:
+            from hpushim import safe_files
+
+            self._statements[file] = covered.statements(safe_files.read(self.root / file))
+        return covered.statement_lines(line, self._statements[file])
 
     def words(self, args: tuple[str, ...], folder: Path) -> Command:
         """The command in a copy: paths that lie in the project lie in the copy."""
@@ -230,12 +251,19 @@ def _proved(trial: Trial) -> Outcome:
     if request.plant is not None:
         request.plant(migrated)
     wanted = covered.wanted(report)
+    for hunk in trial.changes(report, migrated):
+        asked = trial.asked.setdefault(hunk.file, set())
+        for line in range(max(hunk.start, 1), hunk.end + 1):
+            asked |= trial.statement(hunk.file, line)
+    for file, lines in wanted.lines.items():
+        trial.asked.setdefault(file, set()).update(lines)
     if request.baseline:
+        trial.asked = {}  # of the lines that another proof asked about
         trial.say("running the migrated copy on the emulated HPU")
         runs = [*request.baseline, trial.run("native", _TITLES["native"], migrated)]
     else:
         runs = _on_cpu(trial)
-        runs += _on_hpu(trial, wanted, migrated, runs)
+        runs += _on_hpu(trial, migrated, runs)
     shim, native = runs[-2:]
     coverage = covered.covered(wanted, shim.record.lines, shim.record.files, trial.root)
     outcome = Outcome(
@@ -254,18 +282,19 @@ def _on_cpu(trial: Trial) -> list[Run]:
     return [trial.run("cpu", _TITLES["cpu"], trial.copy("cpu"))]
 
 
-def _on_hpu(trial: Trial, wanted: covered.Wanted, migrated: Path, before: list[Run]) -> list[Run]:
+def _on_hpu(trial: Trial, migrated: Path, before: list[Run]) -> list[Run]:
     """The runs of the original under the shim and of the migrated copy: side by side where neither can be in the other's way."""
     copy = trial.copy("shim")
+    asked = {file: sorted(lines) for file, lines in trial.asked.items()}
     if _may_go_together(trial.request.command, before):
         trial.say("running the original under the shim, and beside it the migrated copy, on the emulated HPU")  # fmt: skip
         with (
-            trial.started("shim", _TITLES["shim"], copy, lines=wanted.lines) as shim,
+            trial.started("shim", _TITLES["shim"], copy, lines=asked) as shim,
             trial.started("native", _TITLES["native"], migrated) as native,
         ):
             return finished([shim, native])
     trial.say("running the original under the shim on the emulated HPU")
-    first = trial.run("shim", _TITLES["shim"], copy, lines=wanted.lines)
+    first = trial.run("shim", _TITLES["shim"], copy, lines=asked)
     trial.say("running the migrated copy on the emulated HPU")
     return [first, trial.run("native", _TITLES["native"], migrated)]
 
@@ -310,18 +339,22 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     outcome.comparisons = [compare(shim, native, same_device=True)]
     if cpu is not None and _usable(cpu, shim):
         outcome.comparisons.append(compare(cpu, shim, same_device=False))
+    if outcome.difference is None:
+        _odd_metrics(trial, outcome)
+    outcome.refused = _refused(trial, outcome)
     difference = outcome.difference
     if difference is not None:
         outcome.verdict = "different"
         outcome.reason = difference.what
         if trial.request.locate:
             outcome.cause = locate(trial, outcome)
-    elif not shim.record.steps and (failure(shim) or shim.code):
+    elif not _optimized(shim) and (failure(shim) or shim.code):
         why = failure(shim)
         said = shim.errors.strip().splitlines()
         what = f"exit code {shim.code}{f', {said[-1][:300]}' if said else ''}"
         what = f"{why['kind']}: {why['message']}" if why else what
-        outcome.reason = f"the script fails in every run: {what}"
+        before = " before its first optimizer step" if shim.record.steps else ""
+        outcome.reason = f"the script fails in every run{before}: {what}"
     elif not shim.record.steps:
         outcome.reason = "no optimizer step was seen: only exit code and output were compared"
     elif _stops_on_hpu(runs):
@@ -332,11 +365,63 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         )
     elif not any(c.steps for c in outcome.comparisons):
         outcome.reason = "no step was compared"
+    elif wide := [
+        c for c in outcome.comparisons if any(getattr(c, n) > most for n, most in _WIDTH.items())
+    ]:
+        outcome.verdict = "not distinguishable"
+        outcome.reason = _not_distinguishable(wide[0])
     else:
+        why = failure(native)
+        outcome.ends = f"{why['kind']}: {why['message']}" if why else ""
         exact = all(c.exact and not c.largest for c in outcome.comparisons)
         outcome.verdict = "equal" if exact else "equal within"
         outcome.reason = f"{max(c.largest for c in outcome.comparisons):.1e}" if not exact else ""
     return outcome
+
+
+def _not_distinguishable(wide: Comparison) -> str:
+    assert wide.bound is not None
+    apart = ", ".join(f"{name} {getattr(wide, name):.1e}" for name in _WIDTH)
+    return (
+        f"the runs are apart by {apart}, which rounding in {wide.bound.format} alone could explain ({wide.bound.at(1):.1e} a step) "
+        "and a fault could too; compare in float32 (without autocast), over fewer steps (--steps 3), without dropout"
+    )
+
+
+def _optimized(run: Run) -> bool:
+    """Whether an optimizer stepped, or a script that writes its updates itself came to its end."""
+    return bool(run.record.steps) and not (
+        failure(run) and all(process.by_hand for process in run.record.processes)
+    )
+
+
+def _odd_metrics(trial: Trial, outcome: Outcome) -> None:
+    """Makes a difference of the first metric that differs, unless a second run of the original does not repeat it either."""
+    odd = [(pair, one) for pair in outcome.comparisons for one in pair.odd]
+    if not odd:
+        return
+    outcome.rehearsals += 1
+    trial.say("running the original under the shim again: does it repeat the numbers that differ?")
+    shim = outcome.runs[-2]
+    again = trial.run("shim", "again", trial.copy(f"again-{outcome.rehearsals}"))
+    varies = {one.key for one in metrics.odd(metrics.of(shim), metrics.of(again), 0.0)}
+    for pair, one in odd:
+        if one.key in varies:
+            pair.notes.append(f"not compared, for a second run of the original gives another: {one.name} in {one.where}")  # fmt: skip
+        elif pair.difference is None:
+            pair.difference = Difference("metric", one.shown())
+
+
+def _refused(trial: Trial, outcome: Outcome) -> list[Refused]:
+    """What a Gaudi refuses of what ran, each once, in lines of the original; those first that a line of the project asked for."""
+    shim, native = (run.record.refused for run in outcome.runs[-2:])
+    hunks = trial.changes(outcome.report, outcome.migrated)
+    found = {}
+    for one in native:
+        line = original_line(hunks, one.file, one.line) if one.file else 0
+        found[one.code, one.what] = msgspec.structs.replace(one, line=line)
+    found.update({(one.code, one.what): one for one in shim})
+    return sorted(found.values(), key=lambda one: (not one.file, one.file, one.line))
 
 
 def _stops_on_hpu(runs: list[Run]) -> bool:

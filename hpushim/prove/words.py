@@ -72,7 +72,7 @@ class OnCpu(msgspec.Struct, frozen=True):
 def on_cpu(args: tuple[str, ...], source: str, told: tuple[str, ...] | None = None) -> OnCpu:
     """The arguments of the CPU run: as ``told``, else by the values given, else by the options that ``source`` defines."""
     if told is not None:
-        return OnCpu((*_replaced(args), *told), f"told with --cpu-args: {' '.join(told)}")
+        return OnCpu((*_replaced(args), *told), f"named with --cpu-args: {' '.join(told)}")
     changed = _replaced(args)
     if changed != args:
         return OnCpu(changed, f"its arguments say so: {' '.join(changed)}")

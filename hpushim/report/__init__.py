@@ -23,14 +23,14 @@ __all__ = [
 
 #: Formats and what each is for.
 PURPOSES = {
-    "text": "for a terminal: by kind of trouble",
-    "concise": "one finding a line",
+    "text": "grouped by impact, for a terminal",
+    "concise": "one finding per line",
     "json": "for programs; stable, with a schema",
     "html": "one page for a browser, with charts, filter and the proposed changes",
     "markdown": "for a pull request",
     "csv": "for a spreadsheet",
     "sarif": "SARIF 2.1.0, for code scanning",
-    "github": "annotations of GitHub Actions",
+    "github": "GitHub Actions annotations",
     "gitlab": "GitLab code quality",
     "junit": "JUnit XML",
 }

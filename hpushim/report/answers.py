@@ -16,11 +16,11 @@ Readings = Callable[[Verdict], Sequence[Reading]]
 
 _SUPPORT = {
     "native": "has a kernel on Gaudi",
-    "composite": "is taken apart by torch before the device is reached",
-    "default": "is made of other operators, on the device",
+    "composite": "torch decomposes it before it reaches the device",
+    "default": "made of other operators, which run on the device",
     "fallback": "runs on the CPU, with a copy there and back",
     "none": "raises an error on Gaudi",
-    "custom": "exists on Gaudi alone",
+    "custom": "exists on Gaudi only",
 }
 _TABLE = "1.19"  # the release that the operator table states
 _MANY = 12
@@ -38,7 +38,7 @@ def text(
     if answer.vendor and not answer.verdict:
         parts.append(
             f"{answer.name}\n  is in the vendor's package, release {vendor_names.RELEASE}; "
-            "the matrix has no row for it, so nothing more is known here\n"
+            "the matrix has no row for it\n"
         )
     if answer.leads_here:
         leading = [matrix.judge(row, target) for row in answer.leads_here]
@@ -49,7 +49,7 @@ def text(
 def unknown(matrix: Matrix, answer: Answer, target: Target, near: Sequence[str]) -> str:
     """That nothing is known of a name, and what to ask instead: ``near`` are names that resemble it."""
     lines = [
-        f"{answer.name}: unknown: no row of the matrix, no operator and no name of the vendor's package is called that"
+        f"{answer.name}: unknown: no matrix row, operator or name of the vendor's package has this name"
     ]
     if near:
         lines.append(f"  did you mean: {', '.join(near)}")
@@ -62,7 +62,7 @@ def unknown(matrix: Matrix, answer: Answer, target: Target, near: Sequence[str])
     inside = [row.name for row in answer.holding if row.name not in near]
     if inside:
         more = f" and {len(inside) - _MANY} more" if len(inside) > _MANY else ""
-        lines.append(f"  rows whose names hold it: {', '.join(inside[:_MANY])}{more}")
+        lines.append(f"  rows whose names contain it: {', '.join(inside[:_MANY])}{more}")
     if len(lines) == 1:
         lines.append(
             '  `hpushim matrix show` lists what is known; a pattern such as "torch.cuda.mem*" searches'
@@ -119,7 +119,7 @@ def _operators(matrix: Matrix, answer: Answer, target: Target) -> Iterator[str]:
     for name in answer.operators:
         for argument, dtypes in (table.dtypes(name, target.gaudi) or {}).items():
             which = "" if argument == "*" else f" of {argument}"
-            line = f"dtypes{which} with a kernel on {title}, others go to the CPU: {' '.join(sorted(dtypes))}"
+            line = f"dtypes{which} with a kernel on {title}, others run on the CPU: {' '.join(sorted(dtypes))}"
             told.setdefault(line, []).append(name)
         for note in table.notes.get(name, ()):
             told.setdefault(note, []).append(name)

@@ -34,15 +34,15 @@ HANDLINGS: tuple[Handling, ...] = get_args(Handling)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 #: The groups of findings in the order in which they are told, each with its heading.
 TROUBLES: dict[Trouble, str] = {
-    "unread": "Could not be judged",
+    "unread": "Could not be read",
     "stops": "Stops on Gaudi",
     "kernels": "Kernels written for CUDA",
     "cpu": "Stays on the CPU",
-    "unknown": "Not known what Gaudi does",
-    "numbers": "Changes numbers",
-    "speed": "Costs speed",
-    "other": "To look at by hand",
-    "unsafe": "`hpushim migrate --unsafe` rewrites",
+    "unknown": "Behaviour on Gaudi unknown",
+    "numbers": "Changes numerical results",
+    "speed": "Runs slower",
+    "other": "Review by hand",
+    "unsafe": "Rewritten by `hpushim migrate --unsafe`",
     "rewrite": "Rewritten by `hpushim migrate`",
     "note": "For information",
 }

@@ -25,7 +25,7 @@ _WHO = {
     "safe": "migrate",
     "unsafe": "migrate --unsafe",
     "by-hand": "by hand",
-    "note": "nobody: for information",
+    "note": "no action needed",
 }
 
 
@@ -44,7 +44,7 @@ def render_html(report: Report) -> str:
     )
     body = el(
         "body",
-        el("a", "To the findings", href="#findings", class_="skip"),
+        el("a", "Skip to the findings", href="#findings", class_="skip"),
         _top(made, name),
         el("main", _blockers(made), _cards(made), _work(made), _unread(report), _findings(made)),
         _foot(report),
@@ -79,7 +79,7 @@ def _top(made: Assessment, name: str) -> ET.Element:
         "header",
         el("h1", f"Can {name} move to Gaudi?"),
         el("p", sentence(made.summary.sentence), class_="verdict"),
-        el("p", f"Verdict {made.summary.verdict}. Judged for {words.setting(report)}.", class_="dim small"),
+        el("p", f"Verdict {made.summary.verdict}. Checked for {words.setting(report)}.", class_="dim small"),
         el("p", f"Files: {words.files(made)}.", class_="dim small"),
     )  # fmt: skip
 
@@ -102,7 +102,7 @@ def _blockers(made: Assessment) -> list[ET.Element]:
     if len(groups) > _BLOCKERS:
         left = sum(map(len, groups[_BLOCKERS:]))
         shown.append(el("li", el("a", f"and {count(left, 'place')} of other kinds", href="#findings")))  # fmt: skip
-    title = f"What stands in the way: {count(sum(map(len, groups)), 'place')}"
+    title = f"What stops on Gaudi: {count(sum(map(len, groups)), 'place')}"
     return [el("section", el("h2", title), el("ul", shown))]
 
 
@@ -113,7 +113,7 @@ def _cards(made: Assessment) -> ET.Element:
         "div",
         _card(
             "CUDA lines without manual work",
-            f"{lines.share} %" if lines.total else "–",
+            f"{lines.share}%" if lines.total else "–",
             f"{lines.total - lines.by_hand:,} of {count(lines.total, 'line')}",
             (("auto", "rewritten by migrate, or nothing to do", lines.free), ("unsafe", "with --unsafe", lines.unsafe), ("hand", "by hand", lines.by_hand)),
         ),
@@ -121,13 +121,13 @@ def _cards(made: Assessment) -> ET.Element:
             "Places that need a person",
             f"{s.manual:,}",
             f"of {count(s.findings, 'finding')}",
-            (("minutes", "a matter of minutes", s.effort.minutes), ("hours", "a matter of hours", s.effort.hours), ("none", "no counterpart on Gaudi", s.effort.none)),
+            (("minutes", "minutes each", s.effort.minutes), ("hours", "hours each", s.effort.hours), ("none", "no counterpart on Gaudi", s.effort.none)),
         ),
         _card(
-            "Who takes care of the findings",
+            "Who resolves the findings",
             f"{s.findings:,}",
             words.by_severity(made).partition(" = ")[2],
-            (("auto", "rewritten", s.applied), ("auto", "migrate", s.pending_safe), ("unsafe", "migrate --unsafe", s.pending_unsafe), ("hand", "by hand", s.manual), ("info", "for information", s.notes)),
+            (("auto", "rewritten", s.applied), ("auto", "migrate", s.pending_safe), ("unsafe", "migrate --unsafe", s.pending_unsafe), ("hand", "by hand", s.manual), ("info", "no action needed", s.notes)),
         ),
         class_="cards",
     )  # fmt: skip
@@ -171,8 +171,8 @@ def _work(made: Assessment) -> ET.Element:
         found.append(
             el(
                 "p",
-                f"{count(summary.unknown, 'finding')} on what nobody has established (unknown), {summary.inferred:,} on what was "
-                "concluded and is not stated by a source (inferred); each is marked.",
+                f"{count(summary.unknown, 'finding')} unknown (no source says what Gaudi does), {summary.inferred:,} inferred (concluded "
+                "from a source, not stated there); each is marked.",
             )
         )
     if summary.manual:
@@ -226,10 +226,14 @@ def _unread(report: Report) -> list[ET.Element]:
         (showing.quoted(file.path), file.status, file.reason or "") for file in files
     ]
     rows += [
-        (showing.quoted(file.path), "CUDA source", f"{count(file.lines, 'line')}; no rule reads it")
+        (
+            showing.quoted(file.path),
+            "CUDA source",
+            f"{count(file.lines, 'line')}; hpushim does not check it",
+        )
         for file in report.kernels
     ]
-    title = f"Files that were not judged: {len(rows):,}"
+    title = f"Files that were not checked: {len(rows):,}"
     head = el("tr", (el("th", name, scope="col") for name in ("file", "what", "why")))
     body = (
         el("tr", el("th", path, scope="row"), el("td", status), el("td", sentence(why)))
@@ -281,7 +285,7 @@ def _foot(report: Report) -> ET.Element:
     return el(
         "footer",
         el("p", meanings),
-        el("p", "A CUDA line is a line with a finding. ", el("code", "hpushim explain CODE"), " tells more of a code. "
+        el("p", "A CUDA line is a line with a finding. ", el("code", "hpushim explain CODE"), " explains a code. "
            "Nothing here was run on a Gaudi: the facts come from public documents and sources, which ", el("code", "hpushim api NAME"), " names."),
         el("p", f"Made by {report.tool or 'hpushim'}."),
         class_="dim small",

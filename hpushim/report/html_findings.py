@@ -114,5 +114,5 @@ def _change(hunk: Hunk) -> ET.Element:
     parts: list[Content] = [el("del", f"-{line}\n") for line in old[:_LINES]]
     parts += [el("ins", f"+{line}\n") for line in new[:_LINES]]
     if len(old) > _LINES or len(new) > _LINES:
-        parts.append("… more of it in `hpushim migrate --diff`")
+        parts.append("… `hpushim migrate --diff` shows the rest")
     return el("pre", parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 #: ``("replace", 3, 4, 3, 5)``: the old lines 3 to 4 became the new lines 3 to 5, counted from 0, the ends left out.
@@ -48,6 +47,8 @@ def _exactly(
     if i == end_old or j == end_new:
         tag = "insert" if j < end_new else "delete"
         return [(tag, i, end_old, j, end_new)] if i < end_old or j < end_new else []
+    import difflib
+
     matcher = difflib.SequenceMatcher(None, old[i:end_old], new[j:end_new], autojunk=False)
     return [(tag, i + a, i + b, j + c, j + d) for tag, a, b, c, d in matcher.get_opcodes()]
 

@@ -39,7 +39,7 @@ def _lines(made: Assessment) -> Iterator[str]:
         yield from _more(len(broken), _MOST)
     if not summary.findings:
         return
-    yield from ("### Who does what", "", "| step | does |", "|---|---|")
+    yield from ("### Next steps", "", "| step | does |", "|---|---|")
     for what, does in words.steps(made):
         yield f"| {what if what == 'by hand' else code(what)} | {prose(does)} |"
     if summary.applied:
@@ -48,7 +48,7 @@ def _lines(made: Assessment) -> Iterator[str]:
     if summary.manual:
         yield from _efforts(made)
     yield from (f"Findings: {words.by_severity(made)};  ", f"{words.by_handling(made)};  ")
-    yield f"{summary.unknown:,} on what nobody knows, {summary.inferred:,} on what is inferred."
+    yield f"{summary.unknown:,} unknown (no source says what Gaudi does), {summary.inferred:,} inferred (concluded from a source)."
     yield from ("", "<details><summary>Findings by code</summary>", "", "| code | count |", "|---|---:|")  # fmt: skip
     yield from (f"| {name} | {number} |" for name, number in summary.codes.items())
     yield from ("", "</details>", "")

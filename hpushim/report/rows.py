@@ -15,6 +15,7 @@ from hpushim.matrix.readings import Reading
 from hpushim.matrix.schema import Area
 from hpushim.matrix.sources import Found
 from hpushim.matrix.summary import Change, Counts, counts
+from hpushim.matrix.written import written, written_for
 from hpushim.model import Target
 from hpushim.report.markup import code, prose
 
@@ -27,7 +28,7 @@ _BASIS = {
     "gaudi1": "run on Gaudi 1",
     "gaudi2": "run on Gaudi 2",
     "gaudi3": "run on Gaudi 3",
-    "none": "nothing but reasoning",
+    "none": "reasoning only",
 }
 _RUNTIME = {
     "net": "handles it through its device hooks",
@@ -75,12 +76,15 @@ def _read_there(citation: str, readings: Sequence[Reading]) -> dict[str, Any]:
     return {}
 
 
+_STATES = {"moved": "moved to {}", "unprinted": "no fingerprint"}
+
+
 def places_text(found: Sequence[Found]) -> str:
     """The cited places that are not as they were read, one a line, and the counts."""
     lines = [
-        f"{item.row}: {item.reading.at}: " + (f"moved to {item.now}" if item.now else item.state)
+        f"{item.row}: {item.reading.at}: " + _STATES.get(item.state, item.state).format(item.now)
         for item in found
-        if item.state in ("moved", "changed", "gone")
+        if item.state in ("moved", "changed", "gone", "unprinted")
     ]
     states = Counter(item.state for item in found)
     there = {item.repository for item in found if item.state not in ("absent", "document")}
@@ -118,7 +122,7 @@ def one(matrix: Matrix, verdict: Verdict, target: Target, readings: Sequence[Rea
         status = f"{limit.status}: " if limit.status else ""
         lines.append(f"  {mark}: {scope(limit)}: {status}{limit.text}")
     if not verdict.inherited:
-        lines += _handling(row, verdict.name)
+        lines += _handling(matrix, row, verdict.name)
     for citation, (label, url) in zip(row.source, matrix.citations(row), strict=True):
         lines.append(f"  source: {label}" + (f" <{url}>" if url and url != label else ""))
         if there := _read_there(citation, readings):
@@ -128,11 +132,16 @@ def one(matrix: Matrix, verdict: Verdict, target: Target, readings: Sequence[Rea
     return "\n".join(lines) + "\n"
 
 
-def _handling(row: Row, name: str) -> Iterator[str]:
+def _handling(matrix: Matrix, row: Row, name: str) -> Iterator[str]:
     """What becomes of arguments, what the shim does, which rule finds it, under which other names."""
     for argument in row.args:
         value = f" {argument.value}" if argument.value else ""
         yield f"  argument {argument.name}: {argument.change}{value}"
+    if unseen := matrix.unwitnessed(row):
+        yield f"  no known run on a device: {', '.join(unseen)}"
+    for text in written_for(row):
+        if at := matrix.witness(text):
+            yield f"  run on a device: {text}: {next(matrix.cited(at))[0]}"
     if row.runtime != "none":
         yield f"  the shim {_RUNTIME[row.runtime].format(value=row.value)}"
     if row.rule:
@@ -213,18 +222,50 @@ def page(matrix: Matrix) -> str:
         "",
         "Generated from `compat_matrix.toml` by `hpushim matrix show --markdown`; change that file, not this one. "
         "Nothing here was run on a Gaudi: each row says what it rests on, and `inferred` and `unknown` mean what they say. "
-        "Limits by generation, mode and release stand under the note; `hpushim api NAME` gives sources and a verdict for your target.",
+        "Limits by generation, mode and release are under the note; `hpushim api NAME` gives sources and a verdict for your target.",
         "",
         counts_text(found, as_markdown=True),
     ]
     for area in get_args(Area):
         rows = [row for row in matrix.rows if row.area == area]
         if rows:
-            parts += [f"## {area}", "", _pipes(_HEAD, [_cells(row) for row in rows])]
-    return "\n".join(parts)
+            parts += [f"## {area}", "", _pipes(_HEAD, [_cells(matrix, row) for row in rows])]
+    return "\n".join([*parts, *_witnesses(matrix)])
 
 
-_HEAD = ("Name", "Status", "On Gaudi", "Note", "Rests on", "Rule")
+_HEAD = ("Name", "Status", "On Gaudi", "Note", "Source", "Run on a device", "Rule")
+
+
+def _witnesses(matrix: Matrix) -> Iterator[str]:
+    """Of how many written names public code runs on a card, by where that stands, and the names of which none does."""
+    kinds = Counter(_run_by(item.source) for item in matrix.seen if item.source for _ in item.names)
+    unseen = {name: rows for name, rows in written(matrix.rows).items() if not matrix.witness(name)}
+    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    yield "## Names that nobody is known to have run on a device"
+    yield ""
+    yield (
+        f"Of the other names that the shim or a rewrite writes, public code runs them: {counted}. "
+        "A rewrite that writes one of these is unsafe, and its finding says so.\n"
+    )
+    body = [(code(name), ", ".join(map(code, rows))) for name, rows in unseen.items()]
+    yield _pipes(("Written", "For"), body)
+
+
+_RUN_BY = {
+    "bridge:tests": "test of the vendor",
+    "bridge:": "code of the vendor",
+    "models:": "example of the vendor",
+    "optimum:": "Optimum for Intel Gaudi",
+    "vllm-gaudi:": "vLLM for Gaudi",
+    "lightning-habana:": "test of lightning-habana",
+    "accelerate:": "Accelerate's job on Gaudi 3",
+    "deepspeed:": "DeepSpeed",
+}
+
+
+def _run_by(source: Sequence[str]) -> str:
+    """Who runs it, by the first citation."""
+    return next((who for start, who in _RUN_BY.items() if source[0].startswith(start)), "report")
 
 
 def scope(limit: Limit) -> str:
@@ -242,7 +283,7 @@ def scope(limit: Limit) -> str:
     return "; ".join(parts) or "everywhere"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(matrix: Matrix, row: Row) -> tuple[str, ...]:
     names = "<br>".join(code(name) for name in _public(row))
     note = prose(row.note)
     for limit in row.limits:
@@ -254,8 +295,17 @@ def _cells(row: Row) -> tuple[str, ...]:
         code(row.target),
         note,
         _rests_on(row),
+        _seen(matrix, row),
         row.rule,
     )
+
+
+def _seen(matrix: Matrix, row: Row) -> str:
+    """Who runs what is written for a row; ``unknown`` where one of the names has no witness."""
+    names = written_for(row)
+    if matrix.unwitnessed(row):
+        return "unknown"
+    return ", ".join(dict.fromkeys(_run_by(at) for name in names if (at := matrix.witness(name))))
 
 
 def _marked(verdict: Verdict) -> str:

@@ -24,7 +24,7 @@ SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 _NO_PAGE = Page()
-_LEVELS = {"error": "error", "warning": "warning", "unknown": "warning", "note": "note"}
+_LEVELS = {"error": "error", "warning": "warning", "unknown": "warning", "info": "note"}
 
 
 def render_sarif(report: Report) -> str:
@@ -85,7 +85,7 @@ def _rule(item: Item, page: Page) -> dict[str, Any]:
         "shortDescription": {"text": finding.name.replace("-", " ")},
         "fullDescription": {"text": page.what or finding.name},
         "help": {"text": page.what or finding.name, "markdown": page.text or finding.name},
-        "defaultConfiguration": {"level": _LEVELS[words.severity(item)]},
+        "defaultConfiguration": {"level": _LEVELS[page.severity or finding.severity]},
         "properties": {"tags": ["gaudi", item.area]},
     }
 
@@ -110,7 +110,7 @@ def _result(
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": place,
-        "level": _LEVELS[words.severity(item)],
+        "level": _LEVELS[finding.severity],
         "message": {"text": finding.message},
         "locations": [
             {"physicalLocation": {"artifactLocation": _artifact(file.path), "region": region}}
@@ -135,7 +135,7 @@ def _result(
 
 
 def _fix(item: Item, path: str, hunks: tuple[Hunk, ...]) -> dict[str, Any]:
-    sure = "" if item.handling == "safe" else "; only probably right, read it"
+    sure = "" if item.handling == "safe" else "; may be wrong, review it"
     replaced = [
         {"deletedRegion": hunk.region, "insertedContent": {"text": "".join(hunk.new)}}
         for hunk in hunks

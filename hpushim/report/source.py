@@ -1,4 +1,4 @@
-"""The lines of a file that findings stand in: what is shown of one costs the same however long it is."""
+"""The lines of a file that findings are in: what is shown of one costs the same however long it is."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     yield [(f"Findings: {words.by_severity(assessment)}", "")]
     yield [(f"          {words.by_handling(assessment)}", "")]
     if summary.unknown or summary.inferred:
-        yield [(f"Facts:    {summary.unknown:,} rest on what nobody knows (unknown), {summary.inferred:,} on what was concluded, not stated (inferred)", "")]  # fmt: skip
+        yield [(f"Facts:    {summary.unknown:,} unknown (no source says what Gaudi does), {summary.inferred:,} inferred (concluded from a source, not stated there)", "")]  # fmt: skip
     steps = words.steps(assessment)
     width = max((len(what) for what, _ in steps), default=0)
     for number, (what, does) in enumerate(steps):
@@ -99,7 +99,7 @@ def _unread(assessment: Assessment) -> Iterator[Line]:
 
 
 class _Sources:
-    """The lines of each file, read when they are asked for."""
+    """The lines of each file, read when they are needed."""
 
     def __init__(self, report: Report) -> None:
         self._files: dict[str, FileResult] = {file.path: file for file in report.files}
@@ -131,7 +131,7 @@ def _quiet(items: tuple[Item, ...], sources: _Sources) -> Iterator[Line]:
         tag = f" [{doer}]" if doer else ""
         text = f" {name}: {count(len(found), 'place')} in {in_files}{tag}"
         yield [(f"  {code}", "bold"), (text, "")]
-    yield [("  (--format concise has every place)", "dim")]
+    yield [("  (--format concise lists every place)", "dim")]
 
 
 def _messages(
@@ -159,7 +159,7 @@ def _messages(
             yield sources.place(item)
         if shown < len(found):
             yield [
-                (f"    and {len(found) - shown:,} more places (--format concise has all)", "dim")
+                (f"    and {len(found) - shown:,} more places (--format concise lists all)", "dim")
             ]
 
 
@@ -192,7 +192,7 @@ def _legend(assessment: Assessment) -> Iterator[Line]:
     used = {words.severity(item) for item in assessment.items}
     meant = "; ".join(f"{name}: {does}" for name, does in words.SEVERITIES.items() if name in used)
     yield [(f"Legend:   {meant}.", "dim")]
-    yield [("          A CUDA line is a line with a finding. `hpushim explain CODE` tells more.", "dim")]  # fmt: skip
+    yield [("          A CUDA line is a line with a finding. `hpushim explain CODE` explains a code.", "dim")]  # fmt: skip
 
 
 def _clipped(text: str) -> str:

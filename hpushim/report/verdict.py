@@ -22,12 +22,12 @@ def decide(report: Report, items: Sequence[Item], lines: LineCounts) -> tuple[Ve
         sentence += f" {_share(lines)}"
     if report.other_framework:
         verdict = "needs-you"
-        sentence = f"This code uses {report.other_framework} and no torch: hpushim judges torch code alone, so what trains here is not judged. {sentence}"
+        sentence = f"This code uses {report.other_framework}, not torch. hpushim checks torch code only and did not check the training here. {sentence}"
     unread = {item.path for item in items if item.trouble == "unread"}
     unread |= {file.path for file in report.files if file.status == "failed"}
     if unread:
         verdict = "incomplete"
-        sentence = f"{count(len(unread), 'file')} could not be judged or rewritten in full. Apart from that: {sentence}"
+        sentence = f"{count(len(unread), 'file')} could not be read or rewritten in full. For the other files: {sentence}"
     return verdict, sentence
 
 
@@ -38,9 +38,9 @@ def count(number: int, noun: str) -> str:
 
 def _share(lines: LineCounts) -> str:
     free = lines.total - lines.by_hand
-    unsafe = f", {lines.unsafe:,} of them with `--unsafe`" if lines.unsafe else ""
+    unsafe = f", {lines.unsafe:,} of them only with `--unsafe`" if lines.unsafe else ""
     need = _verb(lines.total, "needs")
-    return f"{free:,} of {count(lines.total, 'CUDA line')} ({lines.share} %) {need} no manual work{unsafe}."
+    return f"{free:,} of {count(lines.total, 'CUDA line')} ({lines.share}%) {need} no manual work{unsafe}."
 
 
 def _worst(report: Report, items: Sequence[Item]) -> tuple[Verdict, str]:
@@ -61,30 +61,30 @@ def _worst(report: Report, items: Sequence[Item]) -> tuple[Verdict, str]:
         why = (
             "a library puts the model there"
             if by_library
-            else "nothing in the code puts the model on Gaudi"
+            else "the code never moves the model to Gaudi"
         )
         return "needs-you", f"Training stays on the CPU: {why}."
     dark = sum(item.finding.severity == "unknown" for item in open_ones)
     if dark:
         return (
             "needs-you",
-            f"{count(dark, 'place')} {_verb(dark, 'needs')} you: what it does on Gaudi is not known.",
+            f"{count(dark, 'place')} {_verb(dark, 'needs')} you: no source says what Gaudi does there.",
         )
     return _passable(report, items, len(open_ones))
 
 
 def _passable(report: Report, items: Sequence[Item], by_hand: int) -> tuple[Verdict, str]:
     waiting = [item for item in items if item.handling in ("safe", "unsafe")]
-    more = f"; {count(by_hand, 'place')} to look at by hand." if by_hand else "."
+    more = f"; review {count(by_hand, 'place')} by hand." if by_hand else "."
     if waiting:
         held = any(i.handling == "unsafe" and i.finding.severity == "error" for i in waiting)
         command = f"`hpushim migrate{' --unsafe' if held else ''}`"
-        return "ready", f"Nothing found stops on Gaudi once {command} has run{more}"
+        return "ready", f"After {command}, no finding stops the program on Gaudi{more}"
     if not any(item.handling != "note" for item in items):
         if report.kernels:
             return "clean", _aside(report)
         return "clean", "Nothing in these files is specific to CUDA."
-    return "handled", f"Nothing found stops on Gaudi{more}"
+    return "handled", f"No finding stops the program on Gaudi{more}"
 
 
 def _is_core(report: Report, kernels: Sequence[Item]) -> bool:
@@ -109,7 +109,7 @@ def _core(report: Report, kernels: Sequence[Item], stopping: int) -> str:
         f" {count(stopping, 'more place')} {_verb(stopping, 'stops')} on Gaudi." if stopping else ""
     )
     return (
-        f"The core of this project is kernels for CUDA cards: {', and '.join(parts)}. Gaudi cannot run them, and hpushim does not "
+        f"The core of this project is kernels for NVIDIA GPUs: {', and '.join(parts)}. Gaudi cannot run them, and hpushim does not "
         f"convert them; write them with torch operators, or for Gaudi's TPC.{more}"
     )
 
@@ -120,9 +120,9 @@ def _sources(report: Report) -> str:
 
 
 def _aside(report: Report) -> str:
-    return f"Nothing in the files that hpushim reads is specific to CUDA; beside them {_verb(len(report.kernels), 'lies')} {_sources(report)}, which Gaudi cannot run."
+    return f"Nothing in the files that hpushim reads is specific to CUDA. The project also has {_sources(report)}, which Gaudi cannot run."
 
 
 def _verb(number: int, one: str) -> str:
     """``stops`` for one place, ``stop`` for several."""
-    return one if number == 1 else {"lies": "lie"}.get(one, one.removesuffix("s"))
+    return one if number == 1 else one.removesuffix("s")

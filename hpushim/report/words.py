@@ -8,10 +8,10 @@ from hpushim.report.verdict import count
 
 #: Severity as a word; what the word means.
 SEVERITIES = {
-    "error": "stops on Gaudi, or never gets there",
-    "warning": "runs, with other numbers, less speed or another meaning",
-    "unknown": "nobody has established what Gaudi does",
-    "note": "advice; nothing has to be done",
+    "error": "stops on Gaudi, or leaves Gaudi unused",
+    "warning": "runs, but results, speed or behaviour differ",
+    "unknown": "no source says what Gaudi does",
+    "note": "advice, no action required",
 }
 EFFORTS: dict[Effort, str] = {
     "minutes": "minutes",
@@ -62,7 +62,7 @@ def effort(found: Efforts) -> str:
 def setting(report: Report) -> str:
     """What it was judged for, and by which table."""
     target = report.target
-    matrix = f"; matrix {report.matrix}" if report.matrix else ""
+    matrix = f"; compatibility matrix {report.matrix}" if report.matrix else ""
     return (
         f"{target.gaudi}, release {target.stack}, mode {target.mode}, style {target.style}{matrix}"
     )
@@ -73,7 +73,7 @@ def files(assessment: Assessment) -> str:
     s = assessment.summary
     size = f", +{s.lines_added:,} -{s.lines_removed:,} lines" if s.changed else ""
     kernels = (
-        f"; besides {count(s.kernel_files, 'CUDA source')} ({count(s.kernel_lines, 'line')}), which no rule reads"
+        f"; also {count(s.kernel_files, 'CUDA source')} ({count(s.kernel_lines, 'line')}), which hpushim does not check"
         if s.kernel_files
         else ""
     )
@@ -91,7 +91,7 @@ def by_handling(assessment: Assessment) -> str:
     s = assessment.summary
     return (
         f"{s.findings:,} = {s.applied:,} rewritten + {s.pending_safe:,} for migrate + {s.pending_unsafe:,} for migrate --unsafe"
-        f" + {s.manual:,} by hand + {s.notes:,} for information"
+        f" + {s.manual:,} by hand + {s.notes:,} that need no action"
     )
 
 
@@ -102,10 +102,10 @@ def steps(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     if s.pending_safe and stage != "migrated":
         found.append(("hpushim migrate", f"makes {count(s.pending_safe, 'rewrite')}"))
     elif s.pending_safe:
-        why = "not made, because another finding holds them; see there"
+        why = "blocked by another finding; resolve that finding first"
         found.append(("by hand", f"{count(s.pending_safe, 'rewrite')} {why}"))
     if s.pending_unsafe:
-        what = f"makes {s.pending_unsafe:,} more, which are only probably right: read the diff"
+        what = f"makes {s.pending_unsafe:,} more that may be wrong: review the diff"
         found.append(("hpushim migrate --unsafe", what))
     if s.manual:
         found.append(("by hand", f"{count(s.manual, 'place')}: {effort(s.effort)}"))

@@ -6,6 +6,7 @@ The only door from the shim to the emulator.
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -50,11 +51,22 @@ def decide() -> Decision:
         )
     if wanted == "emulate":
         _refuse_cuda_build(torch)
-        emulate()
-        return Decision(True, "HPUSHIM=emulate", "emulated")
+        return _emulated()
     if cuda_works():
         return Decision(False, "a working CUDA device is here, so nothing is patched", quiet=True)
     return Decision(False, f"neither a CUDA device nor a Gaudi is here; {_HOW_TO_EMULATE}")
+
+
+def _emulated() -> Decision:
+    """A program that is written for Gaudi already gets the device without the shim, as on a Gaudi."""
+    from hpushim.shim.run import import_hook, ported
+
+    chosen = ported.Choice(False, "") if import_hook.is_inherited() else ported.choice()
+    emulate()
+    if chosen.native:
+        os.environ["HPUSHIM"] = "off"  # for its children
+        return Decision(False, chosen.reason, "emulated")
+    return Decision(True, "; ".join(filter(None, ("HPUSHIM=emulate", chosen.reason))), "emulated")
 
 
 def cuda_works() -> bool:
@@ -161,8 +173,8 @@ def gaudi_software() -> bool:
     """Whether Intel's package is installed; the emulator's look-alike on the path does not count."""
     spec = importlib.util.find_spec("habana_frameworks")
     places = spec.submodule_search_locations if spec is not None else None
-    look_alike = str(Path(__file__).parents[1] / "emulator")
-    return any(not str(place).startswith(look_alike) for place in places or ())
+    look_alike = Path(__file__).parents[1] / "emulator"
+    return any(not Path(place).is_relative_to(look_alike) for place in places or ())
 
 
 def _refuse_cuda_build(torch: Any) -> None:

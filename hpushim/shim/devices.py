@@ -95,13 +95,13 @@ def tell_card(index: int, *, placing: bool = True) -> None:
         cards = f"{count} card is" if count == 1 else f"{count} cards are"
         log.warn(
             "HPU121",
-            f"cuda:{index} was asked for and {cards} here, which CUDA refuses as an invalid device ordinal; "
-            "it is hpu:0, the one card of this process",
+            f"cuda:{index} runs on hpu:0, the one card of this process; only {cards} here, so CUDA would raise "
+            "an invalid device ordinal",
         )
     elif placing:
         log.note(
             "HPU121",
-            f"cuda:{index} is hpu:0, as cuda:0 is: a process holds one Gaudi card; start one process per card with torchrun",
+            f"cuda:{index} runs on hpu:0, like cuda:0: a process uses one Gaudi card; start one process per card with torchrun",
         )
 
 
@@ -159,8 +159,8 @@ def show_chosen_cards() -> Undo | None:
         late = "habana_frameworks.torch" in sys.modules and "hpushim.emulator" not in sys.modules
         log.note(
             "HPU804",
-            f"CUDA_VISIBLE_DEVICES={numbers} is taken as {MODULES}={numbers}"
-            + (", which may be too late: the Gaudi software was imported before" if late else ""),
+            f"hpushim sets {MODULES}={numbers} from CUDA_VISIBLE_DEVICES"
+            + (", which may be too late: the Gaudi software is already imported" if late else ""),
         )
     if not _chosen or os.environ.get(MODULES) != _chosen[0]:
         return None
@@ -184,13 +184,13 @@ def choose_card(module: int) -> None:
     chosen = os.environ.setdefault(MODULE_ID, str(module))
     if chosen != str(module):
         log.note(
-            "HPU312", f"this process holds card {chosen}; the choice of card {module} has no effect"
+            "HPU312", f"this process uses card {chosen}; selecting card {module} has no effect"
         )
         return
     try:
         torch.hpu.set_device(module)
     except RuntimeError as error:
-        log.warn("HPU312", f"card {module} was not taken: {error}")
+        log.warn("HPU312", f"card {module} cannot be selected: {error}")
 
 
 def choose_card_of_rank() -> None:

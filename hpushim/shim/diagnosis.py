@@ -44,8 +44,8 @@ def facts() -> Iterator[Fact]:
         yield Fact(
             "torch",
             "problem",
-            "not installed: migrate, check, report and api work without it; run needs 2.6 or newer",
-            "pip install 'hpushim[torch]', on a Gaudi machine the torch of its image",
+            "not installed: migrate, check, report and api work without torch; run needs torch 2.6 or newer",
+            "run `pip install 'hpushim[torch]'`; on a Gaudi machine, use the torch of its image",
         )
     else:
         yield from _torch()
@@ -59,7 +59,10 @@ def _python() -> Fact:
     if (3, 10) <= sys.version_info < (3, 14):
         return Fact("python", "ok", text)
     return Fact(
-        "python", "note", f"{text}; tried are 3.10 to 3.13", "use one of these if something fails"
+        "python",
+        "note",
+        f"{text}; tested versions are 3.10 to 3.13",
+        "use one of these if something fails",
     )
 
 
@@ -68,11 +71,11 @@ def _command() -> Fact:
     found = shutil.which("hpushim")
     here = os.path.dirname(sys.executable)  # noqa: PTH120
     if found is None:
-        text = "no hpushim on PATH: `hpushim merge-driver` and pre-commit need the full path"
+        text = "hpushim is not on PATH: git's merge driver and pre-commit need its full path"
         return Fact("command", "note", text, f"add {here} to PATH")
     if os.path.samefile(os.path.dirname(found), here):  # noqa: PTH120, PTH121
         return Fact("command", "ok", found)
-    text = f"the first hpushim on PATH is {found}, which belongs to another Python than this one"
+    text = f"the first hpushim on PATH is {found}, which belongs to a different Python"
     return Fact("command", "note", text, f"put {here} first on PATH, or activate its environment")
 
 
@@ -84,15 +87,17 @@ def _torch() -> Iterator[Fact]:
     release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if release < (2, 6):
         text = f"{torch.__version__}; expected 2.6 or newer"
-        yield Fact("torch", "problem", text, "pip install --upgrade torch, as a CPU build")
+        yield Fact("torch", "problem", text, "install a CPU build of torch 2.6 or newer")
     else:
         yield Fact("torch", "ok", f"{torch.__version__}")
     matrix = load()
     minor = torch.__version__.split("+")[0].rsplit(".", 1)[0]
     fitting = [name for name in matrix.releases if matrix.torch_mismatch(name, minor) is None]
     known = [name for name in fitting if matrix.releases[name].torch]
-    text = ", ".join(known) if known else "none that the matrix knows"
-    yield Fact("release", "note", f"Gaudi releases that come with torch {minor}: {text}")
+    text = f"Gaudi releases with torch {minor}: {', '.join(known)}"
+    if not known:
+        text = f"the compatibility matrix has no Gaudi release with torch {minor}"
+    yield Fact("release", "note", text)
     yield _cuda()
     try:
         yield Fact("emulated HPU", "ok", detect.emulator_readiness())
@@ -110,26 +115,28 @@ def _cuda() -> Fact:
         )
     if torch.backends.cuda.is_built():
         text = (
-            "torch is a CUDA build, but no device answers; such a build cannot host an hpu device"
+            "torch is a CUDA build without a working device; a CUDA build cannot host an hpu device"
         )
-        return Fact("cuda", "note", text, "to emulate, install the CPU build of the same torch")
-    return Fact("cuda", "ok", "no CUDA in this torch: it can host an hpu device")
+        return Fact(
+            "cuda", "note", text, "to use the emulated HPU, install the CPU build of the same torch"
+        )
+    return Fact("cuda", "ok", "torch is built without CUDA, so it can host an hpu device")
 
 
 def _gaudi() -> Iterator[Fact]:
     software = importlib.util.find_spec("habana_frameworks") is not None
     tool = shutil.which("hl-smi")
     if not software:
-        yield Fact("gaudi", "note", "no Gaudi software here: `hpushim run` emulates")
+        yield Fact("gaudi", "note", "no Gaudi software here: `hpushim run` uses the emulated HPU")
     elif tool is None:
         yield Fact(
             "gaudi",
             "problem",
-            "habana_frameworks is installed, hl-smi is not on PATH; expected both",
+            "habana_frameworks is installed, but hl-smi is not on PATH; expected both",
             "install the driver (`hl-smi` comes with it), or add its folder to PATH",
         )
     else:
-        yield Fact("gaudi", "ok", f"habana_frameworks is installed, {tool} is there")
+        yield Fact("gaudi", "ok", f"habana_frameworks is installed; hl-smi is {tool}")
     if software and detect.gaudi_software():
         yield from _cards()
 
@@ -149,14 +156,14 @@ def _cards() -> Iterator[Fact]:
         yield Fact("gaudi cards", "problem", text, remedy)
         return
     if count:
-        yield Fact("gaudi cards", "ok", f"{count} counted by torch.hpu")
+        yield Fact("gaudi cards", "ok", f"torch.hpu finds {count}")
     else:
-        text = "none counted by torch.hpu; expected one at least"
-        remedy = "load the driver (`hl-smi` lists cards); look at HABANA_VISIBLE_DEVICES, which hides them"
+        text = "torch.hpu finds none; expected at least one"
+        remedy = "load the driver (`hl-smi` lists cards); check HABANA_VISIBLE_DEVICES, which can hide them"
         yield Fact("gaudi cards", "problem", text, remedy)
     gone = vendor.missing(torch)
     if gone:
-        remedy = "use a release that hpushim knows, or leave these CUDA names out"
+        remedy = "use a release that hpushim supports, or avoid these CUDA names"
         yield Fact("gaudi software", "problem", vendor.told_of(gone), remedy)
     if vendor.migration_toolkit():
         text = "the vendor's migration toolkit is on: hpushim leaves CUDA calls to it"
@@ -168,11 +175,15 @@ def _entry_point() -> Fact:
         e for e in importlib.metadata.entry_points(group="torch.backends") if e.name == "hpushim"
     ]
     if found:
-        return Fact("entry point", "ok", "HPUSHIM=… reaches child processes through torch.backends")
+        return Fact(
+            "entry point",
+            "ok",
+            "registered: `import torch` in a child process loads the shim as HPUSHIM says",
+        )
     return Fact(
         "entry point",
         "problem",
-        "not registered: child processes will not see the shim",
+        "not registered: child processes do not load the shim",
         "install hpushim (`pip install hpushim`; `pip install -e .` in a checkout)",
     )
 
@@ -191,15 +202,15 @@ def _environment() -> Iterator[Fact]:
         yield Fact(
             "TORCH_DEVICE_BACKEND_AUTOLOAD",
             "problem",
-            "is 0: torch loads no device by itself, so child processes see neither shim nor HPU",
+            "is 0: `import torch` loads no device backend, so child processes get neither the shim nor the HPU",
             "unset it",
         )
     if "PT_HPU_LAZY_MODE" not in os.environ:
         yield Fact(
             "PT_HPU_LAZY_MODE",
             "note",
-            "not set: layers of the Gaudi stack disagree on its default",
-            "set 0 (eager, compile) or 1 (lazy)",
+            "not set: parts of the Gaudi stack assume different defaults",
+            "set it to 0 (eager, compile) or 1 (lazy)",
         )
     for name in sorted(os.environ):
         if name.startswith(("PT_HPU_", "HABANA_", "HLS_")):

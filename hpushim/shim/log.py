@@ -71,7 +71,7 @@ def unhandled(name: str) -> None:
     with _lock:
         entry = _unhandled.setdefault(name, {"name": name, "file": file, "line": line, "count": 0})
         entry["count"] += 1
-    warn("HPU904", f"{name} has no answer on HPU; torch's own behaviour applies")
+    warn("HPU904", f"hpushim does not handle {name} on HPU; torch's own behaviour applies")
 
 
 def fired() -> list[dict[str, Any]]:

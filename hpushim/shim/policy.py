@@ -51,7 +51,7 @@ def is_users(package: str, *, silently: bool = False) -> bool:
         if not silently:
             log.note(
                 "HPU905",
-                f"{package} was told that there is no CUDA: its CUDA kernels cannot run on Gaudi",
+                f"{package} sees no CUDA: its CUDA kernels cannot run on Gaudi",
             )
         return False
     return not any(_names(entry, package) for entry in policy.knows_hpu)

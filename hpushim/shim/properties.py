@@ -32,8 +32,8 @@ class DeviceProperties:
             )
         log.warn(
             "HPU112",
-            f"a Gaudi has no streaming multiprocessors: code that asks for multi_processor_count is told its {cores} "
-            "tensor processor cores, which run no CUDA or Triton grid",
+            f"a Gaudi has no streaming multiprocessors: multi_processor_count returns its {cores} tensor processor "
+            "cores, which run no CUDA or Triton grid",
         )
         return cores
 

@@ -59,7 +59,8 @@ class Session:
                     summary.at_exit()
                 import_hook.name_loaded()
             elif not decision.quiet and decision != said:
-                log.start(f"off: {decision.reason}")
+                native = "the emulated HPU without the shim" if decision.device else "off"
+                log.start(f"{native}: {decision.reason}")
             return decision.on
 
     def deactivate(self) -> None:
@@ -171,9 +172,7 @@ class Session:
         except in_place.MissingTarget:
             if not patch.optional:
                 self.missing.append(patch.target)
-                log.warn(
-                    "HPU907", f"this torch has no {patch.target}; what it patched will not work"
-                )
+                log.warn("HPU907", f"this torch has no {patch.target}, so hpushim cannot patch it")
             return
         if undo is not None:
             self.applied.append((patch, undo))

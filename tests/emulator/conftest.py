@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 import pytest
+import warm
 from environments import plain_environment
 
 
@@ -31,12 +32,11 @@ def hpu() -> Iterator[object]:
     yield torch.hpu
 
 
-@pytest.fixture
-def run() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run Python code in a new process; keyword arguments are its environment."""
-
+def _runner(
+    start: Callable[..., subprocess.CompletedProcess[str]],
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     def run_code(code: str, *, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
-        result = subprocess.run(
+        result = start(
             [sys.executable, "-c", textwrap.dedent(code)],
             capture_output=True,
             text=True,
@@ -50,3 +50,15 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
         return result
 
     return run_code
+
+
+@pytest.fixture
+def run() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run Python code in a child; keyword arguments are its environment."""
+    return _runner(warm.run)
+
+
+@pytest.fixture
+def start() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """As ``run``, in a process that starts and ends as any other: for tests of just that."""
+    return _runner(subprocess.run)

@@ -1,7 +1,9 @@
 """Every operator that torch's own test suite describes, on hpu and on the CPU, results and gradients, element by element.
 
 ``python tests/emulator/operator_check.py [STEP [SAMPLES]]`` checks every STEP-th operator (default 1) with up to SAMPLES
-inputs each (default 4) and prints what passed, failed and was skipped, with reasons.
+inputs each (default 4) and prints what passed, failed and was skipped, with reasons. With ``--traced`` as the first word each
+operator is traced by ``torch.jit.trace`` on both devices and the trace asked about other inputs; with ``--strided`` its inputs are
+transposed in memory, and those whose results have other strides than the CPU's are counted apart.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -92,7 +94,7 @@ def gradients(result: Any, arguments: Any) -> list[torch.Tensor | None]:
     return list(torch.autograd.grad(outs, leaves, weights, allow_unused=True))
 
 
-def check(op: Any, samples: int) -> int:
+def check(op: Any, samples: int, one: Callable[[Any, Any, bool], None] | None = None) -> int:
     """Compare up to ``samples`` calls; returns how many. Raises Skip, AssertionError, or what the operator raises."""
     if op.name in UNDEFINED:
         raise Skip("its result is undefined memory")
@@ -108,7 +110,7 @@ def check(op: Any, samples: int) -> int:
     if not made:
         raise Skip("no sample inputs")
     for _, sample in made:
-        compare_one(op, (sample.input, sample.args, sample.kwargs), backward)
+        (one or compare_one)(op, (sample.input, sample.args, sample.kwargs), backward)
     return len(made)
 
 
@@ -122,6 +124,72 @@ def compare_one(op: Any, arguments: Any, backward: bool) -> None:
             raise Skip(f"fails on the CPU too: {str(error)[:60]}") from error
         return compare_one(op, arguments, backward=False)
     return compare(call(op, there, backward), expected)
+
+
+def trace_one(op: Any, arguments: Any, backward: bool) -> None:
+    """A trace of the operator on hpu answers other inputs as the operator does there, where the CPU's trace does."""
+    place = [v for v in tree_flatten(arguments)[0] if isinstance(v, torch.Tensor)]
+    floating = [v for v in place if v.is_floating_point() and v.numel()]
+    if not floating:
+        raise Skip("no floating input to change")
+
+    def answers(where: str) -> tuple[Any, Any]:
+        flat, spec = tree_flatten(arguments)
+        tensors = [v for v in flat if isinstance(v, torch.Tensor)]
+
+        def called(*given: torch.Tensor) -> Any:
+            left = iter(given)
+            full = [next(left) if isinstance(v, torch.Tensor) else v for v in flat]
+            first, args, kwargs = torch.utils._pytree.tree_unflatten(full, spec)
+            torch.manual_seed(SEED)
+            return tree_flatten(op(first, *args, **kwargs))[0]
+
+        given = [(on_hpu(v) if where == "hpu" else v).detach().clone() for v in tensors]
+        other = [v * 0.75 if v.is_floating_point() else v for v in given]
+        traced = torch.jit.trace(called, tuple(given), check_trace=False)
+        return traced(*(v.clone() for v in other)), called(*(v.clone() for v in other))
+
+    try:
+        expected = answers("cpu")
+        compare([v.cpu() for v in expected[0]], expected[1])
+    except Skip:
+        raise
+    except Exception as error:
+        raise Skip("the CPU's trace does not do it either") from error
+    got = answers("hpu")
+    compare(got[0], [v.cpu() if isinstance(v, torch.Tensor) else v for v in got[1]])
+
+
+other_strides: list[str] = []
+
+
+def stride_one(op: Any, arguments: Any, backward: bool) -> None:
+    """The operator over inputs that are transposed in memory."""
+
+    def turned(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided and value.dim() > 1:
+            with torch.no_grad():
+                return value.detach().transpose(0, -1).contiguous().transpose(0, -1)
+        return value
+
+    turned_arguments = tree_map(turned, arguments)
+    there, here = tree_map(on_hpu, turned_arguments), tree_map(copied_as_it_lies, turned_arguments)
+    try:
+        expected = call(op, here, differentiate=False)
+    except (RuntimeError, NotImplementedError, IndexError) as error:
+        raise Skip(f"fails on the CPU too: {str(error)[:60]}") from error
+    got = call(op, there, differentiate=False)
+    compare(got, expected)
+    pairs = zip(tree_flatten(got)[0], tree_flatten(expected)[0], strict=True)
+    if any(isinstance(b, torch.Tensor) and a.stride() != b.stride() for a, b in pairs):
+        other_strides.append(full_name(op))
+
+
+def copied_as_it_lies(value: Any) -> Any:
+    """The same once more on the CPU, with its strides."""
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
 
 
 def copied(value: Any) -> Any:
@@ -146,13 +214,15 @@ def compare(got: Any, expected: Any) -> None:
         torch.testing.assert_close(a.cpu(), b, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-def run(step: int, samples: int) -> Iterator[tuple[str, str, str]]:
+def run(
+    step: int, samples: int, one: Callable[[Any, Any, bool], None] | None = None
+) -> Iterator[tuple[str, str, str]]:
     """(operator, passed | failed | skipped, reason) for every ``step``-th operator."""
     warnings.simplefilter("ignore")
     for op in operators()[::step]:
         name = full_name(op)
         try:
-            count = check(op, samples)
+            count = check(op, samples, one)
             yield name, "passed", f"{count} inputs"
         except Skip as skip:
             yield name, "skipped", str(skip)
@@ -169,13 +239,18 @@ def main() -> int:
     import hpushim.emulator
 
     hpushim.emulator.enable()
-    step, samples = ([int(a) for a in sys.argv[1:]] + [1, 4][len(sys.argv) - 1 :])[:2]
+    kind = {"--traced": trace_one, "--strided": stride_one}.get(sys.argv[1] if sys.argv[1:] else "")
+    numbers = [int(a) for a in sys.argv[1 + (kind is not None) :]]
+    step, samples = (numbers + [1, 4][len(numbers) :])[:2]
     totals: Counter[str] = Counter()
-    for name, outcome, reason in run(step, samples):
+    for name, outcome, reason in run(step, samples, kind):
         totals[outcome] += 1
         if outcome != "passed":
             sys.stdout.write(f"{outcome}\t{name}\t{reason}\n")
             sys.stdout.flush()
+    if other_strides:
+        names = sorted(set(other_strides))
+        sys.stdout.write(f"{len(names)} operators give other strides (HPU519): {' '.join(names)}\n")
     sys.stdout.write(f"emulated hpu against cpu, torch {torch.__version__}: {dict(totals)}\n")
     return int(totals["failed"] > 0)
 

@@ -29,6 +29,12 @@ BUILD = "from hpushim.emulator import build; print(build.build())"
 
 
 @pytest.fixture
+def run(start):
+    """A process of its own: what it finds at its first use is the subject."""
+    return start
+
+
+@pytest.fixture
 def compiler(tmp_path):
     def write(before: str = ":") -> str:
         path = tmp_path / "compiler"

@@ -15,6 +15,12 @@ from environments import plain_environment
 OFTEN = ["future", "compiled_backward", "autograd_threads", "hook", "reference_kept"]
 
 
+@pytest.fixture
+def run(start):
+    """A process of its own: how it ends is the subject."""
+    return start
+
+
 @pytest.mark.parametrize("ending", OFTEN)
 def test_a_run_that_ends_in_the_middle_ends_well(ending):
     assert endings.run(ending, "left", plain_environment()).fault == ""

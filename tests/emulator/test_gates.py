@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from environments import plain_environment
 
 TRAINING = Path(__file__).with_name("ordinary_training.py")
@@ -18,7 +18,7 @@ NARROWED = "demotion int64 is kept as int32"
 
 def objections(*words: str, lazy: str) -> dict[str, list[str]]:
     """By generation, mode and part of the training: what the device objected to besides narrowed int64."""
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-W", "ignore", str(TRAINING), *words],
         env=plain_environment(HPUSHIM_POLICY="strict", PT_HPU_LAZY_MODE=lazy),
         capture_output=True,

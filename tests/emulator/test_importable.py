@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -80,7 +81,7 @@ def test_the_real_package_comes_first_and_is_never_mixed(run: Run, tmp_path: Pat
 def test_python_starts_without_loading_anything() -> None:
     code = "import sys; print(*(n for n in sys.modules if 'hpushim' in n or n == 'torch'))"
     for asked, loaded in (("emulate", {"_hpushim"}), ("off", set()), ("", set())):
-        done = subprocess.run(
+        done = warm.run(
             [sys.executable, "-c", code],
             env={"HPUSHIM": asked},
             capture_output=True,

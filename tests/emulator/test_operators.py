@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("expecttest", reason="torch's operator list needs the package expecttest")
 STEP = 12
+KINDS = {"traced": operator_check.trace_one, "strided": operator_check.stride_one}
 
 
 def test_a_sample_of_all_operators_equals_the_cpu():
@@ -15,3 +16,12 @@ def test_a_sample_of_all_operators_equals_the_cpu():
     assert not failed, failed
     passed = [item for item in outcomes if item[1] == "passed"]
     assert len(passed) >= 0.8 * len(outcomes), outcomes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sample_of_all_operators_traced_and_over_strides(kind):
+    outcomes = list(operator_check.run(STEP, samples=1, one=KINDS[kind]))
+    failed = [item for item in outcomes if item[1] == "failed"]
+    assert not failed, failed
+    passed = [item for item in outcomes if item[1] == "passed"]
+    assert len(passed) >= 0.5 * len(outcomes), outcomes

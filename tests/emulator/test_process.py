@@ -19,6 +19,12 @@ model(torch.randn(8, 64, device="hpu")).sum().backward()
 """
 
 
+@pytest.fixture
+def run(start):
+    """A process of its own: how it starts and ends is the subject."""
+    return start
+
+
 def test_ends_cleanly_right_after_backward(run):
     for _ in range(5):
         assert run(BACKWARD).stderr == ""

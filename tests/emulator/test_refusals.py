@@ -168,3 +168,15 @@ def test_each_policy_on_each_generation(run, policy, gaudi):
         assert told["float64"] == "False True" and told["double"] == "accepted"
     if policy == "strict":
         assert "float64 is kept as float32 on " + gaudi in told["double"]
+
+
+def test_a_strided_nested_tensor_s_operators_are_refused_with_the_code():
+    nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], device="hpu")
+    with pytest.raises(NotImplementedError, match=r"to_padded_tensor met a nested tensor.*HPU118"):
+        nested.to_padded_tensor(0.0)
+
+
+def test_a_generator_s_offset_is_refused_with_the_code():
+    generator = torch.Generator("hpu")
+    with pytest.raises(NotImplementedError, match=r"offset.*HPU409.*get_state"):
+        generator.set_offset(4)

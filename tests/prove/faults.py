@@ -76,6 +76,10 @@ FAULTS = (
     Fault("non_blocking reads early", "train.py", "x = x.pin_memory().to(device, non_blocking=True)", "x = torch.empty_like(x, device=device).zero_()", "x = x.pin_memory()"),
     Fault("buffer in bf16", "model.py", ".float() / 10", ".float().div(10).bfloat16()", "place = torch.arange"),
     Fault("checkpoint of another", "train.py", '"model": model.state_dict()', '"model": Model().state_dict()', "torch.save("),
+    # what is measured and told, and nothing else
+    Fault("evaluation in training mode", "train.py", "    model.eval()\n", "", "model.eval()"),
+    Fault("another loss is told", "train.py", "loss {total.item():.4f}", "loss {loss.item():.4f}", "step {step}: loss"),
+    Fault("evaluated on other data", "train.py", "        x, y = batch()\n        print", "        x, y = batch()\n        x = x.flip(0)\n        print", 'print(f"after loading'),
     # two processes
     Fault("gloo written for nccl", "train.py", '"hccl" if on_card', '"gloo" if on_card', "init_process_group", PAIR),
     Fault("nccl left", "train.py", '"hccl" if on_card', '"nccl" if on_card', "init_process_group", PAIR),

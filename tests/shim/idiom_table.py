@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import warm
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -30,7 +31,7 @@ def run_process(process: str) -> dict[str, Any]:
         "HPUSHIM_LOG": "quiet",
         "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]),
     }
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, str(HERE / "idiom_runner.py"), process],
         capture_output=True,
         text=True,

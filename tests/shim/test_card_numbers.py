@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+import warm
 
 torch = pytest.importorskip("torch", reason="the shim needs torch")
 if torch.backends.cuda.is_built():
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 def run(*arguments: str, **variables: str) -> str:
     """The last line that the program of this folder prints, under the shim on an emulated card."""
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, *arguments],
         env={**os.environ, "HPUSHIM": "emulate", "HPUSHIM_LOG": "quiet", "PYTHONPATH": str(HERE.parents[1]), **variables},
         capture_output=True,
@@ -54,7 +54,7 @@ def test_every_way_is_told_once_or_refused() -> None:
 def test_every_way_has_the_same_answer() -> None:
     texts = {re.sub(r"cuda:\d+", "cuda:N", told[0]) for _, _, told in ways().values() if told}
     assert texts == {
-        "cuda:N was asked for and 1 card is here, which CUDA refuses as an invalid device ordinal; it is hpu:0, the one card of this process"
+        "cuda:N runs on hpu:0, the one card of this process; only 1 card is here, so CUDA would raise an invalid device ordinal"
     }
     failed = {name: answer for name, (_, answer, told) in ways().items() if told and re.match(r"\w+Error: (?!HPU)", answer)}  # fmt: skip
     assert failed == {}

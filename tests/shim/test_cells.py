@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import warm
 
 from hpushim.shim.run import cells
 
@@ -39,7 +39,7 @@ CELLS = [
 def test_cells(tmp_path: Path, start: str) -> None:
     cells = [cell.replace("{start}", start) for cell in CELLS]
     env = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-c", SESSION.format(cells=cells)],
         cwd=tmp_path,
         capture_output=True,

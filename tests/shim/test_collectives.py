@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 torch = pytest.importorskip("torch", reason="the shim works on torch")
 if torch.backends.cuda.is_built():
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 def test_collectives_of_two_ranks() -> None:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
     words = ["torchrun", "--standalone", "--nproc-per-node=2", str(HERE / "collectives_program.py")]
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "hpushim", "run", *words],
         env={
             **inherited,

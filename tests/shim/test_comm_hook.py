@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import warm
 
 SCRIPT = """
 import torch, torch.distributed as dist
@@ -20,12 +21,11 @@ print("gradient on", model.module.weight.grad.device)
 def test_a_hook_with_a_group_as_its_state_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the emulated device needs torch")
     import os
-    import subprocess
     import sys
 
     script = tmp_path / "hook.py"
     script.write_text(SCRIPT.replace("STORE", str(tmp_path / "store")))
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "hpushim", "run", str(script)],
         env={**os.environ, "HPUSHIM": "emulate"},
         capture_output=True,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 torch = pytest.importorskip("torch", reason="the tensors are torch's")
 if torch.backends.cuda.is_built():
@@ -120,7 +120,7 @@ def test_every_way_ends_in_an_error_in_the_parent(tmp_path: Path, start: str, na
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-W", "ignore", str(script), start, "hpu" if native else "cuda"],
         env={**inherited, "HPUSHIM": "emulate", "PYTHONPATH": str(ROOT)},
         capture_output=True,

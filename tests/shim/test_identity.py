@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 torch = pytest.importorskip("torch", reason="the shim patches torch")
 if torch.backends.cuda.is_built():
@@ -25,7 +25,7 @@ CLASSES_OF_A_CUDA_BUILD = ("_CudaStreamBase.", "_CudaEventBase.", "_cuda_")
 def found() -> dict[str, list[str]]:
     """What the script in a process of its own found, by question."""
     environment = {k: v for k, v in os.environ.items() if k != "HPUSHIM"}
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, str(HERE / "identity_script.py")],
         env={**environment, "HPUSHIM_LOG": "quiet", "PYTHONPATH": str(HERE.parents[1])},
         capture_output=True,
@@ -58,7 +58,7 @@ def test_classes_keep_their_members() -> None:
 
 def run(code: str, **environment: str) -> str:
     inherited = {k: v for k, v in os.environ.items() if k != "HPUSHIM"}
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-c", code],
         env={
             **inherited,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import py_compile
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from hpushim.shim.run import compiling, import_hook
 
@@ -20,7 +20,7 @@ ASKS = 'def on_gpu(device):\n    return device.type == "cuda"\n'
 def run(script: Path, *path: Path) -> str:
     env = {k: v for k, v in os.environ.items() if k != "HPUSHIM"}
     env["PYTHONPATH"] = os.pathsep.join(map(str, path))
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "hpushim", "run", script],
         cwd=script.parent,
         env=env,
@@ -153,7 +153,7 @@ sys.meta_path.insert(0, Finder())
 def said(script: Path, *arguments: str, **environment: str) -> str:
     """The standard error of a script."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, *arguments, script],
         cwd=script.parent,
         env={**inherited, "PYTHONPATH": str(ROOT), **environment},

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -42,7 +43,7 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     """Python with the repository on its path, quiet unless told otherwise."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(ROOT)]))
-    return subprocess.run(
+    return warm.run(
         [sys.executable, *arguments],
         capture_output=True,
         text=True,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 torch = pytest.importorskip("torch", reason="the shim patches torch")
 if torch.backends.cuda.is_built():
@@ -76,7 +76,7 @@ print(json.dumps(report))
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-c", SCRIPT],
         capture_output=True,
         text=True,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 torch = pytest.importorskip("torch", reason="the shim works on torch")
 if torch.backends.cuda.is_built():
@@ -22,7 +22,7 @@ PACKAGES = "flash_attn,xformers,cupy,numba.cuda,mamba_ssm,my_own"
 def run(path: Path, **environment: str) -> dict[str, Any]:
     """What the script printed, with ``path`` holding installed packages."""
     search = os.pathsep.join([str(path), str(HERE.parents[1])])
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, str(HERE / "packages_script.py"), PACKAGES],
         capture_output=True,
         text=True,

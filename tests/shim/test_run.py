@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 torch = pytest.importorskip("torch", reason="hpushim run runs torch programs")
 if torch.backends.cuda.is_built():
@@ -23,7 +24,7 @@ def run(
     """``python -m hpushim run`` in a folder, with this on standard input."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(ROOT)]))
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-m", "hpushim", "run", *arguments],
         cwd=folder,
         input=given,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import zipapp
 from pathlib import Path
 
 import pytest
+import warm
 from test_run import run
 
 PROGRAM = (
@@ -40,7 +40,7 @@ def test_the_program_sees_what_it_sees_under_python(tmp_path: Path, way: str) ->
     (job / "neighbour.py").write_text(NEIGHBOUR)
     zipapp.create_archive(job, tmp_path / "job.pyz")
     folder = job if way in ("module", "module in one word", "code", "standard input") else tmp_path
-    plain = subprocess.run(
+    plain = warm.run(
         [sys.executable, *WAYS[way]],
         cwd=folder,
         input=PROGRAM,
@@ -80,7 +80,7 @@ def test_an_option_of_pythons_own(tmp_path: Path) -> None:
     done = run(tmp_path, "-u", "train.py")
     assert done.returncode == 2
     assert (
-        "-u: no option of hpushim; for one of Python's own: hpushim run python -u train.py"
+        "-u: not an option of hpushim; to pass it to Python, run: hpushim run python -u train.py"
         in done.stderr
     )
 

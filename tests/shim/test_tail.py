@@ -10,7 +10,6 @@ import importlib
 import inspect
 import os
 import pkgutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import warm
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -52,7 +52,7 @@ def rows() -> list[tuple[str, int, str]]:
 def touched(names: list[str], *options: str) -> dict[str, tuple[str, str]]:
     """Verdict and detail of each name, from a process of its own."""
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(HERE.parents[1])]))
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, str(HERE / "tail_runner.py"), *options],
         input="\n".join(names),
         capture_output=True,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 torch = pytest.importorskip("torch", reason="scripts are compiled by torch")
 if torch.backends.cuda.is_built():
@@ -22,7 +22,7 @@ def run(folder: Path, code: str, **environment: str) -> str:
     script = folder / "script.py"
     script.write_text(HEAD + code)
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-W", "ignore", str(script)],
         cwd=folder,
         env={**inherited, "HPUSHIM": "emulate", "PYTHONPATH": str(ROOT), **environment},

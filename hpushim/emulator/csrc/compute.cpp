@@ -39,7 +39,7 @@ bool is_compute_name(const char* name) {
   return answer;
 }
 
-// Autocast casts the arguments and calls the same operator again: one call of the user's, not two.
+// Autocast casts the arguments and calls the same operator again, a convolution its parts: one call of the user's, not two.
 struct Call final : at::ObserverContext {
   const char *name, *outer;
   bool counted = false;
@@ -54,7 +54,7 @@ std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
   // Tracing with fake tensors computes nothing.
   const auto keys = c10::impl::tls_local_dispatch_key_set().included_;
   auto context = std::make_unique<Call>(call.name(), running);
-  if (running != call.name() && !keys.has(c10::DispatchKey::Meta) && !keys.has(c10::DispatchKey::Python)) {
+  if (running == nullptr && !keys.has(c10::DispatchKey::Meta) && !keys.has(c10::DispatchKey::Python)) {
     compute_calls.fetch_add(1, std::memory_order_relaxed);
     context->counted = true;
   }

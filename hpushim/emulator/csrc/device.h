@@ -8,9 +8,11 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Device.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/util/DimVector.h>
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,10 @@ inline c10::Device here() { return c10::Device(c10::DeviceType::HPU, 0); }
 
 // ---- memory (memory.cpp) -------------------------------------------------------------------------
 
+struct KeptLayout {
+  c10::DimVector sizes, strides;
+};
+
 // One piece of device memory. Every storage over it, hpu or its CPU alias, holds one reference.
 struct Block {
   std::atomic<uint32_t> refs{1};
@@ -28,6 +34,9 @@ struct Block {
   std::atomic<uint64_t> source{0};   // ledger: graph number << 32 | operator that wrote it
   std::atomic<uint64_t> lineage{0};  // ledger: what its values came from, whatever their shapes
   std::atomic<bool> unknown{false};  // where nothing is computed (fake.h): its values would come from what was left out
+  // The shape and the CPU's strides of a result that a Gaudi lays out in rows (layout.cpp). Set while one tensor alone is
+  // over the block.
+  std::unique_ptr<const KeptLayout> kept;
 };
 
 Block* block_of(const at::Tensor& tensor);  // null: no device memory
@@ -91,7 +100,9 @@ class LendEngine {
  private:
   bool lent_ = false;
 };
+// Draws from the CPU's stream. Which element gets which number follows from the strides, so results then keep the CPU's.
 void share_cpu_random(bool on);
+extern std::atomic<bool> cpu_strides;
 
 // ---- running operators on host aliases (alias.cpp) -----------------------------------------------
 

@@ -4,6 +4,7 @@
 #include "widen.h"
 
 #include <algorithm>
+#include <ATen/TracerMode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
@@ -41,6 +42,10 @@ struct Aliases {
     }
     pairs.push_back({original, host_alias(original, beside), written});
     return pairs.back().aliased;
+  }
+
+  bool any_keeps_cpu_strides() const {
+    return std::any_of(pairs.begin(), pairs.end(), [](const Pair& p) { return keeps_cpu_strides(p.original); });
   }
 };
 
@@ -127,12 +132,18 @@ at::Tensor to_device(const OperatorFacts& facts, Aliases& aliases, at::Tensor re
     if (storage != nullptr && p.aliased.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage)
       return view_of(p.original.storage(), result);
   }
-  if (facts.pointwise && !result.is_contiguous()) result = result.contiguous();
+  c10::DimVector strides;  // the CPU's, where they are not a Gaudi's
+  if (C10_UNLIKELY(!result.is_contiguous())) {
+    const bool keep = cpu_strides.load(std::memory_order_relaxed);
+    if (facts.pointwise || (keep && aliases.any_keeps_cpu_strides())) strides = result.strides();
+    if (facts.pointwise && !keep) result = result.contiguous();
+  }
   for (auto& [host, device] : aliases.lifted)
     if (host == storage) return view_of(device, result);
   narrow(result);
   const bool shared = result.use_count() > 1 || result.storage().use_count() > 1;
   auto lifted = lift(std::move(result));
+  if (C10_UNLIKELY(!strides.empty())) remember_cpu_strides(lifted, strides);
   if (shared) aliases.lifted.emplace_back(storage, lifted.storage());
   return lifted;
 }
@@ -168,7 +179,7 @@ void dropout(Stack* stack) {
     output = input;
     mask = at::empty_like(input);
   } else if (train.value_or(true)) {
-    mask = at::empty(input.sizes(), input.options().dtype(at::kBool)).bernoulli_(1. - p, cpu_twin(at::Generator()));
+    mask = at::empty_like(input, input.options().dtype(at::kBool)).bernoulli_(1. - p, cpu_twin(at::Generator()));
     output = input.mul(mask).mul_(p == 1. ? 0. : 1. / (1. - p));
   } else {
     mask = at::ones(input.sizes(), input.options().dtype(at::kBool));
@@ -188,7 +199,17 @@ const DispatchKeySet kNotBelow = c10::autograd_dispatch_keyset | c10::autocast_d
 
 }  // namespace
 
+// torch.jit.trace records an operator above the device, and turns itself off for what is below. It leaves out those whose
+// parts it wants instead; a kernel for the whole would hide the parts, and leave a constant in the trace. What stands at the
+// CPU's key takes them apart, whatever the device of the tensors.
+void run_while_traced(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* stack) {
+  if (facts.name == "aten::convolution" || facts.name.rfind("aten::_foreach_", 0) == 0)
+    return op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
+  TORCH_CHECK(false, "torch.jit.trace does not record ", facts.name, ", so its result would be a constant in the trace (emulated HPU)");
+}
+
 void run_on_host(const OperatorFacts& facts, const c10::OperatorHandle& op, Stack* stack) {
+  if (C10_UNLIKELY(at::tracer::impl::is_dispatch_enabled())) return run_while_traced(facts, op, stack);
   keep_backward_on_this_thread();
   touch();
   const bool device_runs = object_to_operator(facts, *stack);

@@ -1,11 +1,18 @@
 // The hpu generator: holds a CPU generator that draws for it, so one seed gives one stream on both devices.
 #include "device.h"
 #include "locks.h"
+#include "objections.h"
+#include "refusals.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
 namespace hpu {
 namespace {
+
+[[noreturn]] void refuse_offset() {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, user_line(), ": a generator's offset is CUDA's own: that one on hpu has it is not known (",
+                              signed_by("offset"), "); keep its place with get_state() and set_state()");
+}
 
 struct GeneratorImpl final : c10::GeneratorImpl {
   at::Generator drawing;
@@ -14,8 +21,8 @@ struct GeneratorImpl final : c10::GeneratorImpl {
       : c10::GeneratorImpl(here(), c10::DispatchKeySet(c10::DispatchKey::HPU)),
         drawing(std::move(cpu)) {}
   void set_current_seed(uint64_t seed) override { twin().set_current_seed(seed); }
-  void set_offset(uint64_t offset) override { twin().set_offset(offset); }
-  uint64_t get_offset() const override { return twin().unsafeGetGeneratorImpl()->get_offset(); }
+  void set_offset(uint64_t) override { refuse_offset(); }
+  uint64_t get_offset() const override { refuse_offset(); }
   uint64_t current_seed() const override { return twin().current_seed(); }
   uint64_t seed() override { return twin().seed(); }
   void set_state(const c10::TensorImpl& state) override {
@@ -117,8 +124,11 @@ at::Generator cpu_twin(const at::Generator& generator) {
   return of(generator).twin();
 }
 
+std::atomic<bool> cpu_strides{false};
+
 void share_cpu_random(bool on) {
   std::lock_guard<std::mutex> lock(loan);  // not while the engine is lent
+  cpu_strides.store(on);
   of(default_generator()).replace_twin(on ? at::detail::getDefaultCPUGenerator() : at::detail::createCPUGenerator());
 }
 

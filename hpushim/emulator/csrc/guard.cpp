@@ -124,6 +124,7 @@ struct HPUHooks final : at::HPUHooksInterface {
   }
   at::Generator getNewGenerator(c10::DeviceIndex i) const override {
     if (i > 0) check_index(i);
+    check_generator();
     return new_generator();
   }
 };

@@ -5,6 +5,8 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/convolution_backward_ops.h>
+#include <ATen/ops/convolution_ops.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/native/TensorFactories.h>
@@ -80,6 +82,8 @@ at::Tensor empty_like(const at::Tensor& self, OptionalDtype dtype, std::optional
                       std::optional<at::MemoryFormat> format) {
   at::Tensor made = at::native::empty_like(self, dtype, layout, device, pin, format);
   if (is_on_hpu(made)) came_from(made, self);
+  if (C10_UNLIKELY(cpu_strides.load(std::memory_order_relaxed)) && !made.is_contiguous() && keeps_cpu_strides(self))
+    remember_cpu_strides(made, made.strides());
   return made;
 }
 
@@ -157,7 +161,28 @@ at::Tensor lazy_clone(const at::Tensor& self) {
 
 void record_stream(at::Tensor&, c10::Stream) {}
 
-at::Tensor view_int(const at::Tensor& self, at::IntArrayRef size) { return at::native::view(self, size); }
+at::Tensor view_int(const at::Tensor& self, at::IntArrayRef size) {
+  if (C10_UNLIKELY(keeps_cpu_strides(self))) object_to_view(self, size);
+  return at::native::view(self, size);
+}
+
+// What a convolution's parts call, as in a trace: the whole, in which the CPU chooses its kernel.
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
+                       c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  return at::_ops::convolution::redispatch(DispatchKeySet(DispatchKey::HPU), input, weight, bias, stride, padding, dilation,
+                                           transposed, output_padding, std::move(groups));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight, c10::SymIntArrayRef stride,
+    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
+    c10::SymInt groups, std::array<bool, 3> wanted) {
+  const c10::SymInt bias[] = {gradient.sym_size(1)};
+  return at::_ops::convolution_backward::redispatch(DispatchKeySet(DispatchKey::HPU), gradient, input, weight,
+                                                    c10::SymIntArrayRef(bias, 1), stride, padding, dilation, transposed,
+                                                    output_padding, std::move(groups), wanted);
+}
 
 bool has_symbols(const at::Tensor& value) { return value.unsafeGetTensorImpl()->has_symbolic_sizes_strides(); }
 bool has_symbols(const std::optional<at::Tensor>& value) { return value && has_symbols(*value); }
@@ -227,14 +252,14 @@ void register_own(torch::Library& m) {
   m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
   m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
   m.impl("record_stream", record_stream);
+  m.impl("convolution_overrideable", convolution);
+  m.impl("convolution_backward_overrideable", convolution_backward);
 }
 
 // Composite on other devices, one CPU kernel here: the composite would ask for kernels that only CUDA has, name the
 // devices that it takes, or take a foreach list apart into single operators.
 bool runs_whole(const std::string& name) {
-  static const char* const whole[] = {"aten::convolution", "aten::convolution_overrideable",
-                                      "aten::convolution_backward",
-                                      "aten::convolution_backward_overrideable", "aten::embedding", "aten::mode"};
+  static const char* const whole[] = {"aten::convolution", "aten::convolution_backward", "aten::embedding", "aten::mode"};
   for (const char* w : whole)
     if (name == w) return true;
   return name.rfind("aten::_foreach_", 0) == 0;

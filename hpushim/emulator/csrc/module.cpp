@@ -69,10 +69,10 @@ py::object& told_by() {  // guarded by the GIL; never freed
   return *one;
 }
 
-void tell(const std::string& code, const std::string& line, const std::string& text) {
+void tell(const std::string& code, const std::string& line, const std::string& text, bool refused) {
   if (!Py_IsInitialized()) return;
   py::gil_scoped_acquire gil;
-  if (told_by()) told_by()(code, line, text);
+  if (told_by()) told_by()(code, line, text, refused);
 }
 
 void keep_teller(py::object teller) {

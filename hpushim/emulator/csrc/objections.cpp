@@ -34,7 +34,7 @@ Leaf told_lock("what was told");
 const Objections& now_in_force() { return *in_force.load(std::memory_order_acquire); }
 const std::string& device_name() { return now_in_force().device; }
 
-void tell_once(const std::string& code, const std::string& what, const std::string& text) {
+void tell_once(const std::string& code, const std::string& what, const std::string& text, bool refused) {
   static auto* told = new std::unordered_set<std::string>();
   const Teller say = teller.load();
   if (say == nullptr) return;
@@ -42,7 +42,7 @@ void tell_once(const std::string& code, const std::string& what, const std::stri
     Hold hold(told_lock);
     if (!told->insert(code + what).second) return;
   }
-  say(code, user_line(), text);
+  say(code, user_line(), text, refused);
 }
 
 void raise_if_strict(const std::string& what) {
@@ -152,6 +152,7 @@ bool object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rul
       TORCH_CHECK_NOT_IMPLEMENTED(policy_now() == Policy::kObserve, user_line(), ": ", facts.name,
                                   " has no kernel for hpu, neither on ", device_name(),
                                   " nor on the CPU (emulated HPU); use another operator");
+      tell_once("HPU118", facts.name, facts.name + " has no kernel for hpu, neither on " + device_name() + " nor on the CPU: use another operator", true);
       return false;
     case Support::kFallsBack:
     case Support::kForbidden:
@@ -175,7 +176,7 @@ void object_to_dtype_slow(const DtypeRule& rule) {
   if (refused || at::isFloatingType(rule.narrower)) raise_if_strict(rule.code + " " + rule.text);
   TORCH_CHECK(!refused || policy_now() == Policy::kObserve, user_line(), ": ", rule.code, " ", rule.text, " on ", device_name(),
               " (emulated HPU); use another dtype");
-  if (refused) tell_once(rule.code, rule.text, rule.text + " on " + device_name() + ": use another dtype");
+  if (refused) tell_once(rule.code, rule.text, rule.text + " on " + device_name() + ": use another dtype", true);
 }
 
 void narrow_slow(at::Tensor tensor, const DtypeRule& rule, bool from_host) {
@@ -194,13 +195,13 @@ void object(const char* kind, const std::string& code, const std::string& what, 
   const std::string text = what + " does not work on " + device_name() + ": " + advice;
   TORCH_CHECK_NOT_IMPLEMENTED(policy_now() == Policy::kObserve, user_line(), ": ", code, " ", text,
                               " (emulated HPU; HPUSHIM_POLICY=observe goes on)");
-  tell_once(code, what, text);
+  tell_once(code, what, text, true);
 }
 
 void remark(const char* kind, const std::string& code, const std::string& what, const std::string& advice) {
   note(kind, what.c_str());
   raise_if_strict(code + " " + what);
-  tell_once(code, what, what + " on " + device_name() + ": " + advice);
+  tell_once(code, what, what + " on " + device_name() + ": " + advice, false);
 }
 
 bool observing() { return policy_now() == Policy::kObserve; }

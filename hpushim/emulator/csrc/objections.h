@@ -78,7 +78,8 @@ void object(const char* kind, const std::string& code, const std::string& what, 
 // Something that Gaudi does otherwise: noted and told; raised under the strict policy alone.
 void remark(const char* kind, const std::string& code, const std::string& what, const std::string& advice);
 bool observing();
-using Teller = void (*)(const std::string& code, const std::string& line, const std::string& text);
+// `refused`: a Gaudi would have ended the program here.
+using Teller = void (*)(const std::string& code, const std::string& line, const std::string& text, bool refused);
 void set_teller(Teller teller);
 // While a graph is being captured no operator may leave the device.
 void set_capturing(bool on);

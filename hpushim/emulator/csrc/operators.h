@@ -75,6 +75,12 @@ struct KernelOnHost final : c10::OperatorKernel {
 // An hpu tensor over `storage` with the geometry of `like`.
 at::Tensor view_of(const c10::Storage& storage, const at::Tensor& like);
 
+// Strides that a result has on the CPU and not on a Gaudi (layout.cpp).
+void remember_cpu_strides(const at::Tensor& result, at::IntArrayRef strides);
+bool keeps_cpu_strides(const at::Tensor& tensor);
+// A view that only those strides allow is refused, with the reason.
+void object_to_view(const at::Tensor& self, at::IntArrayRef size);
+
 // The ledger's part in one call of an operator: made before it, told of its results.
 class Watched {
  public:

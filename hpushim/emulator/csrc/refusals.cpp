@@ -18,13 +18,6 @@ using c10::DispatchKey;
 using Codes = std::map<std::string, std::string>;
 std::atomic<const Codes*> codes{new Codes()};  // set once, when the device is dressed
 
-// "emulated HPU, HPU118"
-std::string signed_by(const char* subject) {
-  const Codes& known = *codes.load(std::memory_order_acquire);
-  const auto at = known.find(subject);
-  return at == known.end() ? "emulated HPU" : "emulated HPU, " + at->second;
-}
-
 [[noreturn]] void refuse(const char* subject, const std::string& what, const char* instead) {
   note("unsupported", what.c_str());
   TORCH_CHECK_NOT_IMPLEMENTED(false, user_line(), ": ", what, ", which hpu does not have, as on Gaudi (",
@@ -33,6 +26,10 @@ std::string signed_by(const char* subject) {
 
 void refuse_sparse_operator(const c10::OperatorHandle& op, torch::jit::Stack*) {
   refuse("layout", c10::toString(op.operator_name()) + " met a sparse tensor", "use a dense tensor");
+}
+
+void refuse_nested_operator(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  refuse("nested", c10::toString(op.operator_name()) + " met a nested tensor of strided layout", "pad it, or use layout=torch.jagged");
 }
 
 void refuse_quantised_operator(const c10::OperatorHandle& op, torch::jit::Stack*) {
@@ -52,7 +49,18 @@ void child_after_fork() {
 
 }  // namespace
 
+std::string signed_by(const char* subject) {
+  const Codes& known = *codes.load(std::memory_order_acquire);
+  const auto at = known.find(subject);
+  return at == known.end() ? "emulated HPU" : "emulated HPU, " + at->second;
+}
+
 void set_codes(std::map<std::string, std::string> found) { codes.store(new Codes(std::move(found)), std::memory_order_release); }
+
+void check_generator() {
+  if (codes.load(std::memory_order_acquire)->count("generator") == 0) return;
+  refuse("generator", "torch.Generator was asked for on hpu", "give it device=\"cpu\": its seeds serve hpu tensors");
+}
 
 void refuse_layout(c10::Layout layout, const char* where) {
   std::ostringstream text;
@@ -78,6 +86,7 @@ void register_refusals(torch::Library& aten) {
   }
   for (const auto key : {DispatchKey::SparseHPU, DispatchKey::SparseCsrHPU})
     keep("_", key).fallback(CppFunction::makeFromBoxedFunction<&refuse_sparse_operator>());
+  keep("_", DispatchKey::NestedTensorHPU).fallback(CppFunction::makeFromBoxedFunction<&refuse_nested_operator>());
   keep("_", DispatchKey::QuantizedHPU).fallback(CppFunction::makeFromBoxedFunction<&refuse_quantised_operator>());
 }
 

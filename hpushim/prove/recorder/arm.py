@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import sys
@@ -28,9 +29,14 @@ def begin() -> None:
     files.watch(orders)
     lines.watch(orders)
     _tell_errors(orders)
+    atexit.register(_tell_refusals, orders)  # before torch: the device is done by then
     # A waiter of our own: the one of the package is emptied when the shim is armed or disarmed.
     waiter = Waiter()
-    for name, arrived in (("numpy", _seed_numpy), ("torch", _torch_arrived)):
+    from hpushim.prove.recorder import scalars
+
+    watched: list[tuple[str, Any]] = [("numpy", _seed_numpy), ("torch", _torch_arrived)]
+    watched += [(name, partial(scalars.watch, name)) for name in scalars.LOGGERS]
+    for name, arrived in watched:
         if name in sys.modules:
             arrived(sys.modules[name], orders)
         else:
@@ -80,6 +86,17 @@ def _torch_arrived(torch: Any, orders: book.Orders) -> None:
     # Asked for a seed of its own choice, torch would take one from the clock.
     torch.seed = torch.random.seed = lambda: torch.manual_seed(orders.seed).initial_seed()
     training.watch(torch, orders)
+
+
+def _tell_refusals(orders: book.Orders) -> None:
+    """Notes what the emulated device let pass and a Gaudi refuses, with the line of the project that asked for it."""
+    ledger: Any = sys.modules.get("hpushim.emulator.ledger")
+    for code, text, site in ledger.refusals() if ledger is not None else ():
+        name, _, line = site.rpartition(":")
+        file = orders.file_of(name)
+        inside = file.startswith(orders.root + os.sep)
+        place = {"file": os.path.relpath(file, orders.root), "line": int(line)} if inside and line.isdigit() else {}  # fmt: skip
+        book.note(orders.at, "refused", code=code, what=text, **place)
 
 
 def _tell_errors(orders: book.Orders) -> None:

@@ -7,6 +7,7 @@ the host and reduced there in float64.
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import sys
 from typing import Any
@@ -23,6 +24,7 @@ class _Training:
         self.losses: list[dict[str, Any]] = []
         self.gradients: dict[str, Any] | None = None
         self.optimizers: list[Any] = []
+        self.names: dict[int, str] = {}
         self.operators = Watch(torch, orders)
         #: Calls of mark_step: behind the optimizer before, between two backward passes, behind the last of them.
         self.marks = [0, 0, 0]
@@ -65,8 +67,10 @@ class _Training:
             parameters = self._parameters(optimizer)
             if not self.gradients or not self.gradients["count"]:
                 self.gradients = self._norm([p.grad for p in parameters])  # a closure made them
-            if not any(optimizer is known for known in self.optimizers):
+            fresh = not any(optimizer is known for known in self.optimizers)
+            if fresh:
                 self.optimizers.append(optimizer)
+                self._name(parameters)
             number = next(i for i, o in enumerate(self.optimizers) if o is optimizer)
             self.step += 1
             self.operators.flush(self.step)
@@ -84,6 +88,8 @@ class _Training:
                 marks=self.marks,
                 place=self.operators.place(),
                 loop=self._loop(),
+                **({"names": self._described(parameters)} if fresh else {}),
+                without=[self.names.get(id(p), "") for p in parameters if p.grad is None],
             )
         self.marks = [0, 0, 0]
         self.losses, self.gradients, self.behind = [], None, []
@@ -95,6 +101,23 @@ class _Training:
         if self.step == self.orders.steps:
             book.note(self.orders.at, "stopped", step=self.step)
             raise SystemExit(0)
+
+    def _name(self, parameters: list[Any]) -> None:
+        """Finds what the modules of this process call the parameters of an optimizer."""
+        left = {id(one) for one in parameters} - self.names.keys()
+        modules = [
+            one for one in gc.get_objects() if left and isinstance(one, self.torch.nn.Module)
+        ]
+        inner = {id(child) for one in modules for child in one.children()}
+        for module in (one for one in modules if id(one) not in inner):
+            for name, parameter in module.named_parameters():
+                self.names.setdefault(id(parameter), name.removeprefix("module."))
+
+    def _described(self, parameters: list[Any]) -> dict[str, str]:
+        """The parameters by name, with dtype and device; those that no module holds by their number."""
+        kinds = [f"{str(p.dtype).removeprefix('torch.')} on {p.device.type}" for p in parameters]
+        names = [self.names.get(id(p), f"number {i}") for i, p in enumerate(parameters)]
+        return dict(zip(names, kinds, strict=True))
 
     def _loop(self) -> str | None:
         """The file of the library that calls both backward and the optimizer, so the loop is its own; None where the project does."""

@@ -151,7 +151,7 @@ def scaler_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> Non
     if not _means_hpu(str(settings.get("device", "cuda"))) or not settings["enabled"]:
         original(self, *args, **kwargs)
         return
-    log.note("HPU204", "GradScaler passes through: bfloat16 needs no loss scaling")
+    log.note("HPU204", "GradScaler does not scale the loss: bfloat16 needs no loss scaling")
     settings["enabled"] = False
     settings["device"] = devices.DEVICE
     original(*bound.args, **bound.kwargs)

@@ -97,7 +97,7 @@ def set_sync_debug_mode(original: Original, debug_mode: int | str) -> None:
     if _sync_debug_mode:
         log.warn(
             "HPU414",
-            "set_sync_debug_mode: HPU neither warns nor stops where the host waits for the device; "
+            "set_sync_debug_mode has no effect: HPU does not report where the host waits for the device; "
             "the ledger counts these places (hpushim run --ledger PATH)",
         )
 
@@ -151,7 +151,7 @@ def get_device_capability(original: Original, device: Any = None) -> tuple[int, 
     from hpushim.shim import properties
 
     text = ".".join(map(str, properties.capability()))
-    log.warn("HPU112", f"Gaudi has no CUDA compute capability; code that asks is told {text}")
+    log.warn("HPU112", f"Gaudi has no CUDA compute capability; hpushim returns {text}")
     return properties.capability()
 
 

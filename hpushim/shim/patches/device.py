@@ -62,12 +62,25 @@ def new_storage(original: Callable[..., Any], cls: type, *args: Any, **kwargs: A
 
 @patch("torch:Generator", how="constructor", level=APPROXIMATE)
 def generator(original: Callable[..., Any], cls: type, *args: Any, **kwargs: Any) -> Any:
-    """``torch.Generator("cuda")`` is an HPU generator; it draws other numbers than a CUDA one of that seed."""
+    """``torch.Generator("cuda")`` is an HPU generator, or one of the CPU where the release makes no other.
+
+    It draws other numbers than a CUDA one of that seed.
+    """
     if args:
-        return original(cls, devices.mapped(args[0]), *args[1:], **kwargs)
-    if kwargs.get("device") is not None:
+        args = (devices.mapped(args[0]), *args[1:])
+    elif kwargs.get("device") is not None:
         kwargs["device"] = devices.mapped(kwargs["device"])
-    return original(cls, **kwargs)
+    try:
+        return original(cls, *args, **kwargs)
+    except RuntimeError:
+        import torch
+
+        where = args[0] if args else kwargs.get("device")
+        if where is None or torch.device(where).type != devices.DEVICE:
+            raise
+        # Kernels of such a release draw their seeds from generators of the CPU.
+        log.note("HPU409", "this release has no generator on hpu; hpushim uses a CPU generator")
+        return original(cls, "cpu")
 
 
 @patch("torch", how="hook", row="torch.dispatch.CUDA", level=EXACT)

@@ -67,7 +67,7 @@ def init_process_group(original: Original, *args: Any, **kwargs: Any) -> Any:
         kwargs["device_id"] = None
         log.note(
             "HPU301",
-            "init_process_group(device_id=) is left out: HCCL takes the card of the local rank",
+            "hpushim drops init_process_group(device_id=): HCCL uses the card of the local rank",
         )
     _drop_nccl_options(kwargs)
     return original(*args, **kwargs)
@@ -105,20 +105,20 @@ def _drop_group_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
     if kwargs.get("use_local_synchronization") and part:
         log.refuse(
             "HPU301",
-            "new_group(use_local_synchronization=True) of some ranks: on HPU every rank has to call new_group",
+            "new_group(use_local_synchronization=True) with a subset of ranks: on HPU every rank must call new_group",
             "leave the argument out and call new_group with the same ranks in every process",
         )
     for name in _NOT_IN_HCCL:
         if kwargs.pop(name, None):
             log.note(
-                "HPU301", f"new_group({name}=) is left out: the Gaudi software does not take it"
+                "HPU301", f"hpushim drops new_group({name}=): the Gaudi software does not accept it"
             )
 
 
 def _drop_nccl_options(kwargs: dict[str, Any]) -> None:
     options = kwargs.get("pg_options")
     if options is not None and "NCCL" in type(options).__qualname__:
-        log.warn("HPU304", "options of NCCL's process group have no counterpart and are dropped")
+        log.warn("HPU304", "hpushim drops NCCL process group options: HCCL has no counterpart")
         kwargs["pg_options"] = None
 
 
@@ -232,7 +232,7 @@ def _group_for_cards(group: Any) -> Any:
         )
     log.warn(
         "HPU313",
-        "gloo carries CPU tensors only, and the model is on the card: DistributedDataParallel takes a group of HCCL's",
+        "gloo carries CPU tensors only, and the model is on the card: DistributedDataParallel uses an HCCL group",
     )
     vendor.register_hccl()
     return dist.new_group(backend="hccl")

@@ -28,7 +28,7 @@ def no_cuda_graph(original: Original, *args: Any, **kwargs: Any) -> Any:
     row="torch.cuda.make_graphed_callables",
     level=WARN,
     code="HPU416",
-    note="the callables are returned as they are, without a graph; use torch.compile(backend='hpu_backend') for speed",
+    note="returns the callables unchanged, without a graph; use torch.compile(backend='hpu_backend') for speed",
 )
 def make_graphed_callables(
     original: Original, callables: Any, sample_args: Any, *args: Any, **kwargs: Any
@@ -61,7 +61,9 @@ def no_kernel(original: Original, *args: Any, **kwargs: Any) -> Any:
 @patch("torch.cuda:_get_pynvml_handler", level=ERROR)
 def no_nvml(original: Original, *args: Any, **kwargs: Any) -> Any:
     """Refused: NVIDIA's library knows no Gaudi."""
-    log.refuse("HPU620", "NVIDIA's management library knows no Gaudi", "ask hl-smi or pyhlml")
+    log.refuse(
+        "HPU620", "NVIDIA's management library does not support Gaudi", "ask hl-smi or pyhlml"
+    )
 
 
 @patch(

@@ -100,8 +100,8 @@ def _restore(state: Any) -> None:
     if state.numel() != expected.numel():
         log.warn(
             "HPU408",
-            f"a random state of {state.numel()} bytes was given, HPU's has {expected.numel()}: "
-            "it was saved on another device and is left aside, so the run continues with other random numbers",
+            f"the random state has {state.numel()} bytes, HPU's has {expected.numel()}: it comes from another device; "
+            "hpushim ignores it, so random numbers differ",
         )
         return
     torch.hpu.random.set_rng_state(state.cpu())

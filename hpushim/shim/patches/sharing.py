@@ -26,7 +26,7 @@ def share_memory(original: Callable[..., Any], self: Any) -> Any:
         return original(self)
     log.warn(
         "HPU322",
-        "share_memory() of what is on HPU does nothing: no other process sees a Gaudi's memory; share the copy on the CPU",
+        "share_memory() does nothing for HPU tensors: other processes cannot access Gaudi memory; share a CPU copy",
     )
     return self
 

@@ -16,12 +16,13 @@ class _Rewriting:
     """One of the shell's ``ast_transformers``."""
 
     def visit(self, tree: ast.Module) -> ast.Module:
-        """The cell, rewritten; as it is where it is nested too deep. The shell would drop a transformer that raises."""
+        """The cell, rewritten; as it is where it is nested too deep, or takes too many steps. The shell would drop a transformer that raises."""
+        from hpushim.pycode.steps import TooManySteps
         from hpushim.shim.run import compiling
 
         try:
             return compiling.rewritten(tree, "<cell>")
-        except RecursionError:
+        except (RecursionError, TooManySteps):
             return tree
 
 

@@ -39,15 +39,15 @@ def install() -> Undo | None:
 
 def begin() -> None:
     """In a child, before its program: rewrites its modules from now on; a script that needs it itself is run anew by hpushim."""
-    arguments = _arguments()
-    if arguments[:2] == ["-m", "hpushim"]:
+    words = arguments()
+    if words[:2] == ["-m", "hpushim"]:
         return
-    if _is_own_and_compares(arguments) and os.name == "posix":
-        os.execv(sys.executable, [sys.executable, *_through_run(arguments)])
+    if _is_own_and_compares(words) and os.name == "posix":
+        os.execv(sys.executable, [sys.executable, *_through_run(words)])
     import_hook.install()
 
 
-def _arguments() -> list[str]:
+def arguments() -> list[str]:
     """What Python was told to run: a script and its arguments, or these after ``-m`` and a module's name, or ``-c`` and
     code; else nothing. Python's own options are left out."""
     given = sys.argv

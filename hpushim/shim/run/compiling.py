@@ -70,12 +70,17 @@ def parsed(path: str, data: bytes) -> ast.Module:
     """The tree of one of the user's files, or of a cell, rewritten where it compares devices. Raises SyntaxError."""
     import ast
 
+    from hpushim.pycode.steps import TooManySteps
+
     _looked_at.add(os.path.abspath(path))  # noqa: PTH100
     try:
         return rewritten(ast.parse(data, path), path)
     except RecursionError:
-        log.warn("HPU107", "is nested too deep to look for comparisons with 'cuda'", at=(path, 1))
-        return ast.parse(data, path)
+        why = "is nested too deep to look for comparisons with 'cuda'"
+    except TooManySteps as error:
+        why = f"{error}: its comparisons with 'cuda' stay as they are"
+    log.warn("HPU107", why, at=(path, 1))
+    return ast.parse(data, path)
 
 
 def rewritten(tree: ast.Module, path: str) -> ast.Module:

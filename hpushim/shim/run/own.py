@@ -33,7 +33,14 @@ def is_own_folder(folder: Path) -> bool:
 
 def is_own_file(file: Path) -> bool:
     """Whether a file is somebody's own."""
-    return is_own_folder(file.resolve().parent)
+    if file.is_symlink():
+        return is_own_folder(file.resolve().parent)
+    return _is_own_directory(str(file.parent))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_own_directory(name: str) -> bool:
+    return is_own_folder(Path(name).resolve())
 
 
 def is_own_script(script: Path) -> bool:

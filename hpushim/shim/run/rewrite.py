@@ -15,9 +15,11 @@ from dataclasses import dataclass
 
 from hpushim.compare import Comparison, Form
 from hpushim.compare import find as find_comparisons
-from hpushim.compare.scopes import last_name
 from hpushim.compare.subjects import OPERATIONS
 from hpushim.compare.texts import shows_text
+from hpushim.pycode.places import last_name
+from hpushim.pycode.source import Source
+from hpushim.pycode.steps import TooManySteps
 
 _TWIN = {"cuda": "hpu", "cuda:0": "hpu:0"}
 _HELPERS = "__hpushim_widened__"
@@ -37,7 +39,7 @@ def find(source: str | bytes) -> list[Rewrite]:
     """The comparisons that would be rewritten; empty for source that does not parse."""
     try:
         return apply(ast.parse(source))[1]
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, TooManySteps):
         return []
 
 
@@ -51,7 +53,7 @@ def apply(tree: ast.Module) -> tuple[ast.Module, list[Rewrite]]:
         for node in ast.walk(tree)
     )  # fmt: skip
     wanted: dict[ast.AST, list[Comparison]] = {}
-    for one in find_comparisons(tree):
+    for one in find_comparisons(Source.of_tree(tree)):
         # A word that nothing shows to be a device is HPU's only where the program itself does not say so elsewhere.
         if not one.handled and (one.sure or (not says_hpu and one.texts)):
             wanted.setdefault(one.node, []).append(one)

@@ -56,7 +56,7 @@ def target_of(word: str, arguments: Sequence[str] = ()) -> Target:
         raise HpushimError(f"{word}: neither a file nor a folder; expected a script")
     if word.startswith("-"):
         line = " ".join(["hpushim run python", word, *arguments][:4])
-        raise HpushimError(f"{word}: no option of hpushim; for one of Python's own: {line}")
+        raise HpushimError(f"{word}: not an option of hpushim; to pass it to Python, run: {line}")
     found = _command(word)
     if found is None:
         raise HpushimError(
@@ -86,7 +86,7 @@ def _of_file(path: Path, word: str, arguments: Sequence[str]) -> Target:
         shell = path.suffix[1:] if path.suffix != ".sh" else "bash"
         found = shutil.which(shell) or shutil.which("sh")
         if found is None:
-            raise HpushimError(f"{word}: a shell script, and no {shell} is here; expected one")
+            raise HpushimError(f"{word}: a shell script, but {shell} is not installed; install it")
         return Target("program", path, (found, str(path), *arguments))
     if path.suffix != ".py" and zipfile.is_zipfile(path):
         return Target("python", path)

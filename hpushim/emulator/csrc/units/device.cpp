@@ -8,6 +8,7 @@
 #include "../graphs.cpp"
 #include "../guard.cpp"
 #include "../kernels.cpp"
+#include "../layout.cpp"
 #include "../memory.cpp"
 #include "../objections.cpp"
 #include "../operators.cpp"

@@ -1,0 +1,70 @@
+"""Strides: a pointwise operator's result lies in rows on hpu; with the CPU's random numbers it keeps the CPU's strides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from hpushim.emulator import device
+
+
+@pytest.fixture
+def cpu_random() -> Iterator[None]:
+    device.share_cpu_random(True)
+    yield
+    device.share_cpu_random(False)
+
+
+def _masks(where: str) -> list[torch.Tensor]:
+    torch.manual_seed(3)
+    x = torch.arange(24.0, device=where).reshape(2, 3, 4) + 1
+    y = torch.relu(x.transpose(1, 2))
+    z = torch.relu(y.permute(2, 0, 1)) * 2
+    drawn = [F.dropout(y, 0.5), F.dropout(z.softmax(0), 0.5), torch.bernoulli(y / 99)]
+    drawn += [torch.rand_like(z), torch.native_dropout(y, 0.5, True)[0], y.clone().normal_()]
+    return [one.cpu() for one in drawn]
+
+
+@pytest.mark.usefixtures("cpu_random")
+def test_random_numbers_are_the_cpu_s_whatever_the_strides():
+    for hpu, cpu in zip(_masks("hpu"), _masks("cpu"), strict=True):
+        assert hpu.equal(cpu)
+
+
+VIEWS = {
+    "the CPU's rows": lambda x: torch.relu(x.transpose(1, 2)).transpose(1, 2).view(-1, 4),
+    "channels last": lambda x: torch.relu(x[None].to(memory_format=torch.channels_last)).permute(0, 2, 3, 1).view(-1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("random", ["own", "cpu"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_that_only_the_cpu_s_strides_allow_fails(view, random, request):
+    if random == "cpu":
+        request.getfixturevalue("cpu_random")
+    x = torch.randn(2, 3, 4)
+    VIEWS[view](x)
+    with pytest.raises(RuntimeError, match=r"Use \.reshape.*HPU519"):
+        VIEWS[view](x.to("hpu"))
+
+
+@pytest.mark.parametrize("random", ["own", "cpu"])
+def test_a_view_that_fails_everywhere_is_not_blamed_on_hpu(random, request):
+    if random == "cpu":
+        request.getfixturevalue("cpu_random")
+    with pytest.raises(RuntimeError, match=r"Use \.reshape") as raised:
+        torch.relu(torch.randn(2, 3, 4, device="hpu")).transpose(1, 2).view(-1)
+    assert "HPU519" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("cpu_random")
+def test_views_that_rows_allow_pass():
+    x = torch.randn(2, 3, 4, device="hpu")
+    y = torch.relu(x.permute(2, 0, 1))
+    for view in (y[:, :, 1:].unsqueeze(0), y.view(4, 2, 3, 1), y[1:].view(3, 2, 3)):
+        assert view.device.type == "hpu"
+    assert torch.relu(x).view(-1).shape == (24,)
+    assert x.transpose(1, 2).relu().reshape(-1).equal(x.transpose(1, 2).reshape(-1).relu())

@@ -1,0 +1,108 @@
+"""A verdict says no more than was compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from proofs import TRAIN, prove
+
+from hpushim.prove.trial import Request
+from hpushim.prove.trial import prove as prove_here
+from hpushim.prove.words import parse
+
+FAILS = TRAIN.replace("    scaler.step(optimizer)\n", '    raise ValueError("no")\n')
+COMPLEX = """\
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+w = torch.nn.Parameter(torch.randn(4, dtype=torch.complex64, device=device))
+optimizer = torch.optim.SGD([w], lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    (w * w.conj()).real.sum().backward()
+    optimizer.step()
+"""
+LOGS = """\
+import json
+
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = torch.nn.Linear(4, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    x = torch.randn(8, 4).to(device)
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+held = torch.ones(2, 4).cuda() if device == "cuda" else torch.ones(2, 4)
+with torch.no_grad():
+    score = model(held).abs().mean().item()
+with open("log.jsonl", "w") as log:
+    log.write(json.dumps({"step": step, "score": score}))
+print("done", torch.rand(1).item() if False else 1.5)
+"""
+
+
+def test_a_script_that_fails_before_its_first_step_is_not_proved(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FAILS)
+    done = prove("train.py", cwd=tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    (verdict, *_) = done.stdout.splitlines()
+    assert verdict.startswith("not proved: the script fails in every run before its first")
+    assert "ValueError: no" in verdict
+
+
+def test_a_script_that_fails_behind_its_steps_is_said_to(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN + 'raise ValueError("at the end")\n')
+    done = prove("--steps", "0", "train.py", cwd=tmp_path)
+    (verdict, *_) = done.stdout.splitlines()
+    assert verdict.startswith("equal: over 6 optimizer steps"), done.stdout + done.stderr
+    assert verdict.endswith("then the script fails in every run: ValueError: at the end")
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--fail-on", "refused"), 5)])
+def test_what_a_gaudi_refuses_is_in_the_first_line(
+    options: tuple[str, ...], code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(COMPLEX)
+    done = prove("--no-cpu", *options, "train.py", cwd=tmp_path)
+    (verdict, *_) = done.stdout.splitlines()
+    assert "BUT A GAUDI REFUSES WHAT RAN: HPU118 complex64" in verdict, done.stdout + done.stderr
+    assert "train.py:4" in verdict
+    assert done.returncode == code
+
+
+def test_a_metric_of_a_log_is_compared(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOGS)
+
+    def plant(copy: Path) -> None:
+        text = (copy / "train.py").read_text()
+        assert '.to("hpu")' in text
+        (copy / "train.py").write_text(text.replace('.to("hpu")', '.mul(2).to("hpu")'))
+
+    request = Request(command=parse(("train.py",)), cwd=tmp_path, steps=0, no_cpu=True)
+    assert prove_here(request).verdict == "equal"
+    request.plant = plant
+    outcome = prove_here(request)
+    assert outcome.verdict == "different"
+    assert outcome.reason.startswith("'score' in log.jsonl, line 1, is ")
+    assert outcome.cause is not None
+    assert (outcome.cause.file, outcome.cause.line) == ("train.py", 14)
+
+
+def test_runs_too_far_apart_are_not_distinguishable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hpushim.prove import bounds
+
+    far = "    if device.type == 'cuda':\n        loss = loss * 1.2\n"
+    (tmp_path / "train.py").write_text(TRAIN.replace("    optimizer.zero_grad()\n", far + "    optimizer.zero_grad()\n"))  # fmt: skip
+    request = Request(command=parse(("train.py",)), cwd=tmp_path, steps=1, locate=False)
+    assert prove_here(request).verdict == "different"
+    monkeypatch.setattr(bounds.Bound, "at", lambda self, step: 0.52)
+    outcome = prove_here(request)
+    assert outcome.verdict == "not distinguishable"
+    assert "compare in float32" in outcome.reason
