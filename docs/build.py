@@ -20,43 +20,52 @@ from hpushim.report.elements import el, sentence
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "docs"
-#: The guides in their order; the last one is a part of the catalogue of rules.
+#: The pages in their order; the glossary ends the reference.
 GUIDES = (
     "port_a_script",
+    "decide",
     "port_a_project",
+    "one_code_base",
+    "notebooks",
+    "frameworks",
+    "first_hour",
+    "upstream",
     "ci",
-    "read_a_ledger",
-    "follow_upstream",
-    "plan",
 )
-_ADD = "## Add a rule\n"
-#: What links of README lead to, and where that lies in the site.
-_LINKS = {
-    "codemods/README.md": "rules/README.md",
-    "MATRIX.md": "matrix.md",
-    "docs/ci.md": "ci.md",
-    "docs/report.png": "report.png",
-}
+REFERENCE = (
+    "commands",
+    "settings",
+    "modes",
+    "prove",
+    "ledger",
+    "plan",
+    "emulator",
+    "security",
+    "limits",
+    "refusals",
+    "internals",
+    "glossary",
+)
+PROJECT = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 _FENCE = re.compile(r"^(?P<ticks>`{3,})(?P<language>\w+) (?P<label>\S.*)$", re.MULTILINE)
 
 
 def stage(folder: Path) -> None:
-    """Lays out the sources of the site."""
+    """Lays out the sources of the site as they are in the repository: links stay right. README begins it, the matrix becomes a table to filter."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for here, there in _LINKS.items():
-        readme = readme.replace(f"]({here})", f"]({there})")
-    (folder / "index.md").write_text(readme, encoding="utf-8")
-    shutil.copy(ROOT / "compat_matrix.toml", folder)
-    shutil.copy(HERE / "report.png", folder)
-    for name in GUIDES:
-        shutil.copy(HERE / f"{name}.md", folder)
-    shutil.copy(ROOT / "CHANGELOG.md", folder / "changelog.md")
-    rules, _, how = (ROOT / "codemods/README.md").read_text(encoding="utf-8").partition(_ADD)
-    (folder / "add_a_rule.md").write_text(f"# Add a rule\n{how}", encoding="utf-8")
-    (folder / "rules").mkdir()
-    (folder / "rules/README.md").write_text(rules, encoding="utf-8")
+    (folder / "index.md").write_text(readme.replace("(MATRIX.md)", "(matrix.md)"), encoding="utf-8")
+    for name in (*PROJECT, "compat_matrix.toml"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(
+        HERE,
+        folder / "docs",
+        ignore=shutil.ignore_patterns("*.py", "__pycache__", "matrix.*", "example"),
+    )
+    shutil.copytree(HERE / "example", folder / "docs/example")
+    (folder / "codemods").mkdir()
+    shutil.copy(ROOT / "codemods/README.md", folder / "codemods")
     for page in rule_pages():
-        target = folder / "rules" / page.relative_to(ROOT / "codemods")
+        target = folder / page.relative_to(ROOT)
         target.parent.mkdir(exist_ok=True)
         target.write_text(_FENCE.sub(_titled, page.read_text(encoding="utf-8")), encoding="utf-8")
     (folder / "matrix.md").write_text(matrix(), encoding="utf-8")
@@ -65,8 +74,13 @@ def stage(folder: Path) -> None:
 
 
 def rule_pages() -> list[Path]:
-    """The pages of the rules, by folder."""
-    return [page for room in ROOMS for page in sorted((ROOT / "codemods" / room).glob("*.md"))]
+    """The pages of the rules, by folder, without their cases."""
+    return [
+        page
+        for room in ROOMS
+        for page in sorted((ROOT / "codemods" / room).glob("*.md"))
+        if not page.name.endswith(".cases.md")
+    ]
 
 
 def _titled(fence: re.Match[str]) -> str:
@@ -103,7 +117,7 @@ def matrix() -> str:
     )
     made = "\n".join(ET.tostring(part, encoding="unicode", method="html") for part in (form, table))
     head = "---\nhide: [navigation, toc]\n---\n\n# The matrix"
-    return f"{head}\n\nWhat Gaudi does with each CUDA name. `hpushim api NAME` tells more of a row, and its sources.\n\n{made}\n"
+    return f"{head}\n\nWhat Gaudi does with each CUDA name. `hpushim api NAME` shows a row with its sources.\n\n{made}\n"
 
 
 def _row(row: Row) -> ET.Element:
@@ -146,15 +160,18 @@ def _settings(sources: Path, out: Path) -> Iterator[str]:
     yield "nav:"
     yield "  - index.md"
     yield "  - Guides:"
-    yield from (f"    - {name}.md" for name in (*GUIDES, "add_a_rule"))
+    yield from (f"    - docs/{name}.md" for name in GUIDES)
+    yield "  - Reference:"
+    yield from (f"    - docs/{name}.md" for name in REFERENCE)
     yield "  - Rules:"
-    yield "    - rules/README.md"
+    yield "    - codemods/README.md"
     for room in ROOMS:
         yield f"    - {room}:"
         pages = [page for page in rule_pages() if page.parent.name == room]
-        yield from (f"      - rules/{room}/{page.name}" for page in pages)
+        yield from (f"      - codemods/{room}/{page.name}" for page in pages)
     yield "  - Matrix: matrix.md"
-    yield "  - Changes: changelog.md"
+    yield "  - Project:"
+    yield from (f"    - {name}" for name in PROJECT)
 
 
 def main() -> None:
