@@ -1,5 +1,8 @@
 # make demo   sets up, reports on the bundled CUDA project, migrates a copy, trains original and migrated on the emulated HPU
 # make test   sets up, runs linters, types and tests
+# make quick   linters, and the tests of what differs from the last commit, or from BASE=main
+# make mutants   makes small changes to the sources, one at a time, and lists those that no related test notices
+# make test-all   as test, with the permutations and long tests, and a process of its own for every program that a test starts
 # make hostile   tries hostile input for longer: generated variants, and a thousand runs cut short
 # make site   builds the pages: README, guides, rules and matrix, in site/
 # make test-frameworks   builds environments with the training frameworks, runs what is said of them, prints one table
@@ -14,7 +17,7 @@ BIN := $(VENV)/bin
 # Two workers fit the smallest machine that the tests are meant for.
 WORKERS ?= 2
 
-.PHONY: demo test test-frameworks test-versions lint types pytest bench hostile site clean
+.PHONY: demo test quick test-all mutants test-frameworks test-versions lint types pytest bench hostile site clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python tests/projects/demo.py
@@ -29,8 +32,24 @@ types: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/mypy -p codemods
 
+PYTEST := HPUSHIM=off $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 pytest: $(VENV)/.ready
-	HPUSHIM=off $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(PYTEST) -m "not slow and not bench"
+
+test-all: lint types
+	HPUSHIM_TESTS=processes $(PYTEST)
+
+BASE ?= HEAD
+
+quick: lint
+	HPUSHIM=off $(BIN)/python tests/related.py $(BASE)
+
+# Of the lines that a branch changes: make mutants MUTANTS="--changed main --count 20"
+MUTANTS ?= --count 100
+
+mutants: $(VENV)/.ready
+	HPUSHIM=off $(BIN)/python tests/mutants.py $(MUTANTS)
 
 # Releases that exclude each other: the newest, the last Lightning that knew Gaudi, Optimum with the Transformers that it asks for.
 FRAMEWORKS := .frameworks

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
+from pathlib import Path
+
+import pytest
 
 # A job that a script starts in the background ignores Ctrl-C, or the end of its terminal, and so do all its children: the tests of
 # stopping would wait.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as nohup has it
+
+# Images set these. Each of hundreds of processes would compile all of hpushim anew, and write line by line.
+for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
+    os.environ.pop(name, None)
+sys.dont_write_bytecode = False
+
+#: Where the long files are. They begin, in this order, and the short ones fill up what is left of the workers' time.
+LONG = ("emulator", "prove", "projects", "shim", "hostile", "rules", "test_rules.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONG)}
+    here = Path(__file__).parent
+    items.sort(key=lambda item: places.get(item.path.relative_to(here).parts[0], len(LONG)))

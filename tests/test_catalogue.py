@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from hpushim.engine.base.code import SEVERITIES
 from hpushim.engine.rules.catalogue import ROOMS, catalogue, codes, free, start
 from hpushim.engine.rules.page import SECTIONS
 from hpushim.engine.rules.registry import every_rule, home
 from hpushim.engine.rules.rule import AnyRule
 from hpushim.errors import HpushimError
+from hpushim.model import Safety
 
 FILE = Path(__file__).resolve().parent.parent / "codemods" / "README.md"
 
@@ -41,16 +44,33 @@ def test_a_new_rule_gets_a_free_code_and_something_to_begin_with() -> None:
         assert code not in codes()
         rule, _, page = start(folder).partition(f"# codemods/{folder}/STEM.md\n")
         ast.parse(rule)
-        assert f'code = "{code}"' in rule
+        assert f"{code} = Code(" in rule
         assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == list(SECTIONS)
     with pytest.raises(HpushimError, match="one of tool, devices"):
         free("nowhere")
 
 
 @pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.__name__)
-def test_costs_are_of_the_rules_own_codes(rule: AnyRule) -> None:
-    costs = rule.costs
-    named = [*costs.hours, *costs.none, *costs.numbers, *costs.speed, *costs.cpu, *costs.kernels]
-    assert set(named) <= set(rule.codes())
-    assert not set(costs.hours) & set(costs.none), "a code takes hours or has no counterpart"
-    assert set(costs.kernels) <= set(costs.none), "a kernel has no counterpart"
+def test_codes_are_declared_whole(rule: AnyRule) -> None:
+    for number, code in rule.codes.items():
+        lower = [SEVERITIES.index(severity) for severity in code.lower]
+        assert all(place > SEVERITIES.index(code.severity) for place in lower), number
+        assert all(code.lower.values()), f"{number}: a lower severity without a reason"
+        assert code.safeties == tuple(s for s in get_args(Safety) if s in code.safeties), number
+        assert code.effect != "kernel" or code.effort == "none", (
+            f"{number}: a kernel has no counterpart"
+        )
+
+
+@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.__name__)
+def test_a_module_gives_the_codes_that_its_rules_declare(rule: AnyRule) -> None:
+    tree = ast.parse(home(rule).with_suffix(".py").read_text(encoding="utf-8"))
+    given = {
+        node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword)
+        and node.arg == "code"
+        and isinstance(node.value, ast.Constant)
+    }
+    declared = {code for other in every_rule() if home(other) == home(rule) for code in other.codes}
+    assert given <= declared

@@ -60,7 +60,7 @@ def test_a_baseline_holds_what_is_known(project: Path, capsys: pytest.CaptureFix
     assert (code, found) == (1, ["old.py:6"]), err
     (project / "old.py").write_text("x = 1\n")
     code, found, err = told(capsys, "--baseline", "known.json")
-    assert code == 0 and "are gone" in err
+    assert code == 0 and "no longer occur" in err
 
 
 def test_a_baseline_that_is_none_stops_before_work(project: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
@@ -167,3 +167,19 @@ def test_the_steps_of_the_action_run(project: Path, tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "::error file=old.py,line=3," in done.stdout
     assert summary.read_text().startswith("## hpushim: ") and json.loads(sarif.read_text())["runs"]
+
+
+WORKFLOWS = [*sorted((ROOT / ".github/workflows").glob("*.yml")), ROOT / "action.yml"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_pin_actions_and_name_what_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert yaml.safe_load(text)
+    actions = re.findall(r"uses: (\S+)", text)
+    assert actions and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action) for action in actions)
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    for words in re.findall(r"\bmake ([a-z -]+)", text):
+        assert set(words.split()) <= targets, words
+    for script in re.findall(r"python (docs/\S+\.py)", text):
+        assert (ROOT / script).is_file(), script

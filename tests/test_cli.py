@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from hpushim.cli import COMMANDS
 from hpushim.cli.program import ProgramCommand
@@ -33,7 +34,7 @@ def hpushim(
     *words: str | Path, cwd: Path, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-m", "hpushim", *map(str, words)],
         cwd=cwd,
         env={**clean, "OMP_NUM_THREADS": "1", **(env or {})},

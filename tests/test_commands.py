@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 from click.testing import CliRunner, Result
 
 from hpushim.cli import COMMANDS, cli
@@ -27,7 +29,7 @@ def run(*words: str, given: bytes | str = "", env: dict[str, str] | None = None)
 
 
 def process(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-m", "hpushim", *words],
         cwd=cwd, env={**os.environ, **env}, capture_output=True, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
@@ -69,7 +71,7 @@ def test_every_option_has_help(command: str) -> None:
 
 def test_explain_begins_with_the_code_asked() -> None:
     text = run("explain", "HPU109").stdout
-    assert text.startswith("HPU109 `check-guards-nvidia-only-code` (error)\n")
+    assert text.startswith("HPU109 `check-guards-nvidia-only-code` (info)\n")
     assert text.index("A check that guards nothing but packages") < text.index("# HPU108")
     assert run("explain", "108").stdout.startswith("# HPU108 ")
 
@@ -100,7 +102,7 @@ def test_an_unknown_code_gets_those_near_it_with_their_names() -> None:
 
     with pytest.raises(click.UsageError, match=r"no rule gives HPU1O1; near it: HPU\d{3} [a-z]"):
         run("explain", "HPU1O1")
-    with pytest.raises(click.UsageError, match="HPU904 is told while a program runs"):
+    with pytest.raises(click.UsageError, match="HPU904 is reported while a program runs"):
         run("explain", "HPU904")
 
 
@@ -156,7 +158,7 @@ def test_standard_input_stands_alone(project: Path, words: tuple[str, ...]) -> N
 def test_a_diff_says_what_it_leaves_unless_quiet(project: Path) -> None:
     (project / "more.py").write_text("import triton\n")
     told = run("migrate", "--diff", ".")
-    assert "not in the diff: 1 to look at by hand" in told.stderr
+    assert "findings not in the diff: 1 to review by hand" in told.stderr
     assert "by hand" not in told.stdout
     quiet = run("migrate", "--diff", "--quiet", ".")
     assert (quiet.stderr, quiet.stdout) == ("", told.stdout)
@@ -227,7 +229,7 @@ def test_a_reader_that_leaves_is_no_fault(project: Path, words: tuple[str, ...])
         (project / f"more{number}.py").write_text(CUDA)
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "hpushim", *words],
         cwd=project,
         stdout=write,
@@ -235,7 +237,8 @@ def test_a_reader_that_leaves_is_no_fault(project: Path, words: tuple[str, ...])
         check=False,
     )
     os.close(write)
-    assert done.stderr == b""
+    # A slow machine sees two lines of progress; nothing else belongs there.
+    assert re.sub(rb"hpushim: .* files( \xe2\x80\xa6| in .* files/s)\n", b"", done.stderr) == b""
     assert done.returncode in (0, 1)
 
 

@@ -20,12 +20,15 @@ from hpushim.matrix import load
 from hpushim.matrix.summary import counts
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def commands(text: str) -> Iterator[list[str]]:
     """The calls of ``hpushim`` in code: in lines of a block, and between backticks."""
-    blocks = re.findall(r"^(?: {4,}|```\w*\n)(.*)$", text, re.MULTILINE)
+    blocks = re.findall(r"^(?: {4,}|```\w*\n|\$ )(.*)$", text, re.MULTILINE)
     for piece in [*blocks, *re.findall(r"`([^`\n]+)`", text)]:
         line = piece.partition("  #")[0].strip()
         if line.startswith("hpushim "):
@@ -83,9 +86,9 @@ def test_figures_of_the_readme_are_counted() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     matrix = load()
     unknown = sum(row.status == "unknown" for row in matrix.rows)
-    told = re.search(r"([\d,]+) rows and ([\d,]+) operators", text)
-    assert told and told[1] == f"{len(matrix.rows):,}", told
-    assert told[2] == f"{sum(counts(matrix).operators.values()):,}"
+    figures = re.search(r"([\d,]+) rows and ([\d,]+) operators", text)
+    assert figures and figures[1] == f"{len(matrix.rows):,}", figures
+    assert figures[2] == f"{sum(counts(matrix).operators.values()):,}"
     dark = re.search(r"(\d+) are `unknown`", text)
     assert dark and int(dark[1]) == unknown
     inferred = sum(row.confidence == "inferred" for row in matrix.rows) / len(matrix.rows)
@@ -101,12 +104,39 @@ def test_codes_and_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / link).exists(), link
 
 
+def test_the_page_of_commands_is_current(commands_page: ModuleType) -> None:
+    told = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+    assert told == commands_page.page(), "run: python docs/commands.py"
+
+
+def test_no_document_names_a_machine_or_a_registry() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        found = re.findall(r"(?<![\w.])/(?:work|tmp|home|root|corpora|opt)/\S*|download\.pytorch\.org|pypi\.org", text)  # fmt: skip
+        assert not found, f"{page.name}: {found}"
+
+
+@pytest.mark.parametrize(("name", "lines"), [("README.md", 160), ("CHANGELOG.md", 70)])
+def test_what_is_read_first_stays_short(name: str, lines: int) -> None:
+    assert len((ROOT / name).read_text(encoding="utf-8").splitlines()) <= lines
+
+
+@pytest.fixture(scope="module")
+def commands_page() -> ModuleType:
+    return _script("commands")
+
+
 @pytest.fixture(scope="module")
 def site() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build_site", ROOT / "docs/build.py")
+    return _script("build")
+
+
+def _script(name: str) -> ModuleType:
+    """A script of docs as a module."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / f"docs/{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["build_site"] = module
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -116,7 +146,9 @@ def test_the_site_holds_every_page(site: ModuleType, tmp_path: Path) -> None:
     settings = site.config(tmp_path, tmp_path / "out")
     named = re.findall(r"(?<=[ ])[\w/]+\.md", settings)
     assert sorted(named) == sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.md"))  # fmt: skip
-    told = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "rules").rglob("*.md"))
+    told = "".join(
+        path.read_text(encoding="utf-8") for path in (tmp_path / "codemods").rglob("*.md")
+    )
     assert set(codes()) <= set(re.findall(r"HPU\d{3}", told))
     page = (tmp_path / "matrix.md").read_text(encoding="utf-8")
     assert page.count("<tr data-status=") == len(load().rows)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 if sys.version_info >= (3, 11):
@@ -132,3 +136,34 @@ def test_nothing_bounds_torch_or_asks_for_the_vendor_package() -> None:
 def test_the_root_holds_no_python() -> None:
     # hpushim.data is the root: any module there would ship as hpushim/data/…
     assert not list(ROOT.glob("*.py"))
+
+
+def test_the_sdist_has_the_documents_and_no_tests(wheel: Path) -> None:
+    (sdist,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "docs/limits.md", "docs/example/train.py"}  # fmt: skip
+    assert wanted <= names
+    assert not [name for name in names if name.startswith(("tests", ".")) or name.endswith((".pyc", ".so"))]  # fmt: skip
+
+
+def test_versions_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert str(cited["version"]) == project["version"]
+    assert f"## {project['version']} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_published_links_lead_to_the_repository() -> None:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        release = importlib.import_module("release")
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+    text = release.absolute((ROOT / "README.md").read_text(encoding="utf-8"), "https://h/o/r", "v1")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 10 and all(link.startswith("https://") for link in links)
+    assert "](https://h/o/r/blob/v1/docs/limits.md)" in text
+    assert "](https://h/o/r/raw/v1/docs/report.png)" in text
+    project = release.with_urls((ROOT / "pyproject.toml").read_text(encoding="utf-8"), "https://h/o/r")  # fmt: skip
+    assert tomllib.loads(project)["project"]["urls"]["Homepage"] == "https://h/o/r"

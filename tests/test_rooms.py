@@ -7,57 +7,67 @@ import graphlib
 import re
 import subprocess
 import sys
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 _ANY = {"errors", "matrix", "model"}
+_READING = {*_ANY, "pycode"}
 _AT_RUN_TIME = {*_ANY, "callers", "handover", "messages", "settings"}
 _SAFE = {"quiet_git", "safe_files", "showing"}
 _THEMES = ("devices", "precision", "distributed", "memory", "execution", "training", "libraries")
 _THEMES = (*_THEMES, "files", "tool")
 _FOR_RULES = {
-    *_ANY,
+    *_READING,
     "compare",
     *(f"engine/{room}" for room in ("base", "data", "python", "rules", "shell")),
     "codemods/analysis",
     "codemods/edits",
+    "codemods/values",
 }
 #: room → rooms that it may import, anywhere in its files. A room's own files need no mention.
 ROOMS: dict[str, set[str]] = {
     "model": set(),
     "errors": set(),
     "callers": set(),
-    "compare": set(),
     "handover": {"callers"},
+    "kept": set(),
     "messages": set(),
+    "pycode": set(),
+    "compare": {"pycode"},
     "settings": {"errors"},
     "quiet_git": set(),
     "safe_files": set(),
     "showing": set(),
-    "matrix": {"errors", "model", "quiet_git", "safe_files"},
-    "engine/base": _ANY,
-    "engine/files": {*_ANY, *_SAFE, "engine/base"},
-    "engine/python": {*_ANY, "engine/base"},
-    "engine/shell": {*_ANY, "engine/base"},
-    "engine/data": {*_ANY, "engine/base", "engine/shell"},
-    "engine/rules": {*_ANY, "engine/base", "engine/data", "engine/python"},
+    "matrix": {"errors", "kept", "model", "quiet_git", "safe_files"},
+    "engine/base": _READING,
+    "engine/files": {*_READING, *_SAFE, "engine/base"},
+    "engine/python": {*_READING, "engine/base"},
+    "engine/shell": {*_READING, "engine/base"},
+    "engine/data": {*_READING, "engine/base", "engine/shell"},
+    "engine/rules": {*_READING, "kept", "engine/base", "engine/data", "engine/python"},
     "engine": {
-        *_ANY,
+        *_READING,
         *_SAFE,
         *(f"engine/{room}" for room in ("base", "data", "files", "python", "rules", "shell")),
     },
-    "codemods/edits": {*_ANY, *(f"engine/{room}" for room in ("base", "data", "python", "shell"))},
-    "codemods/analysis": _FOR_RULES - {"codemods/analysis"},
+    "codemods/edits": {
+        *_READING,
+        *(f"engine/{room}" for room in ("base", "data", "python", "shell")),
+    },
+    "codemods/analysis": _FOR_RULES - {"codemods/analysis", "codemods/values"},
+    "codemods/values": _FOR_RULES - {"codemods/values"},
     "codemods/bases": _FOR_RULES,
     **{f"codemods/{theme}": {*_FOR_RULES, "codemods/bases"} for theme in _THEMES},
-    "codemods": {*_ANY, "engine", "engine/base", "engine/files"},
+    "codemods": {*_READING, "engine", "engine/base", "engine/files"},
     "following": {*_ANY, *_SAFE, "engine", "engine/files"},
     "plan": _ANY,
     "report": {*_ANY, "showing"},
     "ledgers": {*_ANY, "report", "safe_files", "showing"},
-    "shim": {*_AT_RUN_TIME, "compare", "ledgers", "safe_files", "showing"},
+    "shim": {*_AT_RUN_TIME, "compare", "pycode", "ledgers", "safe_files", "showing"},
     "emulator": {*_AT_RUN_TIME, "safe_files"},
     "prove/recorder": {"shim"},
     "prove": {*_ANY, *_SAFE, "engine", *(f"engine/{room}" for room in ("base", "data", "files"))},
@@ -90,7 +100,9 @@ FORBIDDEN = {
     "callers": _AT_START,
     "compare": _AT_START,
     "handover": _AT_START,
+    "kept": _BEFORE_ALL,
     "messages": _AT_START,
+    "pycode": _AT_START,
     "settings": _AT_START,
     "quiet_git": _BEFORE_ALL,
     "safe_files": _BEFORE_ALL,
@@ -132,6 +144,11 @@ def _modules() -> list[tuple[str, Path]]:
     return [(name.removesuffix(".__init__"), path) for name, path in found if _room(name)]
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 class _AtRunTime(ast.NodeTransformer):
     """Drops what only type checkers read."""
 
@@ -142,8 +159,8 @@ class _AtRunTime(ast.NodeTransformer):
 def _imports(name: str, path: Path, *, at_run_time: bool = False) -> set[str]:
     """The dotted names that a module imports, relative ones made whole."""
     names: set[str] = set()
-    tree: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(_AtRunTime().visit(tree) if at_run_time else tree):
+    tree = _tree(path)
+    for node in ast.walk(_AtRunTime().visit(deepcopy(tree)) if at_run_time else tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -163,19 +180,18 @@ def _imports(name: str, path: Path, *, at_run_time: bool = False) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(("name", "path"), _modules(), ids=[name for name, _ in _modules()])
-def test_a_file_imports_only_from_the_rooms_it_may(name: str, path: Path) -> None:
-    room = _room(name)
-    assert room is not None
-    allowed = ROOMS[room] | {room} | DOORS.get(str(path.relative_to(ROOT)), set())
-    for imported in _imports(name, path):
-        top = imported.partition(".")[0]
-        if top == "hpushim":
-            target = _room(imported)
-            assert target is None or target in allowed, f"{path.name} imports {imported}"
-        else:
-            forbidden = FORBIDDEN[room.partition("/")[0]]
-            assert top not in forbidden, f"{path.name} imports {imported}"
+def test_files_import_only_from_the_rooms_they_may() -> None:
+    wrong = []
+    for name, path in _modules():
+        room = _room(name)
+        assert room is not None
+        allowed = ROOMS[room] | {room, None} | DOORS.get(str(path.relative_to(ROOT)), set())
+        forbidden = FORBIDDEN[room.partition("/")[0]]
+        for imported in _imports(name, path):
+            top = imported.partition(".")[0]
+            if _room(imported) not in allowed if top == "hpushim" else top in forbidden:
+                wrong.append(f"{name} imports {imported}")
+    assert wrong == []
 
 
 def _ordered(edges: dict[str, set[str]]) -> list[str]:
@@ -205,17 +221,18 @@ def test_the_modules_of_the_codemod_form_no_circle() -> None:
 
 
 def test_rules_do_not_import_rules() -> None:
-    for name, path in _modules():
-        room = _room(name) or ""
-        if room.removeprefix("codemods/") in _THEMES and path.stem != "__init__":
-            for imported in _imports(name, path):
-                other = _room(imported) or ""
-                assert other.removeprefix("codemods/") not in _THEMES, f"{name} imports {imported}"
+    wrong = [
+        f"{name} imports {imported}"
+        for name, path in _modules()
+        if (_room(name) or "").removeprefix("codemods/") in _THEMES and path.stem != "__init__"
+        for imported in _imports(name, path)
+        if (_room(imported) or "").removeprefix("codemods/") in _THEMES
+    ]
+    assert wrong == []
 
 
-def _code_words(path: Path) -> set[str]:
+def _code_words(tree: ast.Module) -> set[str]:
     """The words of names and strings, documentation apart."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     told = {
         id(node.body[0].value)
         for node in ast.walk(tree)
@@ -237,33 +254,47 @@ def _code_words(path: Path) -> set[str]:
     return {word for text in texts for word in re.findall(r"[a-z]+", text.lower())}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in sorted((ROOT / "hpushim/engine").rglob("*.py")) if p.stem != "catalogue"],
-    ids=lambda p: p.stem,
-)
-def test_the_engine_knows_no_cuda(path: Path) -> None:
-    """It knows Python and files; the catalogue alone, which writes the guide for rules, gives examples."""
-    assert not _code_words(path) & {"cuda", "nccl", "hccl", "habana", "gaudi", "htcore"}
+def _files(*folders: str) -> list[tuple[str, ast.Module]]:
+    """Every file below these folders with its tree."""
+    paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    assert paths, folders
+    return [(path.relative_to(ROOT).as_posix(), _tree(path)) for path in paths]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "codemods").rglob("*.py")), ids=lambda p: p.stem)
-def test_rules_on_python_build_no_text_edits(path: Path) -> None:
+def _calls(folder: str) -> list[tuple[str, ast.Call]]:
+    """Every call below a folder with its place."""
+    return [
+        (f"{name}:{node.lineno}", node)
+        for name, tree in _files(folder)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    ]
+
+
+def test_the_engine_and_pycode_know_no_cuda() -> None:
+    """They know Python and files."""
+    of_cuda = {"cuda", "nccl", "hccl", "habana", "gaudi", "htcore"}
+    files = _files("hpushim/engine", "hpushim/pycode")
+    known = {name: _code_words(tree) & of_cuda for name, tree in files}
+    assert {name for name, words in known.items() if words} == set()
+
+
+def test_rules_on_python_build_no_text_edits() -> None:
     """They name nodes and what becomes of them; rules on other kinds of file say which bytes change."""
-    names = {
-        node.func.id
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    build = {
+        place
+        for place, call in _calls("codemods")
+        if isinstance(call.func, ast.Name) and call.func.id in ("Edit", "Fix", "splice")
     }
-    assert path.parent.name == "files" or not names & {"Edit", "Fix", "splice"}
+    assert build and {place for place in build if not place.startswith("codemods/files/")} == set()
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "codemods").rglob("*.py")), ids=lambda p: p.stem)
-def test_rules_ask_a_whole_module_through_what_is_found_once(path: Path) -> None:
+def test_rules_ask_a_whole_module_through_what_is_found_once() -> None:
     """``"x" in module.data`` at every call takes time that grows with the square of the file: ``module.holds("x")`` does not."""
     searched = [
-        node
-        for node in ast.walk(ast.parse(path.read_text()))
+        f"{name}:{node.lineno}"
+        for name, tree in _files("codemods")
+        for node in ast.walk(tree)
         if (isinstance(node, ast.Compare) and any(map(_is_whole, node.comparators)))
         or (
             isinstance(node, ast.Call)
@@ -272,7 +303,7 @@ def test_rules_ask_a_whole_module_through_what_is_found_once(path: Path) -> None
             and any(map(_is_whole, node.args))
         )
     ]
-    assert [ast.unparse(node) for node in searched] == []
+    assert searched == []
 
 
 def _is_whole(node: ast.expr) -> bool:
@@ -281,12 +312,14 @@ def _is_whole(node: ast.expr) -> bool:
     )
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "codemods").rglob("*.py")), ids=lambda p: p.stem)
-def test_rules_do_not_walk_the_whole_tree(path: Path) -> None:
+def test_rules_do_not_walk_the_whole_tree() -> None:
     """``ast.walk`` is for a statement; a file is asked by word."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "ast.walk":
-            assert ast.unparse(node.args[0]).rpartition(".")[2] != "tree", node.lineno
+    walked = {
+        place: ast.unparse(call.args[0])
+        for place, call in _calls("codemods")
+        if ast.unparse(call.func) == "ast.walk"
+    }
+    assert walked and [p for p, what in walked.items() if what.rpartition(".")[2] == "tree"] == []
 
 
 #: Calls that print, write or read files, and the one place for each; the others are of files of hpushim's own.
@@ -308,6 +341,7 @@ ITS_FILES = {
         "engine/rules/page.py",
         "report/html.py",
         "matrix/readings.py",
+        "matrix/signatures.py",
         "matrix/vendor_names.py",
         "matrix/sources.py",
     },
@@ -352,3 +386,9 @@ def test_a_clean_project_is_checked_without_parsing_anything(tmp_path: Path) -> 
         f"from hpushim.cli import main\nassert main(['check', {str(tmp_path)!r}]) == 0"
     )
     assert not loaded & {"torch", "libcst"}
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    """pytest imports test files by their bare names: the second of two would not be collected in the same process."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

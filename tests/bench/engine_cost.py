@@ -29,10 +29,11 @@ from hpushim.engine.files.discover import discover
 from hpushim.engine.files.source import Unreadable, decode
 from hpushim.engine.judge import interesting, wanted_kinds
 from hpushim.engine.project import analyse, migrate
-from hpushim.engine.python import index, module, rewrite
+from hpushim.engine.python import module, rewrite
 from hpushim.engine.rules import dispatch, references
 from hpushim.matrix import load
 from hpushim.model import Target
+from hpushim.pycode import index
 
 TURNS = 3
 #: Phases by the function that is timed; what one calls inside is taken off its own time.

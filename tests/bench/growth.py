@@ -27,6 +27,7 @@ from hpushim.engine import project
 from hpushim.engine.files import git, journal, pool
 from hpushim.engine.files.discover import discover
 from hpushim.engine.files.ignore import Patterns
+from hpushim.engine.rules.registry import every_rule
 from hpushim.model import FileResult, Finding, Report, Span, Target
 from hpushim.report import render
 from hpushim.report.diff import unified
@@ -164,7 +165,9 @@ def whole(
 
     def case(n: int, top: Path) -> Work:
         file = top / name
-        file.write_text(head + joint.join(part.format(n=k) for k in range(n)) + tail)
+        parts = joint.join(part.format(n=k, m=k + 1) for k in range(n))
+        file.write_text(head + parts + tail.replace("{n}", str(n)))
+        every_rule()
         return lambda: project.migrate([file], Target(), write=False, jobs=1)
 
     return case
@@ -174,6 +177,14 @@ _CELL = '{{"cell_type": "code", "source": ["x{n} = y.cuda()\\n"], "outputs": [],
 #: Whole files through the engine.
 ENGINE: dict[str, Callable[[int, Path], Work]] = {
     "engine: calls in one function": whole("a.py", "import torch\ndef f(x):\n", "    x{n} = x.cuda()\n"),
+    "engine: a name given its own value": whole("a.py", "import torch\ndef f(x):\n", "    x = x.cuda()\n"),
+    "engine: a chain of names": whole("a.py", "import torch\nx0 = torch.device('cuda')\n", "x{n} = x0 if n else x{n}\nif x{n}.type == 'cuda': y.to(x{n})\n"),
+    "engine: a chain, each of the last": whole("a.py", "import torch\nx_0 = 'cuda'\n", "x_{n}_ = x_{n}\nx_{m} = x_{n}_\n", "y.to(x_{n})\n"),
+    "engine: keys of one table": whole("a.py", "import torch\nt = {{}}\n".format(), "t['k{n}'] = torch.device('cuda')\nif t['k{n}'].type == 'cuda': x.to(t['k{n}'])\n"),
+    "engine: loops": whole("a.py", "import torch\n", "for x in range({n}):\n    y = y.cuda()\n    if y.device.type == 'cuda': y.item()\n"),
+    "engine: attributes": whole("a.py", "import torch\nclass C:\n  def f(self, x):\n", "    self.device = 'cuda'\n    x.to(self.device)\n    if self.device == 'cuda': self.a{n} = x.cuda()\n"),
+    "engine: calls of one function": whole("a.py", "import torch\ndef f(device): return y.to(device)\n", "x{n} = f('cuda')\n"),
+    "engine: a step in each function": whole("a.py", "import torch\n", "def f{n}(m, o, x):\n    x = x.cuda()\n    loss = m(x)\n    loss.backward()\n    o.step()\n"),
     "engine: functions": whole("a.py", "import torch\n", "def f{n}(x):\n    return x.cuda()\n\n"),
     "engine: calls in one statement": whole("a.py", "import torch\ny = [", "x.cuda(),\n", "]\n"),
     "engine: arguments of one call": whole("a.py", "import torch\ny = f(", "a{n}=x.cuda(),\n", "z=1)\n"),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from hpushim.errors import HpushimError
 from hpushim.following import git_setup
@@ -149,7 +150,7 @@ def _git(folder: Path, *words: str, check: bool = True) -> subprocess.CompletedP
 
 
 def _hpushim(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-m", "hpushim", *words],
         cwd=folder,
         capture_output=True,
@@ -180,7 +181,7 @@ def test_git_asks_the_driver_once_it_is_told(repository: Path) -> None:
     assert undone.returncode == 0, undone.stderr
     assert not (repository / ".gitattributes").exists()
     assert _git(repository, "config", "--get", "merge.hpushim.driver", check=False).stdout == ""
-    assert "nothing to take out" in _hpushim(repository, "init", "--git", "--undo").stdout
+    assert "nothing to remove" in _hpushim(repository, "init", "--git", "--undo").stdout
 
 
 def test_a_rebase_ends_where_a_merge_does(repository: Path) -> None:
@@ -241,7 +242,7 @@ def test_init_adds_to_pyproject_and_changes_nothing_in_it(tmp_path: Path) -> Non
     assert text.startswith('[project]\nname = "x"\n\n[tool.hpushim]\ntarget = "gaudi3"\n')
     assert "1 of 2 files" in done.stdout
     again = _hpushim(tmp_path, "init", "--target", "gaudi1")
-    assert "left as they are" in again.stdout
+    assert "hpushim keeps them" in again.stdout
     assert (tmp_path / "pyproject.toml").read_text() == text
     assert '"gaudi": "gaudi3"' in _hpushim(tmp_path, "report", "--format", "json").stdout
 
@@ -250,7 +251,7 @@ def test_init_refuses_a_file_that_it_could_only_break(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("tool = {other = 1}\n")
     done = _hpushim(tmp_path, "init")
     assert done.returncode == 2
-    assert "write them yourself" in done.stderr
+    assert "add them yourself" in done.stderr
     assert (tmp_path / "pyproject.toml").read_text() == "tool = {other = 1}\n"
 
 

@@ -4,7 +4,6 @@ every test of this folder holds a statement.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections import Counter
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import framework_runs
 import pytest
+import warm
 from statements import Statement, statements
 from table import _BEYOND, Outcome, row
 
@@ -28,7 +28,7 @@ def name(one: Statement) -> str:
 def cases(root: Path) -> list[str]:
     """The tests of this folder, as ``test_file.py::test_name[case]``, without those that no statement has to name."""
     words = ["-m", "pytest", str(Path(__file__).parent), "--collect-only", "-q", "-o", "addopts="]
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, *words],
         capture_output=True,
         text=True,
@@ -85,7 +85,7 @@ def test_line_of_a_statement() -> None:
 def test_limitations_are_found(one: Statement, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(one.code)
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "hpushim", "check", "--format", "concise", str(script)],
         capture_output=True,
         text=True,

@@ -96,7 +96,7 @@ BROKEN = {
 
 def _is_not_judged(name: str, out: str) -> bool:
     """Is a file told of as one that could not be judged, by a finding or by a line of its own?"""
-    return f"{name}: failed: " in out or ("Could not be judged: 1\n" in out and f"{name}:" in out)
+    return f"{name}: failed: " in out or ("Could not be read: 1\n" in out and f"{name}:" in out)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -36,7 +36,7 @@ class Ran:
         """The last lines, without what the shim says at the start."""
         heads = (
             "what ran where",
-            "a Gaudi would",
+            "on a Gaudi",
             "where to look",
             "NOTHING",
             "why",
@@ -60,7 +60,7 @@ def environment(**changes: str) -> dict[str, str]:
 def run_program(folder: Path, *words: str, **changes: str) -> Ran:
     """``hpushim run`` with these words, in ``folder``, with a ledger there."""
     file = folder / "ledger.json"
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "hpushim", "run", "--ledger", str(file), *words],
         cwd=folder,
         env=environment(**changes),

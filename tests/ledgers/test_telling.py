@@ -94,7 +94,7 @@ def test_own_lines_first_with_source_count_bytes_and_advice(tmp_path, script):
     assert is_read.advice is not None and is_read.advice.code == "HPU513"
     assert is_read.advice.note == load().row("torch.Tensor.item").note
     text = render(found, "text")
-    assert "5 × copied to the card, 4 kB" in text and "[HPU513]" in text
+    assert "5 × copied to the device, 4 kB" in text and "[HPU513]" in text
     assert text.index("Your files") < text.index("Libraries")
 
 
@@ -170,7 +170,7 @@ def test_memory_against_the_cards_of_the_matrix(tmp_path):
     ]
     assert "a lower bound" in found.memory[0].value
     over = told(write(tmp_path, peak_bytes=104 * 10**9)).memory
-    assert "more than the card has" in over[1].value and "more" not in over[2].value
+    assert "more than the device has" in over[1].value and "more" not in over[2].value
 
 
 def test_processes_are_added_up_and_missing_ones_named(tmp_path, script):

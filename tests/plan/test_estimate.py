@@ -113,8 +113,8 @@ def test_the_ports_of_the_documents_bound_the_time() -> None:
         (Collective("all_reduce", 4, ("float32",), "AVG", ALL, 0), "all_reduce with AVG: unsupported"),
         (Collective("reduce_scatter_tensor", 4, ("int64",), "SUM", ALL, 0), "reduce_scatter_tensor of int64: unsupported"),
         (Collective("all_reduce", 4, ("float16",), "SUM", ALL, 0), "all_reduce of float16: changed"),
-        (Collective("all_reduce", 4, ("float32",), "SUM", (0, 1, 2), 0), "a group of the cards 0, 1, 2 of a server"),
-        (Collective("all_reduce", 4, ("float32",), "SUM", (1, 2), 0), "a group of the cards 1, 2 of a server"),
+        (Collective("all_reduce", 4, ("float32",), "SUM", (0, 1, 2), 0), "a group of the devices 0, 1, 2 of a server"),
+        (Collective("all_reduce", 4, ("float32",), "SUM", (1, 2), 0), "a group of the devices 1, 2 of a server"),
     ],
 )  # fmt: skip
 def test_what_hccl_refuses_is_told(call: Collective, said: str) -> None:
@@ -181,7 +181,7 @@ def test_ddp_reduces_all_gradients_once_a_step(tmp_path: Path) -> None:
     assert ("broadcast", "", 1, SIZE, 64) in _calls(found["first"])
     told = " ".join(one["what"] for one in found["refusals"])
     assert "AVG" not in told  # under the shim an average is a sum and a division
-    assert "cards 0, 1, 2" in told
+    assert "devices 0, 1, 2" in told
     peak, replicated = found["holdings"][:2]
     assert peak["bytes"] == replicated["bytes"] >= 5 * SIZE
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from hpushim import matrix
 
@@ -126,7 +126,7 @@ def _planned(
     pytest.importorskip("torch", reason="the emulated device needs torch")
     (folder / "train.py").write_text(program)
     clean = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "hpushim", "plan", "--json", *options, "train.py", *words],
         cwd=folder,
         env={**clean, "OMP_NUM_THREADS": "1"},
@@ -188,4 +188,4 @@ def test_the_mode_is_that_of_a_run_and_the_cards_are_those_of_a_server(tmp_path:
     assert "lazy is 1 8" in told
     found, told = _planned(tmp_path, program, options=("--mode", "compile"))
     assert "lazy is 0" in told
-    assert any("planned as eager mode" in note for note in found["notes"])
+    assert any("estimated as eager mode" in note for note in found["notes"])

@@ -202,3 +202,15 @@ def test_a_fix_of_sarif_is_that_of_the_finding_wherever_its_lines_are(tmp_path: 
     assert fixes["HPU809"] == (3, 3, "export PT_HPU_LAZY_MODE=0\n")
     assert fixes["HPU806"] == (4, 5, "  python train.py --device hpu\n")
     assert fixes["HPU520"][2] == "import habana_frameworks.torch.core as htcore\n"
+
+
+def test_sarif_has_the_severity_of_the_code_and_that_of_each_finding(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n\n\ndef train(x):\n    torch.cuda.empty_cache()\n    return x.cuda()\n"
+    )
+    (run,) = json.loads(render(analyse([tmp_path], Target(), propose=True), "sarif"))["runs"]
+    levels = {
+        rule["id"]: rule["defaultConfiguration"]["level"] for rule in run["tool"]["driver"]["rules"]
+    }
+    assert levels["HPU402"] == "error"
+    assert {one["level"] for one in run["results"] if one["ruleId"] == "HPU402"} == {"note"}

@@ -1,0 +1,198 @@
+"""What holds for all codes together, over the examples of every page: one code a place, rows and codes that agree, the dual style."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+import test_rules as pages_run
+
+from hpushim.codemods.bases.row_argument import SEVERITY, RowRule
+from hpushim.engine.base.code import SEVERITIES
+from hpushim.engine.context import Unparsable
+from hpushim.engine.one_file import examine
+from hpushim.engine.rules.page import Block, Page
+from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.rule import AnyRule
+from hpushim.matrix import load
+from hpushim.model import Finding
+
+#: Further targets of every example; together with its own they show each severity and fix that a code gives.
+_TARGETS: tuple[dict[str, str], ...] = (
+    {},
+    {"style": "dual"},
+    {"mode": "eager"},
+    {"mode": "lazy"},
+    {"mode": "compile"},
+    {"gaudi": "gaudi1"},
+)
+#: Pairs of codes that one place may have, as they say different things.
+_BOTH = {
+    ("HPU104", "HPU121"): "the device is renamed; its index needs a process of its own",
+    ("HPU105", "HPU121"): "the device is renamed; its index needs a process of its own",
+    ("HPU217", "HPU501"): "the precision of a step, and its end",
+    ("HPU503", "HPU717"): "the accelerator that is missing, and what the class takes",
+    ("HPU513", "HPU531"): "a host sync in lazy mode, and a graph break under torch.compile",
+    ("HPU521", "HPU531"): "a missing kernel, and a graph break under torch.compile",
+}
+#: Rows that only findings of another rule name in the examples: the name itself works, or is found as a part of something else.
+_ELSEWHERE = frozenset({
+    "CUDA_*", "CUDA_HOME", "NCCL_P2P_DISABLE", "Python branches on tensor values", "accelerate.Accelerator", "faiss-gpu",
+    "habana_frameworks.torch.core", "liger_kernel", "nccl", "onnxruntime-gpu", "several model and optimizer pairs in accelerator.prepare",
+    "tinycudann", "torch.bfloat16", "torch.cuda.DoubleTensor", "torch.cuda.comm", "torch.cuda.ipc_collect", "torch.nonzero",
+    "torch.unique", "transformers.Trainer",
+})  # fmt: skip
+#: Given by the engine about files that no example can be, and by rows of a project's own.
+_UNSEEN = {"HPU001", "HPU002", "HPU003", "HPU004", "HPU006", "HPU021"}
+
+
+def _examples() -> Iterator[tuple[Page, Block]]:
+    for role in ("before", "same", ""):
+        for case in pages_run._cases(role):
+            page, block, _ = case.values
+            if block.role or block.language in pages_run.KINDS:
+                yield page, block
+
+
+@cache
+def _seen() -> tuple[tuple[str, Finding], ...]:
+    """What the rules find in all examples, for all targets, each with its place."""
+    seen: list[tuple[str, Finding]] = []
+    for page, block in _examples():
+        kind, path = pages_run._kind(block)
+        for target in _TARGETS:
+            wanted = pages_run._with(block, options={**block.options, **target})
+            try:
+                found = examine(block.text, kind, path, pages_run._context(wanted))
+            except Unparsable as error:
+                found = (error.finding,)
+            seen += [(f"{page.path.name}:{block.line} {target or ''}", one) for one in found]
+    return tuple(seen)
+
+
+@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.__name__)
+def test_severities_and_fixes_of_all_examples_are_declared(rule: AnyRule) -> None:
+    for place, finding in _seen():
+        if (code := rule.codes.get(finding.code)) is not None:
+            assert finding.severity in code.severities, f"{finding.code} in {place}"
+            assert finding.safety in code.safeties, f"the fix of {finding.code} in {place}"
+
+
+@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.__name__)
+def test_a_code_gives_what_the_catalogue_shows(rule: AnyRule) -> None:
+    """Each severity is that of an example or of a row, the surest fix that of an example."""
+    for number, code in rule.codes.items():
+        rows = [row for row in load().rows if row.rule == number]
+        found = {
+            SEVERITY.get(s)
+            for row in rows
+            for s in (row.status, *(x.status for x in row.limits))
+            if s
+        }
+        seen = [finding for _, finding in _seen() if finding.code == number]
+        if issubclass(rule, RowRule):  # the row decides
+            assert found - {None} <= set(code.severities), f"{number}: declare {found}"
+        found |= {finding.severity for finding in seen}
+        if number in _UNSEEN or not found - {None}:
+            continue
+        assert found >= set(code.severities), f"{number}: never {set(code.severities) - found}"
+        assert not seen or code.safeties[0] in {finding.safety for finding in seen}, number
+
+
+def test_a_place_has_one_code_but_for_pairs_that_say_different_things() -> None:
+    places = defaultdict(set)
+    for place, finding in _seen():
+        places[place, finding.span].add(finding.code)
+    pairs = {tuple(sorted(codes)): place for (place, _), codes in places.items() if len(codes) > 1}
+    assert {pair: place for pair, place in pairs.items() if pair not in _BOTH} == {}
+
+
+def test_a_place_has_a_code_once() -> None:
+    twice = defaultdict(list)
+    for place, finding in _seen():
+        twice[place, finding.span, finding.code].append(finding.message)
+    assert {key: said for key, said in twice.items() if len(said) > 1} == {}
+
+
+def test_findings_name_rows_that_exist() -> None:
+    named = {(finding.row, finding.code) for _, finding in _seen() if finding.row is not None}
+    assert {(row, code) for row, code in named if load().row(row) is None} == set()
+
+
+def test_the_rule_of_a_row_is_the_one_that_finds_it() -> None:
+    codes = defaultdict(set)
+    for _, finding in _seen():
+        if finding.row is not None and (row := load().row(finding.row)) is not None and row.rule:
+            codes[row.name, row.rule].add(finding.code)
+    wrong = {key: found for key, found in codes.items() if key[1] not in found}
+    assert {key: found for key, found in wrong.items() if key[0] not in _ELSEWHERE} == {}, (
+        "correct the row's `rule`"
+    )
+    assert {name for name, _ in wrong} >= _ELSEWHERE, "no exception any more"
+
+
+def test_severities_are_ordered() -> None:
+    assert set(SEVERITIES) == {
+        severity
+        for rule in every_rule()
+        for code in rule.codes.values()
+        for severity in code.severities
+    }
+
+
+# -- the dual style ------------------------------------------------------------------------------
+
+_VENDOR = re.compile(r"hpu(?!shim)|hccl|habana|htcore", re.I)
+_CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Compare, ast.MatchOr)
+#: What every rewritten file has in front, and what CUDA does not read.
+_HARMLESS = re.compile(r"PT_HPU_|^habana_frameworks|^htcore$")
+
+
+def _is_conditional(parents: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
+    while node in parents:
+        node = parents[node]
+        constant = (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id == "ACCELERATOR"
+        )
+        if constant or isinstance(node, _CONDITIONS):
+            return True
+    return False
+
+
+def _written(node: ast.AST) -> str:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name):
+            return name
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("page", "block"),
+    [
+        pytest.param(p, b, id=f"{p.path.stem}:{b.line}")
+        for p, b in _examples()
+        if b.language == "python" and b.role
+    ],
+)
+def test_dual_results_name_gaudi_only_under_a_condition(page: Page, block: Block) -> None:
+    try:
+        result = pages_run._run(
+            pages_run._with(block, options={**block.options, "style": "dual"})
+        ).text
+    except Unparsable:
+        return
+    tree, before = ast.parse(result), set(_VENDOR.findall(block.text))
+    parents = {below: node for node in ast.walk(tree) for below in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        text = _written(node)
+        new = set(_VENDOR.findall(text)) - before
+        if new and not _HARMLESS.search(text):
+            assert _is_conditional(parents, node), f"`{text}` where CUDA runs it, too:\n{result}"

@@ -1,0 +1,66 @@
+"""What `check` loads before it says something: rules when a file wants them, everything else when it is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hpushim.engine.rules.listed import Listed, decoded, encoded
+from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.rule import Rule
+
+CODE = (
+    "import sys\nfrom hpushim.cli import main\n"
+    "try: main()\nexcept SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
+)
+RULES = {rule.__module__ for rule in every_rule()}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where byte code goes, and what is kept beside it."""
+    return tmp_path_factory.mktemp("kept")
+
+
+def loaded(kept: Path, text: str) -> set[str]:
+    """What a look at a file loads, when the rules have been listed and the matrix been read before."""
+    (file := kept / "a.py").write_text(text)
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(kept)
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", CODE, "check", str(file)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        )
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_a_file_without_cuda_loads_no_rule(kept: Path) -> None:
+    names = loaded(kept, "x = 1\n")
+    assert "hpushim.engine.project" in names and not names & RULES
+    assert not names & {"libcst", "torch", "packaging", "tomli", "difflib", "subprocess"}
+    assert not names & {"rich", "yaml", "tree_sitter", "pathspec", "hpushim.engine.files.journal"}
+
+
+def test_a_file_loads_the_rules_that_it_wants(kept: Path) -> None:
+    names = loaded(kept, 'import torch\nwith torch.autocast("cuda"):\n    pass\n') & RULES
+    assert "hpushim.codemods.precision.autocast" in names and len(names) < len(RULES) / 2
+
+
+def test_what_is_listed_of_a_rule_is_what_it_says() -> None:
+    again = decoded(encoded(tuple(map(Listed.of, every_rule()))))
+    for rule, entry in zip(every_rule(), again, strict=True):
+        assert entry.load() is rule and entry.codes == tuple(rule.codes)
+        if issubclass(rule, Rule):
+            assert entry.python and entry.facts == rule.wants.facts
+            assert msgspec.structs.replace(entry.wants, facts=entry.facts) == rule.wants
+        else:
+            assert (entry.python, entry.kinds, entry.markers) == (False, rule.kinds, rule.markers)
