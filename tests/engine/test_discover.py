@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,24 @@ def test_kinds_by_name_and_first_line(tmp_path: Path) -> None:
         "s.sh": "shell",
         "tool": "python",
     }
+
+
+def test_what_git_tracks_is_looked_at_whatever_gitignore_says(tmp_path: Path) -> None:
+    lay(tmp_path, "data/kept.py", "data/deep/kept.py", "data/new.py", "gone/new.py", "run.gen.py")
+    lay(
+        tmp_path,
+        "data/__pycache__/kept.py",
+        "b.gen.py",
+        **{".gitignore": "data/\ngone/\n*.gen.py\n"},
+    )
+    ours = ("data/kept.py", "data/deep/kept.py", "run.gen.py", "data/__pycache__/kept.py")
+    for words in (("init", "-q"), ("add", "-f", *ours)):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True)
+    assert found(tmp_path) == ["data/deep/kept.py", "data/kept.py", "run.gen.py"]
+    assert found(tmp_path, tmp_path / "data" / "deep") == ["data/deep/kept.py"]
+    assert found(tmp_path, exclude=("deep",)) == ["data/kept.py", "run.gen.py"]
+    (tmp_path / ".git" / "index").write_bytes(b"no index")
+    assert found(tmp_path) == []  # git cannot answer: the patterns decide
 
 
 def test_gitignore_nested_negated_and_from_above(tmp_path: Path) -> None:

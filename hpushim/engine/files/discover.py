@@ -1,6 +1,6 @@
 """Which files of a project are looked at, and why the others are not.
 
-Files that are named are always taken. In folders: ``.gitignore`` is obeyed, folders that hold no
+Files that are named are always taken. In folders: ``.gitignore`` is obeyed for what git does not track, folders that hold no
 project code (virtual environments, caches, other repositories, vendored code) are passed over, symbolic
 links are taken once, by what they point to. A folder or file of which a user may have thought that it was
 looked at is listed with the reason. Only the first bytes of regular files are read, and nothing is waited for.
@@ -19,7 +19,7 @@ import msgspec
 
 from hpushim import safe_files, showing
 from hpushim.engine.base.kind import Kind
-from hpushim.engine.files import kinds, mounts
+from hpushim.engine.files import git, kinds, mounts
 from hpushim.engine.files.ignore import Patterns
 from hpushim.errors import HpushimError
 
@@ -240,9 +240,11 @@ class _Walk:
         ):
             return
         kernel = mounts.of_the_kernel_below(os.fspath(top))
-        stack: list[tuple[str, _Ignores]] = [(os.fspath(top), _above(top))]
+        tracked = git.Tracked(top)
+        #: Folders to list, the patterns that hold there, and whether an ignored folder is around: then only what git tracks counts.
+        stack: list[tuple[str, _Ignores, bool]] = [(os.fspath(top), _above(top), False)]
         while stack:
-            folder, ignores = stack.pop()
+            folder, ignores, hidden = stack.pop()
             try:
                 with os.scandir(folder) as found:
                     entries = sorted(found, key=lambda entry: entry.name)
@@ -260,14 +262,17 @@ class _Walk:
             for entry in entries:
                 try:
                     is_folder = entry.is_dir(follow_symlinks=False)
-                    if self._out(entry.path, is_folder, ignores):
+                    if self.excluded and _ignored(entry.path, is_folder, self.excluded):
+                        continue
+                    ignored = hidden or bool(ignores and _ignored(entry.path, is_folder, ignores))
+                    if ignored and (entry.name in _SILENT or entry.path not in tracked):
                         continue
                     if not is_folder:
                         self._file(entry)
                     elif entry.path in kernel:
                         self.passed.append(Passed(f"{self.show(entry.path)}/", mounts.REASON))
                     elif self._enters(entry):
-                        stack.append((entry.path, ignores))
+                        stack.append((entry.path, ignores, ignored))
                 except OSError as error:
                     self.fail(entry.path, f"cannot be looked at: {error.strerror}")
 
@@ -284,11 +289,6 @@ class _Walk:
             if not path.exists() or (path.is_dir() and not any(path.iterdir())):
                 reason = "a submodule that is not fetched, so what it holds is not judged: `git submodule update --init`"
                 self.passed.append(Passed(f"{self.show(os.fspath(path))}/", reason))
-
-    def _out(self, path: str, is_folder: bool, ignores: _Ignores) -> bool:
-        if self.excluded and _ignored(path, is_folder, self.excluded):
-            return True
-        return bool(ignores) and _ignored(path, is_folder, ignores)
 
     def _enters(self, entry: os.DirEntry[str]) -> bool:
         name, path = entry.name, entry.path

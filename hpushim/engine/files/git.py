@@ -1,4 +1,4 @@
-"""Which files have changes that git does not hold yet, decided without running what a project's git is told to run.
+"""Which files git tracks, and which have changes that it does not hold yet, without running what a repository's settings name.
 
 ``git status`` starts whatever a repository's configuration names. So git is asked only what stands in its index and in the last
 commit (see :mod:`hpushim.quiet_git`), and the bytes on disk are compared here. A file that only a filter could show to be clean counts as changed.
@@ -10,6 +10,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 from hpushim import quiet_git, safe_files
@@ -37,6 +38,36 @@ def uncommitted(files: Iterable[Path]) -> list[Path]:
     if program is None:
         return []
     return [file for tree in sorted(trees) for file in _Tree(program, tree).dirty(trees[tree])]
+
+
+class Tracked:
+    """The files that git tracks below a folder, and the folders that hold them. git is asked at the first question.
+
+    Holds nothing where there is no work tree, no git, or no answer: then the patterns of ``.gitignore`` decide alone.
+    """
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._paths
+
+    @cached_property
+    def _paths(self) -> frozenset[str]:
+        tree, program = _tree(os.fspath(self._top), {}), quiet_git.program()
+        if tree is None or program is None:
+            return frozenset()
+        try:
+            names = _Tree(program, tree).names(self._top)
+        except HpushimError:
+            return frozenset()
+        found: set[str] = set()
+        for name in names:
+            path = os.path.join(tree, os.fsdecode(name))  # noqa: PTH118
+            while len(path) > len(tree) and path not in found:
+                found.add(path)
+                path = os.path.dirname(path)  # noqa: PTH120
+        return frozenset(found)
 
 
 def _tree(folder: str, known: dict[str, str | None]) -> str | None:
@@ -82,6 +113,13 @@ class _Tree:
             elif index[name] != commit.get(name) or not _same(file, index[name]):
                 dirty.append(file)
         return dirty
+
+    def names(self, folder: Path) -> list[bytes]:
+        """The files below ``folder`` in the index, relative to the work tree."""
+        self._readable(())
+        return self._ask(
+            "--literal-pathspecs", "ls-files", "--full-name", "-z", "--", os.fspath(folder)
+        )
 
     def _index(self, names: list[bytes]) -> dict[bytes, bytes]:
         """Object of each file in the index; none that is the same for a file with a conflict."""
