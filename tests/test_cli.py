@@ -91,6 +91,7 @@ def test_migrate_then_again_then_undo(project: Path) -> None:
 
     first = hpushim("migrate", ".", cwd=project)
     assert first.returncode == 0, first.stdout + first.stderr
+    assert first.stdout.startswith("train.py: ") and "hpushim migrate --undo" in first.stdout
     migrated = (project / "train.py").read_text()
     assert "cuda" not in migrated
     assert (project / "other.py").stat().st_mtime_ns == 1
@@ -106,6 +107,26 @@ def test_migrate_then_again_then_undo(project: Path) -> None:
     assert "1 file restored" in undone.stdout
     assert (project / "train.py").read_text() == TRAIN
     assert (project / "train.py").stat().st_mtime_ns == 2_000_000_000
+
+
+def test_findings_that_are_left_do_not_fail_a_migration(project: Path) -> None:
+    (project / "train.py").write_text(f"{TRAIN}torch.cuda.ipc_collect()\nimport cupy\n")
+    done = hpushim("migrate", ".", cwd=project)
+    assert done.returncode == 0, done.stdout
+    assert "`hpushim check` lists them" in done.stdout
+    assert "HPU" not in done.stdout  # `check` shows the findings
+    assert hpushim("check", ".", cwd=project).returncode == 1
+
+
+def test_what_comes_next_names_the_script_that_trains(project: Path) -> None:
+    main = 'if __name__ == "__main__":\n    main()\n'
+    (project / "a.py").write_text(f"import torch\ntorch.cuda.synchronize()\n{main}")
+    loop = "def main():\n    for _ in range(2):\n        loss = model(x)\n        loss.backward()\n        optimizer.step()\n"
+    (project / "fit.py").write_text(f"{TRAIN}{loop}{main}")
+    asked = hpushim("report", ".", cwd=project).stdout
+    assert "hpushim run fit.py " in asked and "hpushim prove fit.py " in asked, asked
+    assert "hpushim run --native fit.py " in hpushim("migrate", ".", cwd=project).stdout
+    assert "hpushim run" not in hpushim("report", ".", cwd=project).stdout
 
 
 def test_undo_refuses_what_was_edited_since(project: Path) -> None:

@@ -41,8 +41,8 @@ def command(
     Refuses files with uncommitted changes unless --allow-dirty is given; --undo restores every byte. With PATH -, it
     rewrites standard input to standard output and writes no file; exit code 0 means that the output is complete.
 
-    Exit code 0: nothing left to do. 1: findings are left, or --diff shows changes. 3: a file could
-    not be read or an edit was rejected.
+    Exit code 0: all rewrites were made; `hpushim check` judges what is left. 1: --diff shows changes.
+    3: a file could not be read or an edit was rejected.
     """
     if undo:
         return _undo(paths or (Path(),), force)
@@ -70,15 +70,16 @@ def command(
     except KeyboardInterrupt:
         say("hpushim: stopped; --undo restores the files that were already rewritten", err=True)
         return 130
+    ended = exit_code(report, pending=diff, fail_on="never")
     if asked.given and not diff:
         show_result(report, *asked.given.values())
-        return 3 if exit_code(report) == 3 else 0
+        return ended
     shown = True
     if diff:
         show_diff(report)
     if output is not None or not diff:
         shown = show(report, format_, output, asked.root)
-    return exit_code(report, pending=diff) if shown else 3
+    return ended if shown else 3
 
 
 def _undo(paths: tuple[Path, ...], force: bool) -> int:

@@ -22,6 +22,7 @@ _FAILING = {
     "error": ("error",),
     "warning": ("error", "warning", "unknown"),
     "note": ("error", "warning", "unknown", "info"),
+    "never": (),
 }
 #: Kinds of file that a report never is, so that one is not written over the other by mistake.
 _CODE = ("python", "notebook", "shell", "dockerfile", "makefile", "requirements")

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from hpushim import showing
 from hpushim.model import FileResult, Report
 from hpushim.report import words
-from hpushim.report.assessment import NO_LINE, TROUBLES, Assessment, Item, Trouble, assess
+from hpushim.report.assessment import (
+    NO_LINE,
+    TROUBLES,
+    Assessment,
+    Item,
+    Trouble,
+    assess,
+    diff_size,
+)
 from hpushim.report.source import Lines
 from hpushim.report.verdict import count
 
@@ -31,7 +40,10 @@ Line = list[tuple[str, str]]
 def render_text(report: Report, *, concise: bool = False, color: bool = False) -> str:
     """Findings by kind of trouble; with ``concise`` one a line, in the order of the files."""
     assessment = assess(report)
-    lines = _concise(assessment) if concise else _lines(assessment)
+    if concise:
+        lines = _concise(assessment)
+    else:
+        lines = _made(assessment) if report.stage == "migrated" else _lines(assessment)
     if not color:
         plain = ("".join(text for text, _ in line).rstrip() for line in lines)
         return "".join(f"{showing.one_line(line)}\n" for line in plain)
@@ -71,16 +83,41 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
         return
     yield [("", "")]
     yield from _by_hand(assessment)
-    yield [(f"Findings: {words.by_severity(assessment)}", "")]
-    yield [(f"          {words.by_handling(assessment)}", "")]
+    yield from _counts(assessment)
     if summary.unknown or summary.inferred:
         yield [(f"Facts:    {summary.unknown:,} unknown (no source says what Gaudi does), {summary.inferred:,} inferred (concluded from a source, not stated there)", "")]  # fmt: skip
+    yield from _steps(assessment)
+    yield from _legend(assessment)
+    yield from _verdict(assessment)
+
+
+def _made(assessment: Assessment) -> Iterator[Line]:
+    """What `migrate` did: a line for each file, what could not be rewritten, and what comes next."""
+    made: Counter[str] = Counter(i.path for i in assessment.items if i.handling == "rewritten")
+    for file in assessment.report.files:
+        if file.status == "changed":
+            added, removed = diff_size((file,))
+            path = (showing.quoted(file.path), "bold")
+            yield [path, (f": {count(made[file.path], 'rewrite')}, +{added:,} -{removed:,} lines", "")]  # fmt: skip
+    yield from _unread(assessment)
+    sources = _Sources(assessment.report)
+    yield from _messages(assessment.groups.get("unread", ()), sources)
+    yield [(f"Files: {words.files(assessment)}", "dim")]
+    yield from _counts(assessment)
+    yield from _steps(assessment)
+    yield from _verdict(assessment)
+
+
+def _counts(assessment: Assessment) -> Iterator[Line]:
+    yield [(f"Findings: {words.by_severity(assessment)}", "")]
+    yield [(f"          {words.by_handling(assessment)}", "")]
+
+
+def _steps(assessment: Assessment) -> Iterator[Line]:
     steps = words.steps(assessment)
     width = max((len(what) for what, _ in steps), default=0)
     for number, (what, does) in enumerate(steps):
         yield [("Next:     " if not number else "          ", ""), (f"{what:{width}}", "bold"), (f"  {does}", "")]  # fmt: skip
-    yield from _legend(assessment)
-    yield from _verdict(assessment)
 
 
 def _verdict(assessment: Assessment) -> Iterator[Line]:

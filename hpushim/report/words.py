@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from hpushim import showing
 from hpushim.model import Effort, Report
 from hpushim.report.assessment import Assessment, Efforts, Item
 from hpushim.report.verdict import count
@@ -108,5 +111,41 @@ def steps(assessment: Assessment) -> tuple[tuple[str, str], ...]:
         what = f"makes {s.pending_unsafe:,} more that may be wrong: review the diff"
         found.append(("hpushim migrate --unsafe", what))
     if s.manual:
-        found.append(("by hand", f"{count(s.manual, 'place')}: {effort(s.effort)}"))
+        listed = "; `hpushim check` lists them" if stage == "migrated" else ""
+        found.append(("by hand", f"{count(s.manual, 'place')}: {effort(s.effort)}{listed}"))
+    return (*found, *_runs(assessment)) if s.applied or s.pending_safe else tuple(found)
+
+
+def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
+    """How to run the project: unedited or as it was migrated, then what compares the two and what takes a migration back."""
+    script, migrated = showing.quoted(_script(assessment)), assessment.report.stage == "migrated"
+    found: list[tuple[str, str]] = []
+    if script and migrated:
+        native = f"hpushim run --native {script}"
+        found.append((native, "runs the migrated script, on Gaudi or emulated"))
+    elif script:
+        found.append((f"hpushim run {script}", "runs the script unedited, on Gaudi or emulated"))
+        compares = "compares CPU, shim and migrated copy step by step"
+        found.append((f"hpushim prove {script}", compares))
+    if migrated:
+        found.append(("hpushim migrate --undo", "restores every file"))
     return tuple(found)
+
+
+#: How a script asks whether it is the one that runs.
+_MAIN = re.compile(rb"^if __name__ ==", re.MULTILINE)
+#: The findings about a training loop, and the one about a file that starts a program.
+_LOOP, _STARTS = ("HPU501", "HPU502"), "HPU520"
+
+
+def _script(assessment: Assessment) -> str:
+    """The Python file that a person would start: one that trains, then the one highest up; empty where none can be started."""
+    trains = {item.path for item in assessment.items if item.finding.code in _LOOP}
+    starts = {item.path for item in assessment.items if item.finding.code == _STARTS}
+    scripts = [
+        file.path
+        for file in assessment.report.files
+        if file.findings and file.path.endswith(".py")
+        if file.path in starts or _MAIN.search(file.before or b"")
+    ]
+    return min(scripts, key=lambda path: (path not in trains, path.count("/"), path), default="")
