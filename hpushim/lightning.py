@@ -1,7 +1,7 @@
 """Gaudi for Lightning and Fabric from 2.5.6 on, which know no ``hpu`` by themselves.
 
-``Trainer(accelerator=HPUAccelerator(), devices=8)``, ``Fabric(accelerator=HPUAccelerator())``: one card, or DDP over hccl with
-one process a card. Needs nothing but Gaudi's software, Lightning and this file; no call of CUDA is patched. The same for
+``Trainer(accelerator=HPUAccelerator(), devices=8)``, ``Fabric(accelerator=HPUAccelerator())``: one device, or DDP over hccl with
+one process a device. Needs nothing but Gaudi's software, Lightning and this file; no call of CUDA is patched. The same for
 ``lightning``, ``pytorch_lightning`` and ``lightning_fabric``. Not covered: FSDP, DeepSpeed and tensor-parallel strategies.
 """
 
@@ -56,7 +56,7 @@ def accelerator_name(elsewhere: str = "") -> str:
 
 @functools.cache
 def _accelerator_class() -> type:
-    """A class that every connector takes for the kind of accelerator that has a card of its own."""
+    """A class that every connector takes for the kind of accelerator that has a device of its own."""
     trees = [tree for tree in _TREES if _importable(tree[0])]
     if not trees:
         raise HpushimError(
@@ -96,12 +96,12 @@ def _setup_device(self: Any, device: Any) -> None:
 
 
 def _parse_devices(devices: Any) -> int:
-    """How many cards are meant by ``8``, ``"8"``, ``-1`` or ``[0]``; cards are not chosen by number."""
+    """How many devices are meant by ``8``, ``"8"``, ``-1`` or ``[0]``; devices are not chosen by number."""
     if isinstance(devices, list | tuple):
         if list(devices) not in ([0], list(range(len(devices)))):
             raise HpushimError(
-                f"devices={list(devices)}: a process sees one Gaudi card, as number 0; expected how many cards; give the number, "
-                "and choose cards with HABANA_VISIBLE_MODULES"
+                f"devices={list(devices)}: a process sees one Gaudi device, as number 0; expected how many devices; give the number, "
+                "and choose devices with HABANA_VISIBLE_MODULES"
             )
         return len(devices)
     number = int(devices)
@@ -121,7 +121,7 @@ def _is_available() -> bool:
 
 
 def _parallel_devices(number: int) -> list[Any]:
-    """The one card of each process."""
+    """The one device of each process."""
     import torch
 
     return [torch.device("hpu", 0)] * number
@@ -135,7 +135,7 @@ def _device_stats(self: Any, device: Any) -> dict[str, Any]:
 
 _METHODS: dict[str, Any] = {
     "__module__": __name__,
-    "__doc__": "A Gaudi card for each process.",
+    "__doc__": "A Gaudi device for each process.",
     "__reduce__": lambda self: (HPUAccelerator, ()),
     "setup_device": _setup_device,
     "setup": lambda self, trainer: None,
@@ -195,7 +195,7 @@ def _precision(original: Callable[..., Any], connector: Any) -> Any:
     kind = type(connector.strategy).__name__
     if not kind.startswith(_STRATEGIES):
         raise HpushimError(
-            f"{kind} is not adapted to Gaudi; expected one card or DDP; use strategy='ddp', or start the script with `hpushim run` "
+            f"{kind} is not adapted to Gaudi; expected one device or DDP; use strategy='ddp', or start the script with `hpushim run` "
             'and accelerator="gpu"'
         )
     for flag in _PRECISION:

@@ -26,7 +26,7 @@ _WRAPPERS = ("Variable", "tuple", "list")
 
 @dataclass
 class Loop:
-    """One loop over batches. Moves are ``always`` made, or only ``sometimes`` (when a card was named)."""
+    """One loop over batches. Moves are ``always`` made, or only ``sometimes`` (when a device was named)."""
 
     node: ast.For
     parts: set[str] = field(default_factory=set)
@@ -140,7 +140,7 @@ def loader_moves(module: Module, loop: Loop) -> bool:
 
 
 def _prefetches(module: Module) -> bool:
-    """Does the file ask for a loader that brings batches to the card: ``create_loader(…, use_prefetcher=True)``?"""
+    """Does the file ask for a loader that brings batches to the device: ``create_loader(…, use_prefetcher=True)``?"""
     words = words_with(module, "prefetcher")
     return any(module.index.keywords(written) for written in sorted(words))
 

@@ -1,4 +1,4 @@
-"""Numbers of cards: ``rank``, ``args.gpu``, ``int(os.environ["LOCAL_RANK"])``, ``rank % device_count()``."""
+"""Numbers of devices: ``rank``, ``args.gpu``, ``int(os.environ["LOCAL_RANK"])``, ``rank % device_count()``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CURRENT = ("torch.cuda.current_device", "torch.hpu.current_device")
 
 
 def is_card(module: Module, node: ast.expr | None) -> bool:
-    """Is the expression the number of a card: an integer, or a variable named like one?"""
+    """Is the expression the number of a device: an integer, or a variable named like one?"""
     if node is None:
         return False
     value = module.constant(node)
@@ -42,7 +42,7 @@ def is_card(module: Module, node: ast.expr | None) -> bool:
 
 
 def device_or_card(module: Module, node: ast.expr) -> str | None:
-    """Where a name of a card, or nothing, stands for the CPU: ``"cpu"`` in ``gpu if gpu is not None else "cpu"``."""
+    """Where a name of a device, or nothing, stands for the CPU: ``"cpu"`` in ``gpu if gpu is not None else "cpu"``."""
     if not isinstance(node, (ast.Name, ast.Attribute)) or not _RANK.search(word(node).lower()):
         return None
     given = _given(module, node)
@@ -53,12 +53,12 @@ def device_or_card(module: Module, node: ast.expr) -> str | None:
 
 
 def is_other_card(module: Module, node: ast.expr) -> bool:
-    """Is the expression the number of a card that is not plainly 0?"""
+    """Is the expression the number of a device that is not plainly 0?"""
     return is_card(module, node) and module.constant(node) != 0
 
 
 def _counts_cards(module: Module, node: ast.expr) -> bool:
-    """``rank % device_count()``, ``int(os.environ["LOCAL_RANK"])``: the number of a card, whatever its name."""
+    """``rank % device_count()``, ``int(os.environ["LOCAL_RANK"])``: the number of a device, whatever its name."""
     if isinstance(node, ast.Call) and module.qualified(node.func) == "torch.cuda.current_device":
         return True
     parts = list(walk(node))
@@ -68,7 +68,7 @@ def _counts_cards(module: Module, node: ast.expr) -> bool:
     return integer and any(isinstance(p, ast.Constant) and p.value == "LOCAL_RANK" for p in parts)
 
 
-# -- devices under the name of a card -------------------------------------------------------
+# -- devices under the name of a device -------------------------------------------------------
 
 
 def _holds_device(module: Module, node: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""Lists of several cards of one process: ``[f"cuda:{i}" for i in range(n)]``, ``["cuda:0", "cuda:1"]``."""
+"""Lists of several devices of one process: ``[f"cuda:{i}" for i in range(n)]``, ``["cuda:0", "cuda:1"]``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 
 
 def collections_of_cards(module: Module) -> dict[ast.expr, ast.expr]:
-    """Every such collection with the expression in it that names a card; ask for it as a view."""
+    """Every such collection with the expression in it that names a device; ask for it as a view."""
     found: dict[ast.expr, ast.expr] = {}
     displays: dict[ast.expr, dict[str, ast.expr]] = {}
     for text in device_texts(module):
@@ -37,7 +37,7 @@ def collections_of_cards(module: Module) -> dict[ast.expr, ast.expr]:
 
 
 def _comprehension(module: Module, card: ast.expr) -> ast.expr | None:
-    """The comprehension whose own variable the number of a card is."""
+    """The comprehension whose own variable the number of a device is."""
     parts = [part for number in _number(module, card) for part in walk(number)]
     names = {part.id for part in parts if isinstance(part, ast.Name)}
     child: ast.AST = card
@@ -53,14 +53,14 @@ def _comprehension(module: Module, card: ast.expr) -> ast.expr | None:
 
 
 def _number(module: Module, card: ast.expr) -> list[ast.expr]:
-    """What the number of a card is made of: in its text, or beside it in ``torch.device("cuda", i)``."""
+    """What the number of a device is made of: in its text, or beside it in ``torch.device("cuda", i)``."""
     above = module.parent(card)
     device = isinstance(above, ast.Call) and module.qualified(above.func) == "torch.device"
     return [card, *above.args[1:]] if device and isinstance(above, ast.Call) else [card]
 
 
 def _display(module: Module, card: ast.expr) -> ast.expr | None:
-    """The list, tuple, set or dict that the card is a member of, also as ``torch.device("cuda:0")``."""
+    """The list, tuple, set or dict that the device is a member of, also as ``torch.device("cuda:0")``."""
     child: ast.AST = card
     above = module.parent(card)
     if isinstance(above, ast.Call) and module.qualified(above.func) == "torch.device":

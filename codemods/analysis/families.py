@@ -1,4 +1,4 @@
-"""Files that are made for one kind of hardware: ``cuda_accelerator.py`` beside ``xpu_accelerator.py``, kernels for NVIDIA cards."""
+"""Files that are made for one kind of hardware: ``cuda_accelerator.py`` beside ``xpu_accelerator.py``, kernels for NVIDIA GPUs."""
 
 from __future__ import annotations
 

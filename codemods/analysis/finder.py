@@ -298,7 +298,7 @@ class Finder:
         return tuple(changes), gone
 
     def _other_index(self, call: ast.Call) -> ast.expr | ast.keyword | None:
-        """The index in ``torch.device("cuda", rank)`` that is not card 0."""
+        """The index in ``torch.device("cuda", rank)`` that is not device 0."""
         index: ast.expr | ast.keyword | None = call.args[1] if len(call.args) == 2 else None
         if index is None:
             index = next((k for k in call.keywords if k.arg == "index"), None)

@@ -83,5 +83,5 @@ def _joined(spans: list[Span]) -> list[Span]:
 
 
 def lists_cards(word: Word) -> bool:
-    """``0,1,2``, ``$1``, ``${X:-0,1}``, ``$((i % 8))``: cards are listed, none is not."""
+    """``0,1,2``, ``$1``, ``${X:-0,1}``, ``$((i % 8))``: devices are listed, none is not."""
     return re.fullmatch(r"\d+(,\d+)*", word.text) is not None or not word.constant

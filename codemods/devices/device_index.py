@@ -1,4 +1,4 @@
-"""Which card: device_count, current_device, set_device, torch.cuda.device."""
+"""Which device: device_count, current_device, set_device, torch.cuda.device."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DeviceIndex(NameRule):
         return [self._context(module, use, code, call)]
 
     def _context(self, module: Module, use: Name, code: str, call: ast.Call) -> Found:
-        """``with torch.cuda.device(i)``: the process has card 0 and no other."""
+        """``with torch.cuda.device(i)``: the process has device 0 and no other."""
         cards = [argument for argument in call.args[:1] if is_card(module, argument)]
         part, verdict = known(module, use.name)
         if _launches(module, call):
@@ -53,7 +53,7 @@ class DeviceIndex(NameRule):
 
 
 def _launches(module: Module, call: ast.Call) -> bool:
-    """Does a ``with`` around nothing but the launch of a Triton kernel, ``kernel[grid](x)``, ask for the card?"""
+    """Does a ``with`` around nothing but the launch of a Triton kernel, ``kernel[grid](x)``, ask for the device?"""
     block = module.parent(module.parent(call) or call)
     return isinstance(block, ast.With) and all(
         isinstance(one, ast.Expr)

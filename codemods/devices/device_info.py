@@ -1,4 +1,4 @@
-"""What the card is called and what it can: names, capabilities, properties, CUDA's version."""
+"""What the device is called and what it can: names, capabilities, properties, CUDA's version."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DeviceInfo(NameRule):
         return self.finding(
             module,
             use.node,
-            f"`{module.source(use.node)}` decides about advice for NVIDIA cards, which does not hold for Gaudi",
+            f"`{module.source(use.node)}` decides about advice for NVIDIA GPUs, which does not hold for Gaudi",
             fix=Rewrite("remove the advice", "safe", tuple(map(Remove, told.body))),
             row=use.name,
             code=code,
@@ -118,7 +118,7 @@ class DeviceInfo(NameRule):
         return self.finding(
             module,
             use.node,
-            f"`{module.source(use.node)}` gives properties of an NVIDIA card; on Gaudi ask for each by itself",
+            f"`{module.source(use.node)}` gives properties of an NVIDIA GPU; on Gaudi ask for each by itself",
             fix=Rewrite("ask for each property", "safe", tuple(changes), harmless=stays),
             row=use.name,
             code=code,

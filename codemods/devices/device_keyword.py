@@ -22,7 +22,7 @@ from ..edits.spelling import numbered
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-#: What the number of a card is called where it is handed on.
+#: What the number of a device is called where it is handed on.
 _CARDS = ("rank", "local_rank", "gpu")
 _MAKERS = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "to")
 
@@ -40,7 +40,7 @@ class DeviceKeyword(Rule):
     )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
-        """``torch.zeros(3, device=rank)``: the number of a card."""
+        """``torch.zeros(3, device=rank)``: the number of a device."""
         call = module.parent(node)
         if (
             isinstance(call, ast.Call)
@@ -50,7 +50,7 @@ class DeviceKeyword(Rule):
             yield self.finding(
                 module,
                 node.value,
-                f"`{module.source(node)}` picks a card by number; a process on Gaudi holds one card, `hpu`",
+                f"`{module.source(node)}` picks a device by number; a process on Gaudi holds one device, `hpu`",
                 fix=Rewrite("write hpu", "safe", (numbered(module, node.value),)),
                 row="cuda",
                 covers=(node.value,),
@@ -61,8 +61,8 @@ class DeviceKeyword(Rule):
             yield self.finding(
                 module,
                 number,
-                f"`{module.source(number)}` is handed to a function of the project as its device, and picks a card by number; "
-                "a process on Gaudi holds one card, `hpu`",
+                f"`{module.source(number)}` is handed to a function of the project as its device, and picks a device by number; "
+                "a process on Gaudi holds one device, `hpu`",
                 fix=Rewrite("write hpu", "unsafe", (numbered(module, number),)),
                 row="cuda",
             )
@@ -79,7 +79,7 @@ class DeviceKeyword(Rule):
 
 
 def _handed(module: Module) -> Iterator[ast.expr]:
-    """Cards by number in the place of the parameter ``device`` of a function that the project defines."""
+    """Devices by number in the place of the parameter ``device`` of a function that the project defines."""
     for each in sorted(module.project.names(DEVICE_PARAMETERS.name)):
         name, _, place = each.partition(":")
         for call in module.index.calls(name):

@@ -29,7 +29,7 @@ class DeviceLiteral(Rule):
     HPU101 = Code("cuda-device-literal", severity="error", fix=("safe", "manual"))
     HPU013 = Code("cuda-option-default", severity="error", fix="safe")
     HPU015 = Code("cuda-text-unproven", severity="unknown")
-    HPU121 = Code("several-cards-in-one-process", severity="error", effort="hours")
+    HPU121 = Code("several-devices-in-one-process", severity="error", effort="hours")
     wants = Wants(words=("cuda",))
 
     def on_module(self, module: Module) -> Yield:
@@ -54,7 +54,7 @@ class DeviceLiteral(Rule):
     def _written(self, module: Module, devices: Devices, site: Site) -> Found:
         keeps = site.text.index == "0" or (bool(site.text.index) and devices.keeps_index)
         word = '`"hpu:0"`' if keeps else '`"hpu"`'
-        note = "" if site.text.index in ("", "0") else ", the one card of the process"
+        note = "" if site.text.index in ("", "0") else ", the one device of the process"
         return self.finding(
             module,
             site.node,
@@ -80,19 +80,19 @@ class DeviceLiteral(Rule):
         )  # fmt: skip
 
     def _collected(self, module: Module, collection: ast.expr, card: ast.expr) -> Found:
-        """Several cards in one list: as many times the same card would be something else."""
+        """Several devices in one list: as many times the same device would be something else."""
         return self.finding(
             module,
             card,
-            f"`{module.source(card)}` is one of several cards in one process; "
-            "a process on Gaudi holds one card, start a process per card",
+            f"`{module.source(card)}` is one of several devices in one process; "
+            "a process on Gaudi holds one device, start a process per device",
             code="HPU121",
             safety="manual",
             covers=(collection,),
         )
 
     def _several(self, module: Module, devices: Devices) -> Iterator[Found]:
-        """Fixed indices of more than one card: a model or a pipeline that is split in one process."""
+        """Fixed indices of more than one device: a model or a pipeline that is split in one process."""
         seen: dict[str, Site] = {}
         cards = module.view(collections_of_cards)
         for site in devices.of_role(Role.DEVICE, Role.TO, Role.ARGUMENT, Role.NAME):
@@ -107,8 +107,8 @@ class DeviceLiteral(Rule):
                 yield self.finding(
                     module,
                     site.node,
-                    f"`{module.source(site.node)}` is a second card in one process; "
-                    "a process on Gaudi holds one card, start a process per card",
+                    f"`{module.source(site.node)}` is a second device in one process; "
+                    "a process on Gaudi holds one device, start a process per device",
                     code="HPU121",
                     safety="manual",
                 )

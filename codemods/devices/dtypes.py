@@ -27,7 +27,7 @@ _METHOD = "torch.Tensor."
 #: Functions among the FFTs that compute none: frequencies, and the order of a result.
 _NO_FFT = ("torch.fft.fftfreq", "torch.fft.rfftfreq", "torch.fft.fftshift", "torch.fft.ifftshift")
 _POINTERS = ("data_ptr", "__cuda_array_interface__")
-#: What shows that the file is about a card.
+#: What shows that the file is about a device.
 _CARD = re.compile(rb"cuda|hpu")
 _SHARED = ("torch.utils.dlpack", "torch.to_dlpack", "torch.from_dlpack")
 _EXCHANGE = ("torch.utils.dlpack.*", "torch.to_dlpack", "torch.from_dlpack")
@@ -106,7 +106,7 @@ class DeviceDtype(Rule):
         yield self.finding(
             module,
             node,
-            f"`.{node.attr}` hands out an address on the card, which code for CUDA cannot use on Gaudi",
+            f"`.{node.attr}` hands out an address on the device, which code for CUDA cannot use on Gaudi",
             row="torch.Tensor.data_ptr",
             code="HPU119",
         )
@@ -135,7 +135,7 @@ class DeviceDtype(Rule):
         yield self.finding(
             module,
             node,
-            f"{shown} is kept as 32-bit floats on the card",
+            f"{shown} is kept as 32-bit floats on the device",
             row="torch.float64",
         )
 

@@ -1,4 +1,4 @@
-"""Values read back from the card in bfloat16, which numpy does not know."""
+"""Values read back from the device in bfloat16, which numpy does not know."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _is_mixed(module: Module) -> bool:
 
 
 def _may_be_half(module: Module, value: ast.expr, moved: bool = False, depth: int = 4) -> bool:
-    """Does a value come from the card as it was computed, as far as the chain of calls says, and what its name was given?"""
+    """Does a value come from the device as it was computed, as far as the chain of calls says, and what its name was given?"""
     while True:
         if isinstance(value, (ast.Compare, ast.BoolOp)):
             return False  # truth values

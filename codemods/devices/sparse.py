@@ -78,7 +78,7 @@ class SparseTensor(Rule):
                     )
 
     def _told(self, module: Module, node: ast.AST, what: str) -> Found:
-        """The finding; whether this tensor reaches the card is not for the text to say."""
+        """The finding; whether this tensor reaches the device is not for the text to say."""
         return self.finding(
             module, node, f"{what}, which Gaudi does not have; keep it dense", row=_ROW
         )

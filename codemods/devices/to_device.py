@@ -22,7 +22,7 @@ from ..values.tensors import proven, used_as_torch
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-#: A file that says none of these moves nothing to a card by its number.
+#: A file that says none of these moves nothing to a device by its number.
 _NUMBERS = (
     *(".to(0", ".to(rank", ".to(local_rank", ".to(gpu", ".to(device_id"),
     *(".to(args.local_rank", ".to(args.gpu"),
@@ -46,8 +46,8 @@ class ToDevice(Rule):
             yield self.finding(
                 module,
                 number,
-                f"`.to({module.source(number)})` picks a card by number; "
-                "a process on Gaudi holds one card, `hpu`",
+                f"`.to({module.source(number)})` picks a device by number; "
+                "a process on Gaudi holds one device, `hpu`",
                 fix=fix,
                 row="cuda",
                 covers=(number,),
@@ -63,8 +63,8 @@ class ToDevice(Rule):
             yield self.finding(
                 module,
                 number,
-                f"`.to({shown})` picks a card by number, or is `{other}`; "
-                f"a process on Gaudi holds one card: give `{shown}` the device `hpu` where it is a number",
+                f"`.to({shown})` picks a device by number, or is `{other}`; "
+                f"a process on Gaudi holds one device: give `{shown}` the device `hpu` where it is a number",
                 row="cuda",
                 safety="manual",
             )
@@ -82,7 +82,7 @@ class ToDevice(Rule):
             )
 
     def _safety(self, module: Module, call: ast.Call, receiver: ast.expr) -> Safety:
-        """Safe for tensors and modules, and for a rank, which is nothing else than a card."""
+        """Safe for tensors and modules, and for a rank, which is nothing else than a device."""
         if proven(module, receiver) or used_as_torch(module, receiver):
             return "safe"
         constant = isinstance(call.args[0], ast.Constant)

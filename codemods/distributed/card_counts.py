@@ -1,4 +1,4 @@
-"""The number of cards as a factor: ``batch_size // torch.cuda.device_count()``, ``lr * args.n_gpu``."""
+"""The number of devices as a factor: ``batch_size // torch.cuda.device_count()``, ``lr * args.n_gpu``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count", "torch.accelerator.device_count")
-#: Names for the cards of one process, whatever gives them their value.
+#: Names for the devices of one process, whatever gives them their value.
 _NAMED = re.compile(
-    rb"\b(?:(?:n|num|number_of|ngpu)_?(?:gpu|cuda|device|card)s?(?:_per_node)?|(?:gpu|cuda|device)_?(?:count|num))\b",
+    rb"\b(?:(?:n|num|number_of|ngpu)_?(?:gpu|cuda|device|device)s?(?:_per_node)?|(?:gpu|cuda|device)_?(?:count|num))\b",
     re.I,
 )
 _SCALED = re.compile(r"batch|(^|_)bsz?($|_)|(^|_)lr($|_)|learning_rate|accum|worker|samples|steps", re.I)  # fmt: skip
@@ -29,13 +29,13 @@ _OPERATORS = (ast.Mult, ast.Div, ast.FloorDiv)
 
 
 class CardCount(Rule):
-    """A batch, a learning rate or a number of workers times or over the number of cards."""
+    """A batch, a learning rate or a number of workers times or over the number of devices."""
 
-    HPU323 = Code("card-count-as-factor", effect="numbers")
+    HPU323 = Code("device-count-as-factor", effect="numbers")
     wants = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), beside=("cuda", "hpu", "nccl"), advice=True)  # fmt: skip
 
     def on_module(self, module: Module) -> Yield:
-        answer = ask(module, "a batch scaled by the number of cards")
+        answer = ask(module, "a batch scaled by the number of devices")
         told: set[ast.stmt] = set()
         for count in sorted(_counts(module), key=module.span):
             scaled = _scaled(module, count)
@@ -46,14 +46,14 @@ class CardCount(Rule):
             yield self.finding(
                 module,
                 module.span(scaled),  # the count itself may be renamed as well
-                f"`{module.source(scaled).splitlines()[0]}` scales by the cards of the machine: "
+                f"`{module.source(scaled).splitlines()[0]}` scales by the devices of the machine: "
                 f"{inside(answer.note)}",
                 row=answer.row,
             )
 
 
 def _counts(module: Module) -> Iterator[ast.expr]:
-    """The calls that count cards, and the names that hold such a count."""
+    """The calls that count devices, and the names that hold such a count."""
     words: set[str] = set()
     for call in module.index.calls("device_count"):
         if module.qualified(call.func) in _COUNTS:

@@ -44,7 +44,7 @@ class EnvVariable(Rule):
     """``os.environ["NCCL_DEBUG"]``, ``os.environ["CUDA_VISIBLE_DEVICES"]``."""
 
     HPU311 = Code("cuda-variable-in-code", severity="info")
-    HPU312 = Code("visible-cards-in-code", fix=("unsafe", "manual"))
+    HPU312 = Code("visible-devices-in-code", fix=("unsafe", "manual"))
     HPU509 = Code("lazy-mode-after-import")
     HPU532 = Code("lazy-mode-set-otherwise", fix="safe")
     wants = Wants(
@@ -67,7 +67,7 @@ class EnvVariable(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{name}` is not read on Gaudi; `{_MODULES}` picks cards by their module ids",
+                f"`{name}` is not read on Gaudi; `{_MODULES}` picks devices by their module ids",
                 fix=fix,
                 row=ask(module, name).row,
                 code="HPU312",

@@ -1,4 +1,4 @@
-"""Wrappers and collectives that take device indices: one process drives one Gaudi card."""
+"""Wrappers and collectives that take device indices: one process drives one Gaudi device."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DeviceIds(Rule):
             yield self.finding(
                 module,
                 call.func,
-                f"`{module.source(call.func)}` spreads one process over many devices; a process has one Gaudi card: "
+                f"`{module.source(call.func)}` spreads one process over many devices; a process has one Gaudi device: "
                 "use DistributedDataParallel for more",
                 row=ask(module, DATA_PARALLEL_ROW).row,
                 code="HPU308",
@@ -121,7 +121,7 @@ class DeviceIds(Rule):
         yield self.finding(
             module,
             call.args[1] if first is None else first.keyword or first.value,
-            "DDP on Gaudi takes no `device_ids`: each process has one card, and the module is on it; "
+            "DDP on Gaudi takes no `device_ids`: each process has one device, and the module is on it; "
             "without them DDP moves no inputs",
             fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
@@ -129,7 +129,7 @@ class DeviceIds(Rule):
         )
 
     def _data_parallel(self, module: Module, call: ast.Call) -> Found:
-        """On one card the wrapper passes everything through, also what is on the CPU."""
+        """On one device the wrapper passes everything through, also what is on the CPU."""
         unseen = (
             ""
             if module.view(LeftBehind).seen
@@ -140,7 +140,7 @@ class DeviceIds(Rule):
             module,
             call.func,
             f"`{module.source(call.func)}` spreads one process over many devices; a process has one "
-            f"Gaudi card, which it leaves alone: use DistributedDataParallel for more{unseen}",
+            f"Gaudi device, which it leaves alone: use DistributedDataParallel for more{unseen}",
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",
         )
@@ -182,7 +182,7 @@ class DeviceIds(Rule):
         yield self.finding(
             module,
             given[0].keyword or call,
-            "`device_ids` of a barrier is for NCCL; hccl knows its card",
+            "`device_ids` of a barrier is for NCCL; hccl knows its device",
             fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
             code="HPU315",

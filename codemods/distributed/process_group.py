@@ -57,7 +57,7 @@ class Nccl(Rule):
         "nccl-backend",
         severity="error",
         fix="safe",
-        lower={"warning": "it only binds the group to a card early"},
+        lower={"warning": "it only binds the group to a device early"},
     )
     HPU302 = Code("nccl-value", severity="error", fix="safe")
     HPU303 = Code("nccl-compared", severity="error", fix="safe")
@@ -140,7 +140,7 @@ class Nccl(Rule):
         yield self.finding(
             module,
             given,
-            "`device_id` binds the process group to a CUDA device; hccl takes the card of the process",
+            "`device_id` binds the process group to a CUDA device; hccl takes the device of the process",
             fix=Rewrite("drop the device", "safe", changes),
             row=ask(module, "torch.distributed.init_process_group(device_id=)").row,
             severity="warning",

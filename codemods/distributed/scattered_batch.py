@@ -1,4 +1,4 @@
-"""Batches that only a wrapper moves: DataParallel scatters what a model is called with, DDP moves it to the card it is given."""
+"""Batches that only a wrapper moves: DataParallel scatters what a model is called with, DDP moves it to the device it is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models and tensors shared between processes: torch shares the memory of NVIDIA cards, not of Gaudi."""
+"""Models and tensors shared between processes: torch shares the memory of NVIDIA GPUs, not of Gaudi."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SharedMemory(Rule):
     HPU322 = Code(
         "shared-device-memory",
         severity="error",
-        lower={"warning": "it is not known whether it is on the card"},
+        lower={"warning": "it is not known whether it is on the device"},
     )
     wants = Wants(calls=("share_memory", "share_memory_"), beside=("cuda", "device"))
 
@@ -40,7 +40,7 @@ class SharedMemory(Rule):
             return
         answer = ask(module, "torch.nn.Module.share_memory")
         on_card = _on_card(module, func.value)
-        where = "" if on_card else ", should it be on the card"
+        where = "" if on_card else ", should it be on the device"
         yield self.finding(
             module,
             func,

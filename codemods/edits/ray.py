@@ -1,4 +1,4 @@
-"""Gaudi cards as a Ray job asks for them: the resource "HPU", and hccl between the workers of Ray Train."""
+"""Gaudi devices as a Ray job asks for them: the resource "HPU", and hccl between the workers of Ray Train."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def asking_for_gaudi(module: Module, call: ast.Call, given: ast.keyword) -> Rewr
 
 
 def _of_workers(module: Module, call: ast.Call, given: ast.keyword) -> Rewrite | None:
-    """The workers' cards and, where Ray would choose gloo for what has no "GPU", their backend."""
+    """The workers' devices and, where Ray would choose gloo for what has no "GPU", their backend."""
     trainers = [
         trainer
         for trainer in module.index.calls("TorchTrainer")
@@ -83,7 +83,7 @@ def _own_table(module: Module, table: ast.Dict) -> tuple[Change, ...]:
 def item_for_gaudi(
     module: Module, table: ast.Dict, key: ast.Constant, value: ast.expr
 ) -> Rewrite | None:
-    """``{"GPU": 1}`` of a table of resources, ``{"num_gpus": 1}`` of an actor's options; None where it is part of a card."""
+    """``{"GPU": 1}`` of a table of resources, ``{"num_gpus": 1}`` of an actor's options; None where it is part of a device."""
     number = module.constant(value)
     if dual(module) or (isinstance(number, float) and not number.is_integer()):
         return None

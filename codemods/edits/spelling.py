@@ -29,7 +29,7 @@ _WORD = re.compile(r"\b(cuda|nccl)\b", re.I)
 def hpu(index: str | None) -> str:
     """Gaudi's device for a CUDA device of this index, the same in code, launchers and configurations.
 
-    Index 0 stays, any other goes, for a process holds one card. An option's choices, its default and what a launcher
+    Index 0 stays, any other goes, for a process holds one device. An option's choices, its default and what a launcher
     gives it stay equal only so.
     """
     return f"{DEVICE}:0" if index == "0" else DEVICE
@@ -173,7 +173,7 @@ def device(
 ) -> Replace:
     """Writes Gaudi's device in place of a string that spells CUDA's, composed ones among them.
 
-    Written as :func:`hpu` says, or as card 0 where the index is read again; in the dual style the index stays for CUDA.
+    Written as :func:`hpu` says, or as device 0 where the index is read again; in the dual style the index stays for CUDA.
     """
     word = hpu("0" if keeps_index else index)
     if isinstance(node, ast.Constant) and not (dual(module) and index not in ("", "0")):
@@ -196,11 +196,11 @@ def _first(node: ast.expr) -> ast.expr:
 
 
 def numbered(module: Module, node: ast.expr) -> Replace:
-    """Writes Gaudi's device in place of the number of a card; in the dual style the number stays for CUDA."""
+    """Writes Gaudi's device in place of the number of a device; in the dual style the number stays for CUDA."""
     word = quoted(module, DEVICE, node)
     return Replace(node, chosen(module, node, word) if dual(module) else word)
 
 
 def zero(module: Module, node: ast.expr) -> Replace:
-    """Writes card 0 in place of the number of another; in the dual style the number stays for CUDA."""
+    """Writes device 0 in place of the number of another; in the dual style the number stays for CUDA."""
     return Replace(node, chosen(module, node, "0") if dual(module) else "0")

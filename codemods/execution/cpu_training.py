@@ -1,4 +1,4 @@
-"""Training that nothing puts on the card."""
+"""Training that nothing puts on the device."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class InferenceLoop(Rule):
                 module,
                 called[0],
                 f"in lazy mode what `{module.source(called[0].func)}` does here is collected until a result is read; "
-                "call `htcore.mark_step()` after it where the loop keeps results on the card",
+                "call `htcore.mark_step()` after it where the loop keeps results on the device",
             )
 
 

@@ -1,4 +1,4 @@
-"""Values read from the card in every step: ``loss.item()``, ``print(loss)``, ``if loss > 3:``, ``if mask.any():``."""
+"""Values read from the device in every step: ``loss.item()``, ``print(loss)``, ``if loss > 3:``, ``if mask.any():``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TESTS = (ast.If, ast.While, ast.Assert)
 
 
 class StepRead(Rule):
-    """A read of the card in a step of training, told once for each statement."""
+    """A read of the device in a step of training, told once for each statement."""
 
     HPU513 = Code("read-in-training-loop", severity="info", effect="speed")
     wants = Wants(
@@ -91,7 +91,7 @@ def _shown(module: Module, node: ast.expr) -> str:
 
 
 def _reads(module: Module, func: ast.Attribute) -> bool:
-    """Does a method read a tensor of the card in every step?
+    """Does a method read a tensor of the device in every step?
 
     Where gradients are taken ``x.item()`` is about a tensor unless something else is seen: arrays of numpy are rarely read
     one by one there.
@@ -209,7 +209,7 @@ def _coefficients(module: Module) -> Iterator[ast.expr]:
 
 
 def _is_of_norm(module: Module, node: ast.expr, depth: int = 4) -> bool:
-    """Is a value a norm, or worked out of one that stays on the card?"""
+    """Is a value a norm, or worked out of one that stays on the device?"""
     if depth == 0:
         return False
     for value in module.values(node):

@@ -131,7 +131,7 @@ class ConfigValues(TextRule):
         yield self.finding(
             document,
             entry.span,
-            f"`{entry.name}` asks Lightning for NVIDIA cards: {inside(judge(document, row).note)}",
+            f"`{entry.name}` asks Lightning for NVIDIA GPUs: {inside(judge(document, row).note)}",
             row=row.name,
             code="HPU803",
         )

@@ -1,4 +1,4 @@
-"""Container images and the switches that hand NVIDIA cards to a container."""
+"""Container images and the switches that hand NVIDIA GPUs to a container."""
 
 from __future__ import annotations
 
@@ -116,12 +116,14 @@ class Containers(TextRule):
             yield self.finding(
                 document,
                 entry.span,
-                "`runtime: nvidia` gives a container NVIDIA cards; Gaudi's runtime is `habana`",
+                "`runtime: nvidia` gives a container NVIDIA GPUs; Gaudi's runtime is `habana`",
                 fix=Fix("use the habana runtime", "unsafe", (document.rewrite(entry, "habana"),)),
                 code="HPU811",
             )
         elif entry.value == "nvidia" and name == "driver":
-            text = "`driver: nvidia` reserves NVIDIA cards; Gaudi cards come with `runtime: habana`"
+            text = (
+                "`driver: nvidia` reserves NVIDIA GPUs; Gaudi devices come with `runtime: habana`"
+            )
             yield self.finding(document, entry.span, text, code="HPU811")
         elif name == "gpus" and entry.path[0] == "services" and entry.key is not None:
             yield self._compose_cards(document, entry, entry.key)
@@ -141,7 +143,7 @@ class Containers(TextRule):
             text = f"`{_CAPABILITIES}` is not read on Gaudi"
             yield self.finding(document, place, text, code="HPU811", severity="info")
         elif (place := _label(document, entry)) is not None:
-            text = f"`{document.source(place)}` is on nodes with NVIDIA cards alone: no node with Gaudi is chosen by it"
+            text = f"`{document.source(place)}` is on nodes with NVIDIA GPUs alone: no node with Gaudi is chosen by it"
             yield self.finding(document, place, text, code="HPU812")
         elif name == "image" and isinstance(entry.value, str) and _IMAGE.search(entry.value):
             yield self._image(document, entry.span, entry.value)
@@ -156,7 +158,7 @@ class Containers(TextRule):
         return self.finding(
             document,
             key,
-            "`gpus` gives a container NVIDIA cards; Gaudi's come with `runtime: habana` and `HABANA_VISIBLE_DEVICES`",
+            "`gpus` gives a container NVIDIA GPUs; Gaudi's come with `runtime: habana` and `HABANA_VISIBLE_DEVICES`",
             fix=fix,
             row=ask(document, "docker run --gpus").row,
             code="HPU811",
@@ -180,7 +182,7 @@ class Containers(TextRule):
                 yield self.finding(
                     document,
                     word.span,
-                    f"`{given.replace('=', ' ', 1) if given == '--runtime=nvidia' else word.text}` hands NVIDIA cards to the container; for Gaudi write "
+                    f"`{given.replace('=', ' ', 1) if given == '--runtime=nvidia' else word.text}` hands NVIDIA GPUs to the container; for Gaudi write "
                     "`--runtime=habana -e HABANA_VISIBLE_DEVICES=all --cap-add=sys_nice --net=host --ipc=host`",
                     row=answer.row,
                     code="HPU811",
@@ -188,7 +190,7 @@ class Containers(TextRule):
 
 
 def _has_huge_pages(document: Document, entry: Entry) -> bool:
-    """Whether the resources that ask for cards ask for huge pages too."""
+    """Whether the resources that ask for devices ask for huge pages too."""
     return any(e.path == (*entry.path[:-1], _HUGE_PAGES) for e in document.entries)
 
 

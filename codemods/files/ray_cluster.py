@@ -1,4 +1,4 @@
-"""What a Ray cluster is told of its cards: the commands that start it, its YAML file, KubeRay's manifests, Serve's settings."""
+"""What a Ray cluster is told of its devices: the commands that start it, its YAML file, KubeRay's manifests, Serve's settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ROW = "ray start --num-gpus"
 #: Options of Ray's commands, and what is said instead.
 _OPTIONS = {
-    "--num-gpus": 'leave it out, and Ray finds the cards by itself, as "HPU"; or say --resources=\'{"HPU": <cards>}\'',
+    "--num-gpus": 'leave it out, and Ray finds the devices by itself, as "HPU"; or say --resources=\'{"HPU": <cards>}\'',
     "--entrypoint-num-gpus": "say --entrypoint-resources='{\"HPU\": <cards>}'",
 }
 _IN_TEXT = re.compile(

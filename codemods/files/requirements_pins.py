@@ -1,4 +1,4 @@
-"""Requirements that would replace Gaudi's torch, or that only NVIDIA cards can use."""
+"""Requirements that would replace Gaudi's torch, or that only NVIDIA GPUs can use."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class RequirementsPins(TextRule):
     def _said(self, document: Document, name: str) -> tuple[str, str | None, bool] | None:
         """What is said of a package, the row that says so, and whether it is of no use at all; None where nothing is."""
         if name.startswith("nvidia-"):
-            return "it is for NVIDIA cards", ask(document, name).row, True
+            return "it is for NVIDIA GPUs", ask(document, name).row, True
         known = document.matrix.row(name.replace("-", "_"), "package")
         if known is None and _FOR_CUDA.search(name):
             return (

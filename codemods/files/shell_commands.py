@@ -1,4 +1,4 @@
-"""Launch scripts: the variables, programs and options that pick NVIDIA's cards."""
+"""Launch scripts: the variables, programs and options that pick NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NVIDIA_ONLY = (
 
 
 class ShellCommands(TextRule):
-    """What a launch script says about the cards."""
+    """What a launch script says about the devices."""
 
     HPU804 = Code("cuda-visible-devices", fix=("safe", "unsafe"))
     HPU805 = Code("cuda-path", severity="info")
@@ -103,7 +103,7 @@ class ShellCommands(TextRule):
                 yield self.finding(
                     document,
                     command.span,
-                    "this command is for NVIDIA cards; write the one for Gaudi beside it",
+                    "this command is for NVIDIA GPUs; write the one for Gaudi beside it",
                     code="HPU822",
                 )
 
@@ -123,7 +123,7 @@ class ShellCommands(TextRule):
             yield self.finding(
                 document,
                 place,
-                f"`{_CARDS}` is not read on Gaudi; `{_MODULES}` picks cards by their module ids",
+                f"`{_CARDS}` is not read on Gaudi; `{_MODULES}` picks devices by their module ids",
                 fix=fix if answer.fixable else None,
                 row=answer.row,
             )
@@ -162,7 +162,7 @@ class ShellCommands(TextRule):
             yield self.finding(
                 document,
                 command.words[0].span,
-                f"`{program}` works with NVIDIA cards only",
+                f"`{program}` works with NVIDIA GPUs only",
                 row=ask(document, program).row,
                 code="HPU808",
             )
@@ -190,7 +190,7 @@ class ShellCommands(TextRule):
         return self.finding(
             document,
             where,
-            f"`{command.program}` sees NVIDIA cards only; on Gaudi it is `{new}`",
+            f"`{command.program}` sees NVIDIA GPUs only; on Gaudi it is `{new}`",
             fix=Fix(f"use {new}", safety, tuple(edits)),
             row=answer.row,
             code="HPU808",

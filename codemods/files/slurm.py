@@ -1,4 +1,4 @@
-"""What a job asks Slurm for: cards of NVIDIA, which its options count."""
+"""What a job asks Slurm for: NVIDIA GPUs, which its options count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COMMANDS = ("srun", "sbatch", "salloc")
 _LINE = re.compile(rb"(?m)^#SBATCH[ \t]+(?P<words>[^#\r\n]*)")
-#: Options that count Slurm's GPUs, whichever resource has their cards, and those that name the resource.
+#: Options that count Slurm's GPUs, whichever resource has their devices, and those that name the resource.
 _OPTION = re.compile(
     r"--gpus(?:-per-\w+)?|-G|--gpu-(?:bind|freq)|--(?:ntasks|cpus|mem)-per-gpu|--gres|--tres-per-\w+"
 )
@@ -90,8 +90,8 @@ def _options(command: Command) -> list[tuple[str, Span]]:
 
 def _told(text: str, option: str) -> str:
     if option.startswith(_NAMED):
-        return f"`{text}` asks for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards"
+        return f"`{text}` asks for NVIDIA GPUs; ask the owners of the cluster for the name of its Gaudi devices"
     return (
-        f"`{text}` is about Slurm's GPUs; Gaudi cards are a resource of another name, which the owners of the cluster choose: "
+        f"`{text}` is about Slurm's GPUs; Gaudi devices are a resource of another name, which the owners of the cluster choose: "
         "--gres=<name>:<cards>"
     )

@@ -1,3 +1,3 @@
-"""Libraries made for NVIDIA cards, and frameworks that differ on Gaudi. Codes HPU7xx."""
+"""Libraries made for NVIDIA GPUs, and frameworks that differ on Gaudi. Codes HPU7xx."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Accelerate's page on accelerators warns of: SageMaker, Apple's cards, Intel CPUs."""
+"""What Accelerate's page on accelerators warns of: SageMaker, Apple's devices, Intel CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of apex where they are used, and code that stops when a package made for NVIDIA cards is missing."""
+"""The parts of apex where they are used, and code that stops when a package made for NVIDIA GPUs is missing."""
 
 from __future__ import annotations
 

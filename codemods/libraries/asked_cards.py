@@ -1,4 +1,4 @@
-"""Cards that a program asks of a cluster: of Ray by name or by number, of Slurm through submitit."""
+"""Devices that a program asks of a cluster: of Ray by name or by number, of Slurm through submitit."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from ..edits.spelling import dual, retext
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_ROW = "cards asked of Ray"
-#: Arguments that ask Ray for cards, and its calls that are not named ``ray.…`` where they stand.
+_ROW = "devices requested from Ray"
+#: Arguments that ask Ray for devices, and its calls that are not named ``ray.…`` where they stand.
 _ASKED = ("use_gpu", "num_gpus")
 _METHODS = ("options", "remote", "map_batches", "map", "flat_map", "filter", "bind")
-#: RLlib's settings, which know no other cards.
+#: RLlib's settings, which know no other devices.
 _OF_RLLIB = (
     "num_gpus_per_learner",
     "num_gpus_per_env_runner",
     "num_gpus_per_worker",
     "num_gpus_per_learner_worker",
 )
-#: Cards in a table of resources, and in a table of options of an actor.
+#: Devices in a table of resources, and in a table of options of an actor.
 _RESOURCE = ("GPU", "gpu")
 _OPTION = "num_gpus"
 _COUNTED = ("ray.cluster_resources", "ray.available_resources")
-#: Arguments that ask Slurm for cards, through submitit.
+#: Arguments that ask Slurm for devices, through submitit.
 _OF_SLURM = (
     "gpus_per_node",
     "slurm_gpus_per_node",
@@ -73,10 +73,10 @@ class AskedCards(Rule):
         elif not uses_ray(module):
             return
         elif node.arg in _OF_RLLIB or (node.arg == "num_gpus" and word(call.func) == "resources"):
-            yield self._found(module, node, "RLlib's cards asked of Ray")
+            yield self._found(module, node, "RLlib's devices requested from Ray")
         elif node.arg == "accelerator_type":
             if _is_rays(module, call) and module.constant(node.value) != "Intel-GAUDI":
-                yield self._found(module, node, "kind of card asked of Ray")
+                yield self._found(module, node, "device type requested from Ray")
         elif _is_rays(module, call):
             yield self._found(module, node, _ROW, asking_for_gaudi(module, call, node))
 
@@ -125,7 +125,7 @@ class AskedCards(Rule):
         return self.finding(
             module,
             module.span(node),
-            f"`{written}` asks Slurm for NVIDIA cards; ask the owners of the cluster for the name of its Gaudi cards",
+            f"`{written}` asks Slurm for NVIDIA GPUs; ask the owners of the cluster for the name of its Gaudi devices",
             row=ask(module, "--gres=gpu").row,
             severity="warning",
         )

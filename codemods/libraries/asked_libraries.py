@@ -1,4 +1,4 @@
-"""Libraries that are asked for a CUDA card in words of their own: ``use_cuda=True``, ``gpus=1``, ``device="gpu"``, ``get_gpu()``."""
+"""Libraries that are asked for a CUDA device in words of their own: ``use_cuda=True``, ``gpus=1``, ``device="gpu"``, ``get_gpu()``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
 
-_ROW = "a card asked of a library"
-#: Arguments that switch CUDA on, that count cards, and that number one.
+_ROW = "a device requested from a library"
+#: Arguments that switch CUDA on, that count devices, and that number one.
 _SWITCHES = ("use_cuda", "use_gpu", "cuda", "gpu", "enable_cuda", "enable_gpu", "on_gpu")
 _COUNTS = ("gpus", "n_gpu", "n_gpus", "num_gpu", "num_gpus", "ngpu", "ngpus")
 _NUMBERS = ("gpu_id", "gpu_ids", "cuda_device", "cuda_id", "gpu_device")
@@ -35,7 +35,7 @@ _ACCELERATOR = "accelerator"
 _DEVICE = 'device="hpu"'
 _OF_LIGHTNING = "accelerator=hpushim.lightning.HPUAccelerator()"
 _DIGITS = re.compile(r"\d+(,\d+)*")
-#: Functions of libraries that look for a card themselves.
+#: Functions of libraries that look for a device themselves.
 _FINDERS = (
     "try_gpu", "try_all_gpus", "get_gpu", "find_gpus", "get_cuda_device_if_available", "get_cuda_or_mps_device_if_available",
     "default_device", "get_default_device", "get_best_device", "get_device", "select_device", "choose_device", "infer_device",
@@ -53,7 +53,7 @@ _OTHERS = frozenset({
 class AskedLibrary(Rule):
     """``Model(use_cuda=True)``, ``Trainer(gpus=1)``, ``fit(device="gpu")``, ``model.train(device=0)``, ``d2l.try_gpu()``."""
 
-    HPU726 = Code("card-asked-of-library", fix=("safe", "manual"), effect="cpu")
+    HPU726 = Code("device-asked-of-library", fix=("safe", "manual"), effect="cpu")
     wants = Wants(
         keywords=(*_SWITCHES, *_COUNTS, *_NUMBERS, *_DEVICES, _ACCELERATOR),
         strings=(_ACCELERATOR,),
@@ -87,7 +87,7 @@ class AskedLibrary(Rule):
             yield self.finding(
                 module,
                 module.span(call.func),
-                f"`{written}` looks for a card itself: {said}",
+                f"`{written}` looks for a device itself: {said}",
                 row=row,
             )
 
@@ -104,7 +104,7 @@ class AskedLibrary(Rule):
         yield self.finding(
             module,
             span,  # told beside what covers the call: it is about the argument
-            f"`{module.source(span).splitlines()[0]}` asks `{package}` for a CUDA card: {said}",
+            f"`{module.source(span).splitlines()[0]}` asks `{package}` for a CUDA device: {said}",
             fix=fix,
             row=row,
         )
@@ -130,7 +130,7 @@ def _names_none(value: ast.expr) -> bool:
 
 
 def _asks(module: Module, name: str, value: ast.expr) -> bool:
-    """Does an argument ask for a card of CUDA's, in words that are no device of torch's?"""
+    """Does an argument ask for a device of CUDA's, in words that are no device of torch's?"""
     constant = module.constant(value)
     if name == _ACCELERATOR:
         return constant in ("gpu", "cuda")
@@ -141,7 +141,7 @@ def _asks(module: Module, name: str, value: ast.expr) -> bool:
             return constant in ("gpu", "auto") or bool(_DIGITS.fullmatch(constant))
         return type(constant) is int and constant >= 0
     if isinstance(value, ast.UnaryOp) and name in _NUMBERS:
-        return False  # -1 is no card
+        return False  # -1 is no device
     if not isinstance(value, ast.Constant):
         return True
     if name in _COUNTS or name in _SWITCHES:
@@ -170,7 +170,7 @@ def _known(module: Module, package: str, name: str) -> bool:
 
 
 def _words(module: Module, package: str) -> tuple[str, str]:
-    """What is said of a package's cards, and the row that says it."""
+    """What is said of a package's devices, and the row that says it."""
     row: Row | None = module.matrix.row(package, "package")
     answer = ask(module, package if row is not None and row.status not in ADVICE else _ROW)
     return inside(answer.note), answer.row or _ROW

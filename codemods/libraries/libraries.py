@@ -1,4 +1,4 @@
-"""Libraries whose code is made for NVIDIA cards, or that have another form on Gaudi: told from the matrix."""
+"""Libraries whose code is made for NVIDIA GPUs, or that have another form on Gaudi: told from the matrix."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ class Library(RowRule):
         """``from_pretrained(…, device_map="auto")``."""
         values = module.values(value)
         if any(_numbers(module, value) for value in values):
-            answer = ask(module, "device_map with the number of a card")
+            answer = ask(module, "device_map with the number of a device")
             yield self.finding(
                 module,
                 where,
@@ -281,7 +281,7 @@ class Library(RowRule):
 
 
 def _numbers(module: Module, value: ast.expr) -> bool:
-    """Does a device map give the number of a card: ``0``, ``{"": 0}``, ``{"": local_rank}``?"""
+    """Does a device map give the number of a device: ``0``, ``{"": 0}``, ``{"": local_rank}``?"""
     if isinstance(value, ast.Dict):
         return len(value.values) == 1 and any(_numbers(module, each) for each in value.values)
     number = module.constant(value)
@@ -294,7 +294,7 @@ def _numbers(module: Module, value: ast.expr) -> bool:
 
 
 def _spreads(module: Module, value: ast.expr) -> bool:
-    """Does a device map leave the cards to the library, or give several?"""
+    """Does a device map leave the devices to the library, or give several?"""
     if isinstance(value, ast.Dict):
         return len({module.source(v) for v in value.values}) > 1
     return module.constant(value) in ("auto", "balanced", "balanced_low_0", "sequential")

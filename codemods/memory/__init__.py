@@ -1,3 +1,3 @@
-"""Memory, random numbers, streams and graphs of the card. Codes HPU4xx."""
+"""Memory, random numbers, streams and graphs of the device. Codes HPU4xx."""
 
 from __future__ import annotations

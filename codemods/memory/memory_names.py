@@ -1,4 +1,4 @@
-"""Memory of the card: counters, the cache, the allocator."""
+"""Memory of the device: counters, the cache, the allocator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeds, random states and generators of the card."""
+"""Seeds, random states and generators of the device."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class RandomName(NameRule):
         )
 
     def _forked(self, module: Module, node: ast.expr) -> Yield:
-        """``fork_rng(devices=[…])`` saves the states of CUDA cards."""
+        """``fork_rng(devices=[…])`` saves the states of CUDA devices."""
         call = called(module, node)
         given = {k.arg: k for k in call.keywords} if call is not None else {}
         devices = given.get("devices")
@@ -104,18 +104,18 @@ class RandomName(NameRule):
         yield self.finding(
             module,
             devices,
-            f"`{module.source(devices)}` numbers CUDA cards; the card of the process is `hpu`",
-            fix=Rewrite("fork the card's state", "safe", changes),
+            f"`{module.source(devices)}` numbers CUDA devices; the device of the process is `hpu`",
+            fix=Rewrite("fork the device's state", "safe", changes),
             row=ask(module, _FORK).row,
             code="HPU408",
         )
 
     def _forked_everywhere(self, module: Module, call: ast.Call) -> Found:
-        """Without ``devices`` torch saves the state of each card that it counts."""
+        """Without ``devices`` torch saves the state of each device that it counts."""
         return self.finding(
             module,
             call,
-            f"`{module.source(call.func)}` without `devices` asks for the state of every card that is counted, of which Gaudi "
+            f"`{module.source(call.func)}` without `devices` asks for the state of every device that is counted, of which Gaudi "
             'refuses all but the first; give `devices=range(min(torch.hpu.device_count(), 1)), device_type="hpu"`',
             row=ask(module, _FORK).row,
             code="HPU408",
@@ -151,10 +151,10 @@ def _first(value: ast.expr) -> ast.expr:
 
 
 def _states(module: Module, call: ast.Call, devices: ast.keyword) -> tuple[Change, ...]:
-    """Forks the states of the same cards.
+    """Forks the states of the same devices.
 
-    Numbers that the program works out (those of its tensors) hold on Gaudi too. Of cards that it names there is the first:
-    without ``devices`` torch would ask for each that is counted, and Gaudi gives the state of card 0 alone.
+    Numbers that the program works out (those of its tensors) hold on Gaudi too. Of devices that it names there is the first:
+    without ``devices`` torch would ask for each that is counted, and Gaudi gives the state of device 0 alone.
     """
     kind = f"device_type={quoted(module, 'hpu')}"
     names = (ast.Name, ast.Attribute)

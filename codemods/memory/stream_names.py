@@ -1,4 +1,4 @@
-"""Streams, events and waiting for the card."""
+"""Streams, events and waiting for the device."""
 
 from __future__ import annotations
 

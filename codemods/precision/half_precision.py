@@ -39,7 +39,7 @@ class AutocastHalf(Rule):
         severity="error",
         fix=("safe", "manual"),
         effect="numbers",
-        lower={"warning": "the card runs it, in other numbers"},
+        lower={"warning": "the device runs it, in other numbers"},
     )
     HPU208 = Code("half-call", fix=("unsafe", "manual"), effect="numbers")
     HPU209 = Code(
@@ -47,7 +47,7 @@ class AutocastHalf(Rule):
         severity="error",
         fix=("safe", "unsafe", "manual"),
         effect="numbers",
-        lower={"warning": "the card runs it, in other numbers"},
+        lower={"warning": "the device runs it, in other numbers"},
     )
     wants = Wants(
         names=(*sorted(HALF), *TRAINERS),

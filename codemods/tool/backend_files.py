@@ -1,4 +1,4 @@
-"""Files that hold the code of one backend among several, or kernels for NVIDIA cards: what they do is right for that one."""
+"""Files that hold the code of one backend among several, or kernels for NVIDIA GPUs: what they do is right for that one."""
 
 from __future__ import annotations
 

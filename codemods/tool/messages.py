@@ -26,10 +26,10 @@ _NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/=]|\.\w)(?! ?[\
 _DEVICE = re.compile(_NAMED.pattern.replace("|nccl|NCCL", ""))
 _ANY = re.compile(r"cuda|nccl|gpu-|https?:", re.I)
 _OTHER_THINGS = re.compile(r"(cuda|nccl)\W+(version|toolkit|driver|kernel|extension|runtime|graph|core|stream|event|error|op)", re.I)  # fmt: skip
-#: What only NVIDIA's cards run, whatever the check beside it has become.
+#: What only NVIDIA GPUs run, whatever the check beside it has become.
 _NVIDIA = re.compile(r"triton|bitsandbytes|flash|apex|tilelang|cutlass|quanti[sz]|support|nvidia|a100|h100|fused", re.I)  # fmt: skip
 _ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl)\b)")
-#: A card that is named for what it is no more: "a CUDA GPU".
+#: A device that is named for what it is no more: "a CUDA GPU".
 _GPU = re.compile(r"\b(HPU|hpu) GPU(?=s?\b)")
 _GAUDI = re.compile(r"hpu|gaudi|hccl|habana", re.I)
 

@@ -57,7 +57,7 @@ def _told(option: str) -> tuple[str, str] | None:
     if _HALF & set(words):
         return "HPU214", "the half precision that it asks for is bfloat16 on Gaudi"
     if _CARD & set(words) and not device_name(option):
-        return "HPU024", "the card that it speaks of is Gaudi's after the rewrite"
+        return "HPU024", "the device that it speaks of is Gaudi's after the rewrite"
     if _CARDS & set(words):
-        return "HPU024", "on Gaudi it counts cards, each of which has a process of its own"
+        return "HPU024", "on Gaudi it counts devices, each of which has a process of its own"
     return None

@@ -1,4 +1,4 @@
-"""Tools that ask NVIDIA's driver, and peak figures of NVIDIA's cards."""
+"""Tools that ask NVIDIA's driver, and peak figures of NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class GpuTool(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is the peak rate of an NVIDIA card; use that of the Gaudi you run on",
+            f"`{module.source(node)}` is the peak rate of an NVIDIA GPU; use that of the Gaudi you run on",
             code="HPU621",
         )
 

@@ -113,7 +113,7 @@ class MapLocation(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` sends storages to CUDA cards; a process on Gaudi has one, `hpu`",
+            f"`{module.source(node)}` sends storages to CUDA devices; a process on Gaudi has one, `hpu`",
             fix=Rewrite(f"map to {new}", "safe", (Replace(node, new),)),
             row=ask(module, _ROW).row,
             covers=(node,),

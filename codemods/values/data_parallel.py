@@ -1,4 +1,4 @@
-"""Models that DataParallel wraps, or DDP with a card named, and the batches that nothing else moves for them."""
+"""Models that DataParallel wraps, or DDP with a device named, and the batches that nothing else moves for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = frozenset({ROW, "torch.nn.parallel.DataParallel", "torch.nn.parallel.dat
 class LeftBehind:
     """The batches that nothing moves for the models which are wrapped: ``module.view(LeftBehind)``.
 
-    DataParallel scatters what a model is called with, and DDP moves it to the card in ``device_ids``.
+    DataParallel scatters what a model is called with, and DDP moves it to the device in ``device_ids``.
     """
 
     def __init__(self, module: Module) -> None:
@@ -123,7 +123,7 @@ def _wrapped(module: Module, wrappers: frozenset[str]) -> tuple[set[str], set[as
 
 
 def names_card(call: ast.Call) -> bool:
-    """Does a call of DDP name the card, so that it moves what the model is called with?"""
+    """Does a call of DDP name the device, so that it moves what the model is called with?"""
     given = argument(call, "device_ids", 1)
     return given is not None and not is_none(given)
 

@@ -395,7 +395,7 @@ def _carry(edge: Edge, known: int) -> int:
     how, _, name = edge.how.partition(" ")
     if how == "again":  # made of what it was before: it may be that at the places between
         return known & (TENSORS | _LIKELY | Is.MODULE | Is.OPTIMIZER | Is.SIZE)
-    if how == "home":  # on the card until then
+    if how == "home":  # on the device until then
         return known & (TENSORS ^ Is.CPU | _LIKELY) | (Is.TENSOR if known & Is.CPU else NOTHING)
     likely = known & Is.LIKELY
     if how in ("slice", "inner", "element"):
@@ -490,7 +490,7 @@ def becomes_torch(module: Module, call: ast.Call) -> bool:
 
 
 def is_tensor(module: Module, node: ast.expr) -> bool:
-    """May ``node`` be a tensor on the card: one by how it is made, or by how it is used?"""
+    """May ``node`` be a tensor on the device: one by how it is made, or by how it is used?"""
     if not is_in_module(module, node) and not module.view(is_on_device):
         return False
     found = module.view(Kinds).of(node)
@@ -500,7 +500,7 @@ def is_tensor(module: Module, node: ast.expr) -> bool:
 
 
 def is_other(module: Module, node: ast.expr) -> bool:
-    """Is the value no tensor of the card: an array, a list, something read to the host?"""
+    """Is the value no tensor of the device: an array, a list, something read to the host?"""
     found = module.view(Kinds).of(node)
     return bool(found & (Is.OTHER | Is.OWN | _ON_HOST)) and not found & (
         Is.TENSOR | Is.MASK | Is.LIKELY

@@ -1,4 +1,4 @@
-"""Models that a file trains, and where each of them is on the device and not yet wrapped for several cards."""
+"""Models that a file trains, and where each of them is on the device and not yet wrapped for several devices."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def _choose(
             p.lineno >= wrap.lineno and not _exclude(module, p, wrap) for p in where
         ):
             found.reason = (
-                f"line {wrap.lineno} wraps it for several cards before it is on the device"
+                f"line {wrap.lineno} wraps it for several devices before it is on the device"
             )
     if found.reason:
         found.places.clear()

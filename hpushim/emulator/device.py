@@ -46,11 +46,11 @@ def is_loaded() -> bool:
 
 
 def device_count() -> int:
-    """Emulated cards that launchers see (``HPUSHIM_DEVICES``, default 1); one process addresses only hpu:0."""
+    """Emulated devices that launchers see (``HPUSHIM_DEVICES``, default 1); one process addresses only hpu:0."""
     found = os.environ.get("HPUSHIM_DEVICES", "1").strip() or "1"
     if not found.isdigit() or int(found) < 1:
         raise EmulatorError(
-            f"HPUSHIM_DEVICES is {found!r}; expected a number of emulated cards from 1; unset it for 1"
+            f"HPUSHIM_DEVICES is {found!r}; expected a number of emulated devices from 1; unset it for 1"
         )
     return int(found)
 

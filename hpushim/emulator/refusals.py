@@ -85,7 +85,7 @@ def _refuse_sharing(signed: str) -> None:
         if storage.device.type == "hpu":
             error = RuntimeError(
                 f"a tensor on hpu was sent to another process, and processes cannot share a Gaudi's memory ({signed}); "
-                "send tensor.cpu() and move it there, or train with one process per card and torch.distributed"
+                "send tensor.cpu() and move it there, or train with one process per device and torch.distributed"
             )
             return handover.refuse(error)
         return reductions.reduce_storage(storage)

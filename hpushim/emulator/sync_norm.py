@@ -1,4 +1,4 @@
-"""The kernels of SyncBatchNorm, which torch has for cards alone, in terms of plain operators on hpu."""
+"""The kernels of SyncBatchNorm, which torch has for devices alone, in terms of plain operators on hpu."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SHAPES = "inputs of changing shape"
 NUMBERS = "numbers given to operators"
 BREAKS = "graph breaks in torch.compile"
-MEMORY = "memory of a card"
+MEMORY = "memory of a device"
 _READ = "torch.Tensor.item"
 #: Operators that are a syntax in Python, by the row that speaks of it.
 _SYNTAX = {

@@ -1,7 +1,7 @@
 """A report beside a run: what was predicted and happened, what happened and no rule had said, what was predicted and not seen.
 
 Joined by file and line, for the kinds of trouble that leave a trace in a ledger: reads that wait, shapes that change, dtypes,
-operators and collectives that the card has not. What else a report finds (a name to rewrite, say) no ledger can show.
+operators and collectives that the device has not. What else a report finds (a name to rewrite, say) no ledger can show.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Objection(msgspec.Struct, frozen=True):
 
 
 class DemotionLine(msgspec.Struct, frozen=True):
-    """A line that puts a dtype on the card which the card keeps in a narrower one."""
+    """A line that puts a dtype on the device which the device keeps in a narrower one."""
 
     file: str
     line: int

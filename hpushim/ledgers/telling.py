@@ -1,4 +1,4 @@
-"""What a ledger says, in words: totals, memory against the cards, steps, and per line of source what happened there."""
+"""What a ledger says, in words: totals, memory against the devices, steps, and per line of source what happened there."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class Matrix:
         return self.judge(row, target, name)
 
     def unwitnessed(self, row: Row) -> tuple[str, ...]:
-        """What the row has written of which nobody is known to have run it on a card."""
+        """What the row has written of which nobody is known to have run it on a device."""
         return tuple(name for name in written_for(row) if self._witnesses.get(name) == ())
 
     def doubt(self, name: str, new: str) -> str:
@@ -181,7 +181,7 @@ class Matrix:
         return f"nobody is known to have run {names} on a Gaudi" if names else ""
 
     def witness(self, name: str) -> tuple[str, ...]:
-        """Where public code runs this written name on a card; empty where none was found."""
+        """Where public code runs this written name on a device; empty where none was found."""
         return self._witnesses.get(name, ())
 
     def judge(self, row: Row, target: Target, name: str = "") -> Verdict:

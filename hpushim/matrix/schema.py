@@ -174,7 +174,7 @@ class Row(Strict, frozen=True, kw_only=True):
 
 
 class Witness(Strict, frozen=True, kw_only=True):
-    """Public code that runs on a card what shim or codemods write; without a source none was found."""
+    """Public code that runs on a device what shim or codemods write; without a source none was found."""
 
     names: tuple[str, ...]
     source: tuple[str, ...] = ()
@@ -197,9 +197,9 @@ class Release(Strict, frozen=True, kw_only=True):
 
 
 class Ports(Strict, frozen=True, kw_only=True):
-    """The network ports of one card."""
+    """The network ports of one device."""
 
-    inside: int  #: to the other cards of its server
+    inside: int  #: to the other devices of its server
     outside: int  #: out of the server
     gbit: int  #: Gbit/s of one port, in each direction
 
@@ -229,7 +229,7 @@ class GenerationInfo(Strict, frozen=True, kw_only=True):
 
     @property
     def memory_bytes(self) -> int:
-        """What the processes of a card may take together: ``dram_bytes``, or the whole card where that is not established."""
+        """What the processes of a device may take together: ``dram_bytes``, or the whole device where that is not established."""
         return self.dram_bytes or self.memory_gb << 30
 
 

@@ -1,4 +1,4 @@
-"""The names that shim and codemods write in place of CUDA's, and which of them somebody ran on a card."""
+"""The names that shim and codemods write in place of CUDA's, and which of them somebody ran on a device."""
 
 from __future__ import annotations
 

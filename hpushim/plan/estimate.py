@@ -1,6 +1,6 @@
-"""What a step would send and a card would hold, by formulas that are told with the figures.
+"""What a step would send and a device would hold, by formulas that are told with the figures.
 
-Sending. A group of ``n`` ranks lies on ``s`` servers with ``k`` of its cards each. For a whole of ``S`` bytes one card sends, inside its
+Sending. A group of ``n`` ranks lies on ``s`` servers with ``k`` of its devices each. For a whole of ``S`` bytes one device sends, inside its
 server and out of it, when a collective goes in two levels, as HCCL's do:
 
 - all_reduce: ``2 (k-1)/k S`` inside, ``2 (s-1)/s S/k`` outside
@@ -10,7 +10,7 @@ server and out of it, when a collective goes in two levels, as HCCL's do:
 
 Holding. With ``P`` parameters, ``G`` gradients, ``O`` state of the optimizers, ``A`` the rest of the peak that was seen, for the batch
 that was run, without what the way that it was run in holds beside: replicated (DDP) ``P + 2 G + O + A``, for its buckets hold gradients once more; sharded over ``n`` (FSDP)
-``(P + G + O)/n + 2 U + A``, where ``U`` is the largest unit that is gathered; tensor parallel over ``t`` cards ``(P + G + O)/t + A``.
+``(P + G + O)/n + 2 U + A``, where ``U`` is the largest unit that is gathered; tensor parallel over ``t`` devices ``(P + G + O)/t + A``.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Traffic(msgspec.Struct, frozen=True):
     servers: int
     calls: int
     bytes: int  #: of the wholes together
-    inside: int  #: that one card sends to others of its server
-    outside: int  #: that one card sends out of its server
+    inside: int  #: that one device sends to others of its server
+    outside: int  #: that one device sends out of its server
 
 
 class Holding(msgspec.Struct, frozen=True):
-    """What a card would hold under one way of training in parallel."""
+    """What a device would hold under one way of training in parallel."""
 
     way: str
     formula: str
@@ -64,7 +64,7 @@ class Estimate(msgspec.Struct, frozen=True):
     world: int
     servers: int
     cards: int  #: in a server
-    memory: int  #: bytes of a card
+    memory: int  #: bytes of a device
     steps: int
     first: tuple[Traffic, ...]
     step: tuple[Traffic, ...]
@@ -75,12 +75,12 @@ class Estimate(msgspec.Struct, frozen=True):
         float | None
     )  #: at least for what a step sends, at the documented rate of the ports; None where that is not known
     notes: tuple[str, ...]
-    overrun: Overrun | None = None  #: where a card of the target would run out of memory first
+    overrun: Overrun | None = None  #: where a device of the target would run out of memory first
     left_out: LeftOut | None = None  #: None where all was computed
 
 
 def estimate(observed: Observed, matrix: Matrix, target: Target) -> Estimate:
-    """What was observed of one rank, for all cards of the target."""
+    """What was observed of one rank, for all devices of the target."""
     info = matrix.generations[target.gaudi]
     step = tuple(_traffic(observed.last_step(), info.cards))
     seconds = None
@@ -109,7 +109,7 @@ def estimate(observed: Observed, matrix: Matrix, target: Target) -> Estimate:
 
 
 def sent(name: str, whole: int, ranks: int, servers: int) -> tuple[int, int]:
-    """Bytes that one card sends for one collective, inside its server and out of it; the formulas stand at the top."""
+    """Bytes that one device sends for one collective, inside its server and out of it; the formulas stand at the top."""
     if ranks < 2:
         return 0, 0
     here = ranks / servers
@@ -200,13 +200,13 @@ def _of_one(one: Collective, matrix: Matrix, target: Target, cards: int) -> Iter
         yield Refusal(one.name, status, row.note, row.name)
     for server in {rank // cards for rank in one.ranks}:
         part = sorted(rank % cards for rank in one.ranks if rank // cards == server)
-        row = matrix.row("part of the cards of a server")
+        row = matrix.row("part of the devices of a server")
         if row and 1 < len(part) < cards and not _aligned(part):
             what = f"a group of the devices {', '.join(map(str, part))} of a server"
             yield Refusal(what, row.status, row.note, row.name)
 
 
 def _aligned(part: Sequence[int]) -> bool:
-    """Is it one of the groups of cards that Gaudi's documents advise: 2 or 4 neighbours that begin at a multiple of as many?"""
+    """Is it one of the groups of devices that Gaudi's documents advise: 2 or 4 neighbours that begin at a multiple of as many?"""
     size = len(part)
     return size in (2, 4) and part[0] % size == 0 and part[-1] - part[0] == size - 1

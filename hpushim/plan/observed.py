@@ -31,7 +31,7 @@ class Parameters(msgspec.Struct, frozen=True):
 
 
 class Overrun(msgspec.Struct, frozen=True):
-    """Where the memory of a card would first have been too small."""
+    """Where the memory of a device would first have been too small."""
 
     line: str  #: of the program, ``train.py:12``
     asked: int  #: bytes
@@ -45,7 +45,7 @@ class Observed(msgspec.Struct):
     steps: int = 0
     collectives: list[Collective] = []
     parameters: Parameters = Parameters()
-    peak: int = 0  #: bytes on the emulated card at most
+    peak: int = 0  #: bytes on the emulated device at most
     began: bool = False  #: the program made a process group
     replicated: bool = False  #: it wrapped a model in DistributedDataParallel, whose buckets hold the gradients once more
     notes: list[str] = []

@@ -69,8 +69,8 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
     for note in found.notes:
         yield f"note: {note}"
     yield "A device sends, of a whole of S bytes over s servers with k devices of the group each: all_reduce 2 (k-1)/k S inside and"
-    yield '2 (s-1)/s S/k outside; all_gather, reduce_scatter and reduce half of that; sources: `hpushim api "links between cards"`,'
-    yield '`hpushim api "cards in a server"`, `hpushim api "memory of a card"`. Values that collectives return are not real here.'
+    yield '2 (s-1)/s S/k outside; all_gather, reduce_scatter and reduce half of that; sources: `hpushim api "links between devices"`,'
+    yield '`hpushim api "devices in a server"`, `hpushim api "memory of a device"`. Values that collectives return are not real here.'
 
 
 def _left_out(what: LeftOut, cards: int) -> Iterator[str]:

@@ -104,7 +104,7 @@ def odd(
 ) -> Iterator[Odd]:
     """Metrics whose numbers are farther apart than ``limit`` (relative) and the last place that was written, the first of each.
 
-    Several ``ranks`` write in any order. With ``decimals`` whole numbers are not compared: a count of cards is another one on a card.
+    Several ``ranks`` write in any order. With ``decimals`` whole numbers are not compared: a count of devices is another one on a device.
     """
     for key in ours:
         if key not in theirs:

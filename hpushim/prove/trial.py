@@ -432,7 +432,7 @@ def _stops_on_hpu(runs: list[Run]) -> bool:
 
 
 def _usable(cpu: Run, shim: Run) -> bool:
-    """Whether the CPU run is a reference: it trained, and did not fail for want of a card."""
+    """Whether the CPU run is a reference: it trained, and did not fail for want of a device."""
     mine, other = failure(cpu), failure(shim)
     fails_alike = mine is not None and other is not None and mine["kind"] == other["kind"]
     return bool(cpu.record.steps) and (mine is None or fails_alike)

@@ -1,7 +1,7 @@
 """The words of a command line: what is launched, and what each of the three runs is told.
 
 A script is told to stay on the CPU by its own means: an option that it defines, a value that the user gave. Where it has none,
-it is run as it is, without a card.
+it is run as it is, without a device.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ def on_cpu(args: tuple[str, ...], source: str, told: tuple[str, ...] | None = No
 
 
 def _replaced(args: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments with ``cpu`` for each value that names a card and gloo for NCCL."""
+    """The arguments with ``cpu`` for each value that names a device and gloo for NCCL."""
     return tuple(_each(word, "cpu", "gloo") for word in args)
 
 
 def on_hpu(args: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments of the migrated copy: ``hpu`` for each value that names a card, HCCL for NCCL."""
+    """The arguments of the migrated copy: ``hpu`` for each value that names a device, HCCL for NCCL."""
     return tuple(_each(word, "hpu", "hccl") for word in args)
 
 

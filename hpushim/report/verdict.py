@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hpushim.model import Report
     from hpushim.report.assessment import Item, LineCounts
 
-#: ``kernels``: the core of the project is code for CUDA cards, which nothing here converts.
+#: ``kernels``: the core of the project is code for CUDA devices, which nothing here converts.
 Verdict = Literal["clean", "ready", "handled", "needs-you", "kernels", "incomplete"]
 #: A project is one of kernels when one line in so many is in a CUDA source or in a Python file that holds or builds kernels.
 _ONE_IN = 5

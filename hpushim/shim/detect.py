@@ -97,7 +97,7 @@ def generation() -> str:
 
 
 def cards() -> int:
-    """How many cards to emulate (``HPUSHIM_DEVICES``, default 1). Raises HpushimError unless a number from 1."""
+    """How many devices to emulate (``HPUSHIM_DEVICES``, default 1). Raises HpushimError unless a number from 1."""
     return int(settings.read("HPUSHIM_DEVICES"))
 
 

@@ -1,6 +1,6 @@
 """What ``"cuda"``, ``"cuda:3"`` and ``0`` mean here: the one HPU that this process holds.
 
-A Gaudi process sees exactly one device, ``hpu:0``; which card that is, the module id decides. So every index
+A Gaudi process sees exactly one device, ``hpu:0``; which device that is, the module id decides. So every index
 becomes 0. Only device arguments come through here: no other string is ever looked at.
 """
 
@@ -80,28 +80,28 @@ def index_of(device: Any) -> int | None:
 
 
 def tell_card(index: int, *, placing: bool = True) -> None:
-    """Says once that a card other than the first is the one card of this process, or that there is no such card.
+    """Says once that a device other than the first is the one device of this process, or that there is no such device.
 
-    With ``placing`` false, for what only asks of a card, the second alone. The card of its own rank is what a launcher
+    With ``placing`` false, for what only asks of a device, the second alone. The device of its own rank is what a launcher
     means a process to ask for, so nothing is said of that.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None or torch.compiler.is_compiling() or os.environ.get("LOCAL_RANK") == str(index):
         return
-    if not log.is_first("card", str(index), str(placing)):
+    if not log.is_first("device", str(index), str(placing)):
         return
     count = int(torch.hpu.device_count())
     if index >= count:
-        cards = f"{count} card is" if count == 1 else f"{count} cards are"
+        cards = f"{count} device is" if count == 1 else f"{count} devices are"
         log.warn(
             "HPU121",
-            f"cuda:{index} runs on hpu:0, the one card of this process; only {cards} here, so CUDA would raise "
+            f"cuda:{index} runs on hpu:0, the one device of this process; only {cards} here, so CUDA would raise "
             "an invalid device ordinal",
         )
     elif placing:
         log.note(
             "HPU121",
-            f"cuda:{index} runs on hpu:0, like cuda:0: a process uses one Gaudi card; start one process per card with torchrun",
+            f"cuda:{index} runs on hpu:0, like cuda:0: a process uses one Gaudi device; start one process per device with torchrun",
         )
 
 
@@ -116,9 +116,9 @@ _ASKED = ("device", "peer_device")
 
 
 def of_card(replacement: F) -> F:
-    """For the replacement of what ``torch.cuda`` answers of one card, named by its argument ``device``: the one card answers for all.
+    """For the replacement of what ``torch.cuda`` answers of one device, named by its argument ``device``: the one device answers for all.
 
-    A number that no card here has is told, and a device that is none of CUDA's is the ValueError that torch gives.
+    A number that no device here has is told, and a device that is none of CUDA's is the ValueError that torch gives.
     """
     code = replacement.__code__
     names = code.co_varnames[: code.co_argcount]
@@ -175,7 +175,7 @@ def show_chosen_cards() -> Undo | None:
 
 
 def choose_card(module: int) -> None:
-    """Says which card this process means, as a launcher does; the index stays 0.
+    """Says which device this process means, as a launcher does; the index stays 0.
 
     The bridge binds a process to a module id once and keeps it; a later, different choice is only noted.
     """
@@ -184,17 +184,17 @@ def choose_card(module: int) -> None:
     chosen = os.environ.setdefault(MODULE_ID, str(module))
     if chosen != str(module):
         log.note(
-            "HPU312", f"this process uses card {chosen}; selecting card {module} has no effect"
+            "HPU312", f"this process uses device {chosen}; selecting device {module} has no effect"
         )
         return
     try:
         torch.hpu.set_device(module)
     except RuntimeError as error:
-        log.warn("HPU312", f"card {module} cannot be selected: {error}")
+        log.warn("HPU312", f"device {module} cannot be selected: {error}")
 
 
 def choose_card_of_rank() -> None:
-    """Chooses the card that the launcher meant for this process, if it said so (``LOCAL_RANK``)."""
+    """Chooses the device that the launcher meant for this process, if it said so (``LOCAL_RANK``)."""
     rank = os.environ.get("LOCAL_RANK", "")
     if rank.isdigit():
         choose_card(int(rank))

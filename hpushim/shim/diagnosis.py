@@ -153,14 +153,14 @@ def _cards() -> Iterator[Fact]:
         remedy = (
             "install the release that belongs to this torch (`hpushim matrix show --area device`)"
         )
-        yield Fact("gaudi cards", "problem", text, remedy)
+        yield Fact("gaudi devices", "problem", text, remedy)
         return
     if count:
-        yield Fact("gaudi cards", "ok", f"torch.hpu finds {count}")
+        yield Fact("gaudi devices", "ok", f"torch.hpu finds {count}")
     else:
         text = "torch.hpu finds none; expected at least one"
-        remedy = "load the driver (`hl-smi` lists cards); check HABANA_VISIBLE_DEVICES, which can hide them"
-        yield Fact("gaudi cards", "problem", text, remedy)
+        remedy = "load the driver (`hl-smi` lists devices); check HABANA_VISIBLE_DEVICES, which can hide them"
+        yield Fact("gaudi devices", "problem", text, remedy)
     gone = vendor.missing(torch)
     if gone:
         remedy = "use a release that hpushim supports, or avoid these CUDA names"

@@ -14,7 +14,7 @@ from hpushim.shim import log
 class DeviceProperties:
     """Name, memory in bytes and the capability that CUDA code is told; other CUDA fields do not exist here.
 
-    ``multi_processor_count``, which programs log, is the number of tensor processor cores where the card says it, and that is told.
+    ``multi_processor_count``, which programs log, is the number of tensor processor cores where the device says it, and that is told.
     """
 
     name: str
@@ -39,7 +39,7 @@ class DeviceProperties:
 
 
 class Description(str):
-    """Gaudi's description of a card, one text, with the fields that CUDA code reads."""
+    """Gaudi's description of a device, one text, with the fields that CUDA code reads."""
 
     fields: DeviceProperties
 
@@ -60,7 +60,7 @@ def of(hpu: Any) -> DeviceProperties:
 
 
 def _tensor_cores() -> int:
-    """The cores that the card itself names, as bits of its ``tpcEnabledMask``; 0 where it names none."""
+    """The cores that the device itself names, as bits of its ``tpcEnabledMask``; 0 where it names none."""
     import torch
 
     found = re.search(r"\btpcEnabledMask=(\d+)", str(torch.hpu.get_device_properties()))

@@ -35,7 +35,7 @@ def test_a_run_without_a_driver_is_one_line(machine, tmp_path) -> None:
 
 def test_doctor_sees_the_missing_driver(machine) -> None:
     done = machine.run("hpushim", "doctor", PRETEND_CARDS="0")
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("gaudi cards")]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("gaudi devices")]
     assert "problem" in line and "finds none" in line
     assert machine.run("hpushim", "doctor").stdout.count("problem") == 0
 

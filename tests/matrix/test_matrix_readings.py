@@ -274,7 +274,7 @@ def test_the_shipped_places_stand_in_the_repositories() -> None:
 @pytest.mark.parametrize(
     ("kept", "complaint"),
     [
-        ({"says": "TORCH.HPU.synchronize() waits for the card, and takes no device"}, "repeats its note"),
+        ({"says": "TORCH.HPU.synchronize() waits for the device, and takes no device"}, "repeats its note"),
         ({"seen": "collected"}, "which nobody opened"),
     ],
 )  # fmt: skip

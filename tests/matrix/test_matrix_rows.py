@@ -308,7 +308,7 @@ def test_every_row_that_says_patch_has_one() -> None:
         ("accelerate.Accelerator(context_parallel_size=)", "unsupported"),
         # Optimum
         ("execution modes in Optimum", "partial"),
-        ("several cards of one server", "native"),
+        ("several devices of one server", "native"),
         ("several servers", "native"),
         ("inference with HPU graphs", "unsupported"),  # in eager mode, the default
         ("inference in lazy mode", "noop"),
@@ -338,7 +338,7 @@ def test_every_row_that_says_patch_has_one() -> None:
         ("several optimizers in Lightning", "unknown"),
         ("the Habana data loader in Lightning", "unsupported"),
         ("lightning.pytorch.callbacks.DeviceStatsMonitor", "changed"),
-        ("memory of a card", "changed"),
+        ("memory of a device", "changed"),
     ],
 )
 def test_features_and_limits_of_the_frameworks(name: str, status: str) -> None:

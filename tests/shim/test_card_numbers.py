@@ -54,7 +54,7 @@ def test_every_way_is_told_once_or_refused() -> None:
 def test_every_way_has_the_same_answer() -> None:
     texts = {re.sub(r"cuda:\d+", "cuda:N", told[0]) for _, _, told in ways().values() if told}
     assert texts == {
-        "cuda:N runs on hpu:0, the one card of this process; only 1 card is here, so CUDA would raise an invalid device ordinal"
+        "cuda:N runs on hpu:0, the one device of this process; only 1 device is here, so CUDA would raise an invalid device ordinal"
     }
     failed = {name: answer for name, (_, answer, told) in ways().items() if told and re.match(r"\w+Error: (?!HPU)", answer)}  # fmt: skip
     assert failed == {}

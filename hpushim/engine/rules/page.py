@@ -12,7 +12,7 @@ the project asks for, ``declares=--fp16`` for an option that its Python files de
 
 A ``python run`` block behind a pair of ``before`` and ``after`` makes both whole programs, which tests run: its line ``...``
 stands for the example. Its options: ``with=`` arguments, ``mode=``, ``except=`` names that may differ (or ``printed``),
-``raises=`` the error that ``before`` ends with on Gaudi. ``needs=`` on a ``before`` names what is missing to run it: a package, ``cards``.
+``raises=`` the error that ``before`` ends with on Gaudi. ``needs=`` on a ``before`` names what is missing to run it: a package, ``devices``.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def nvmlShutdown() -> None:
 
 
 def nvmlDeviceGetCount() -> int:
-    """The cards that a launcher may use."""
+    """The devices that a launcher may use."""
     return int(torch.hpu.device_count())
 
 
@@ -72,13 +72,13 @@ def nvmlDeviceGetName(handle: Any) -> str:
 
 
 def nvmlDeviceGetMemoryInfo(handle: Any, version: Any = None) -> _Memory:
-    """Bytes in all, free and used on the card of this process."""
+    """Bytes in all, free and used on the device of this process."""
     free, total = torch.hpu.mem_get_info()
     return _Memory(int(total), int(free), int(total) - int(free))
 
 
 def nvmlDeviceGetUtilizationRates(handle: Any) -> _Utilization:
-    """Percent of the card's compute that is busy, and of its memory that is used, both from hl-smi."""
+    """Percent of the device's compute that is busy, and of its memory that is used, both from hl-smi."""
     busy = _asked(handle, "utilization.aip")
     memory = nvmlDeviceGetMemoryInfo(handle)
     return _Utilization(round(busy), round(100 * memory.used / memory.total))
@@ -115,7 +115,7 @@ def _not_supported(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def unknown(name: str) -> Callable[..., Any] | None:
-    """A function of NVML that raises as NVML does where a card lacks it; None for any other name."""
+    """A function of NVML that raises as NVML does where a device lacks it; None for any other name."""
     return functools.partial(_not_supported, name) if name.startswith("nvml") else None
 
 

@@ -1,4 +1,4 @@
-"""Collectives of the Python API: averages, which HCCL lacks, and card tensors in a gloo group, which gloo lacks."""
+"""Collectives of the Python API: averages, which HCCL lacks, and device tensors in a gloo group, which gloo lacks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def reduced_to_one(original: Original, *args: Any, **kwargs: Any) -> Any:
     level=WARN,
 )
 def carried(original: Original, *args: Any, **kwargs: Any) -> Any:
-    """In a gloo group card tensors go through the host, as gloo does with CUDA's; in any other group nothing changes."""
+    """In a gloo group device tensors go through the host, as gloo does with CUDA's; in any other group nothing changes."""
     import torch.distributed as dist
 
     if not dist.is_initialized() or dist.get_backend(_group(args, kwargs)) != "gloo":
@@ -92,7 +92,7 @@ def carried(original: Original, *args: Any, **kwargs: Any) -> Any:
         return found
     log.warn(
         "HPU313",
-        "gloo carries CPU tensors only: tensors of the card are copied through the host; "
+        "gloo carries CPU tensors only: tensors of the device are copied through the host; "
         'init_process_group("nccl") has HCCL carry them',
     )
 

@@ -1,4 +1,4 @@
-"""``torch.cuda.comm``: sending among the cards of one process. With one card there is nothing to send, with more it is refused."""
+"""``torch.cuda.comm``: sending among the devices of one process. With one device there is nothing to send, with more it is refused."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ROW = "torch.cuda.comm"
 def _refuse() -> None:
     log.refuse(
         "HPU121",
-        "torch.cuda.comm sends among the cards of one process, and a process holds one Gaudi card",
-        "start one process per card with torchrun and use torch.distributed",
+        "torch.cuda.comm sends among the devices of one process, and a process holds one Gaudi device",
+        "start one process per device with torchrun and use torch.distributed",
     )
 
 
 def _require_one(cards: Sequence[Any] | None, **others: Any) -> None:
-    """``[0]`` is the one card; several, all of them (None) and results given as ``out=`` are refused."""
+    """``[0]`` is the one device; several, all of them (None) and results given as ``out=`` are refused."""
     if cards is None or len(cards) != 1 or any(value is not None for value in others.values()):
         _refuse()
     else:
@@ -34,7 +34,7 @@ def _require_one(cards: Sequence[Any] | None, **others: Any) -> None:
 def to_each(
     original: Original, tensor: Any, devices_given: Any = None, *args: Any, out: Any = None, **kwargs: Any
 ) -> Any:  # fmt: skip
-    """One card gets the whole tensor."""
+    """One device gets the whole tensor."""
     _require_one(kwargs.pop("devices", devices_given), out=out)
     return (tensor.to(devices.INDEXED),)
 
@@ -43,14 +43,14 @@ def to_each(
 def broadcast_coalesced(
     original: Original, tensors: Any, devices_given: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """One card gets them all."""
+    """One device gets them all."""
     _require_one(kwargs.pop("devices", devices_given))
     return [[tensor.to(devices.INDEXED) for tensor in tensors]]
 
 
 @patch(f"{_COMM}:reduce_add", f"{_COMM}:reduce_add_coalesced", row=_ROW, level=ERROR)
 def reduce_add(original: Original, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-    """The sum over one card is what it holds."""
+    """The sum over one device is what it holds."""
     _require_one(inputs)
     return inputs[0]
 
@@ -59,7 +59,7 @@ def reduce_add(original: Original, inputs: Any, *args: Any, **kwargs: Any) -> An
 def gather(
     original: Original, tensors: Any, dim: int = 0, destination: Any = None, *, out: Any = None
 ) -> Any:
-    """What one card holds; ``destination`` -1 or ``cpu`` takes it to the host."""
+    """What one device holds; ``destination`` -1 or ``cpu`` takes it to the host."""
     import torch
 
     _require_one(tensors, out=out)

@@ -20,7 +20,7 @@ def is_available(original: Original) -> bool:
 
 @patch("torch.cuda:device_count", level=APPROXIMATE)
 def device_count(original: Original) -> int:
-    """The cards of this machine; a process still addresses one of them only."""
+    """The devices of this machine; a process still addresses one of them only."""
     import torch
 
     return int(torch.hpu.device_count()) if policy.answers_yes() else 0
@@ -28,14 +28,14 @@ def device_count(original: Original) -> int:
 
 @patch("torch.cuda:current_device", level=APPROXIMATE)
 def current_device(original: Original) -> int:
-    """Always 0: a process holds one card, whichever it is."""
+    """Always 0: a process holds one device, whichever it is."""
     return 0
 
 
 @patch("torch.cuda:set_device", level=APPROXIMATE)
 @devices.of_card
 def set_device(original: Original, device: Any) -> None:
-    """Chooses the card by its module id, as the launcher of a Gaudi run does; the index stays 0."""
+    """Chooses the device by its module id, as the launcher of a Gaudi run does; the index stays 0."""
     index = devices.index_of(device)
     if index is None or index < 0:
         return
@@ -182,7 +182,7 @@ def get_gencode_flags(original: Original) -> str:
 @patch("torch.cuda:can_device_access_peer", level=APPROXIMATE)
 @devices.of_card
 def can_device_access_peer(original: Original, device: Any, peer_device: Any) -> bool:
-    """False: a process holds one card."""
+    """False: a process holds one device."""
     return False
 
 

@@ -62,12 +62,12 @@ def init_process_group(original: Original, *args: Any, **kwargs: Any) -> Any:
     else:
         kwargs["backend"] = translated(kwargs.get("backend"))
     if kwargs.get("device_id") is not None:
-        # HCCL binds a process to its card by module id; an eager binding by index has no counterpart.
+        # HCCL binds a process to its device by module id; an eager binding by index has no counterpart.
         devices.choose_card_of_rank()
         kwargs["device_id"] = None
         log.note(
             "HPU301",
-            "hpushim drops init_process_group(device_id=): HCCL uses the card of the local rank",
+            "hpushim drops init_process_group(device_id=): HCCL uses the device of the local rank",
         )
     _drop_nccl_options(kwargs)
     return original(*args, **kwargs)
@@ -218,7 +218,7 @@ def ddp_init(
 
 
 def _group_for_cards(group: Any) -> Any:
-    """The group that a model on the card is trained in: beside gloo's, which carries CPU tensors only, one of HCCL's."""
+    """The group that a model on the device is trained in: beside gloo's, which carries CPU tensors only, one of HCCL's."""
     import torch.distributed as dist
 
     world = group is None or group is dist.group.WORLD
@@ -227,12 +227,12 @@ def _group_for_cards(group: Any) -> Any:
     if not world:
         log.refuse(
             "HPU313",
-            "DistributedDataParallel over a gloo group of some ranks: gloo carries CPU tensors only, the model is on the card",
+            "DistributedDataParallel over a gloo group of some ranks: gloo carries CPU tensors only, the model is on the device",
             'make the group with new_group(ranks, backend="nccl")',
         )
     log.warn(
         "HPU313",
-        "gloo carries CPU tensors only, and the model is on the card: DistributedDataParallel uses an HCCL group",
+        "gloo carries CPU tensors only, and the model is on the device: DistributedDataParallel uses an HCCL group",
     )
     vendor.register_hccl()
     return dist.new_group(backend="hccl")
@@ -270,19 +270,19 @@ def data_parallel_init(
     original: Original, self: Any, module: Any, device_ids: Any = None, output_device: Any = None,
     *args: Any, **kwargs: Any,
 ) -> None:  # fmt: skip
-    """On one device it only wraps the module; over several it cannot work, since a process holds one card."""
+    """On one device it only wraps the module; over several it cannot work, since a process holds one device."""
     if device_ids is not None and len(set(device_ids)) > 1:
         log.refuse(
             "HPU308",
-            f"DataParallel over devices {list(device_ids)}: a process holds one Gaudi card",
-            "start one process per card with torchrun and wrap the model in DistributedDataParallel",
+            f"DataParallel over devices {list(device_ids)}: a process holds one Gaudi device",
+            "start one process per device with torchrun and wrap the model in DistributedDataParallel",
         )
     for card in (*(device_ids or ()), output_device):
         devices.tell_asked(card)
     if device_ids is None:
         log.warn(
             "HPU308",
-            "DataParallel runs on the one card of this process; use DistributedDataParallel",
+            "DataParallel runs on the one device of this process; use DistributedDataParallel",
         )
     original(self, module, [0], 0, *args, **kwargs)
 

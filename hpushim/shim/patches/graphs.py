@@ -1,4 +1,4 @@
-"""What only CUDA has: graphs, code compiled at run time, copies among the cards of one process; refused with Gaudi's way."""
+"""What only CUDA has: graphs, code compiled at run time, copies among the devices of one process; refused with Gaudi's way."""
 
 from __future__ import annotations
 

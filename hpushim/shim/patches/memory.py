@@ -187,7 +187,7 @@ def nothing_to_give_back(original: Original) -> None:
     row="torch.cuda.set_per_process_memory_fraction",
     level=WARN,
     code="HPU404",
-    note="Gaudi has no such limit; a card belongs to one process",
+    note="Gaudi has no such limit; a device belongs to one process",
 )
 @devices.of_card
 def set_per_process_memory_fraction(

@@ -63,7 +63,7 @@ def get_rng_state_all(original: Original) -> list[Any]:
 
 @patch("torch.cuda.random:set_rng_state_all", row="torch.cuda.set_rng_state_all", level=APPROXIMATE)
 def set_rng_state_all(original: Original, new_states: Iterable[Any]) -> None:
-    """Restores the first state: the process holds one card."""
+    """Restores the first state: the process holds one device."""
     for state in new_states:
         _restore(state)
         break
@@ -71,7 +71,7 @@ def set_rng_state_all(original: Original, new_states: Iterable[Any]) -> None:
 
 @patch("torch.random:fork_rng", level=EXACT)
 def fork_rng(original: Original, cards: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Every card that is named, also by torch's DTensor after the rank, is the one card; so are all cards together."""
+    """Every device that is named, also by torch's DTensor after the rank, is the one device; so are all devices together."""
     if "devices" in kwargs:
         cards = kwargs.pop("devices")
     kind = str(kwargs.get("device_type", args[3] if len(args) > 3 else devices.DEVICE))

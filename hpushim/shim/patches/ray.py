@@ -1,4 +1,4 @@
-"""What a Ray cluster is told of the cards: a job that asks for GPUs gets Gaudi cards."""
+"""What a Ray cluster is told of the devices: a job that asks for GPUs gets Gaudi devices."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hpushim.shim.patch import APPROXIMATE, patch
 _RESOURCES = "RAY_OVERRIDE_RESOURCES"
 
 
-@patch("ray", how="hook", row="cards asked of Ray", level=APPROXIMATE)
+@patch("ray", how="hook", row="devices requested from Ray", level=APPROXIMATE)
 def gpus_are_cards() -> Undo | None:
-    """A Ray that this process starts offers its cards under the name "GPU" too.
+    """A Ray that this process starts offers its devices under the name "GPU" too.
 
     Ray counts a Gaudi as the resource "HPU" alone, and what asks for "GPU" (``use_gpu=True``, ``num_gpus=1``) waits for ever. A cluster
     that runs already offers what its nodes were started with.
@@ -26,7 +26,7 @@ def gpus_are_cards() -> Undo | None:
         return None
     given = json.dumps({"GPU": int(torch.hpu.device_count())})
     os.environ[_RESOURCES] = given
-    log.note("HPU716", f'Ray offers the cards as "GPU" too ({_RESOURCES}={given})')
+    log.note("HPU716", f'Ray offers the devices as "GPU" too ({_RESOURCES}={given})')
 
     def undo() -> bool:
         return os.environ.pop(_RESOURCES, None) == given

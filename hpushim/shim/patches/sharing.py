@@ -17,7 +17,7 @@ from hpushim.shim.patch import ERROR, WARN, patch
     level=WARN,
 )
 def share_memory(original: Callable[..., Any], self: Any) -> Any:
-    """Does nothing for what is on the card, as on CUDA, whose memory other processes then see; a Gaudi's they do not."""
+    """Does nothing for what is on the device, as on CUDA, whose memory other processes then see; a Gaudi's they do not."""
     if hasattr(self, "parameters"):
         where = [one.device for one in self.parameters()]
     else:
@@ -39,7 +39,7 @@ def reduce_tensor(original: Callable[..., Any], tensor: Any) -> Any:
             log.refusal(
                 "HPU418",
                 "a tensor on HPU was sent to another process, and processes cannot share a Gaudi's memory",
-                "send tensor.cpu(), or train with one process per card and torch.distributed",
+                "send tensor.cpu(), or train with one process per device and torch.distributed",
             )
         )
     return original(tensor)

@@ -188,7 +188,7 @@ def _default_tensor(original: Original, cls: type, *args: Any, **kwargs: Any) ->
 
 @patch("torch", how="hook", row="torch.set_default_tensor_type", level=EXACT)
 def default_type_ends() -> Undo:
-    """``deactivate`` takes back what a default type of the card has left."""
+    """``deactivate`` takes back what a default type of the device has left."""
 
     def undo() -> bool:
         _legacy_constructor(on_hpu=False)

@@ -109,6 +109,6 @@ class LARC:
         local = self.trust_coefficient * size / (slope + size * decay + self.eps)
         if self.clip:
             local = (local / rate).clamp(max=1)
-        known = (size != 0) & (slope != 0)  # on the card: asking would wait for it
+        known = (size != 0) & (slope != 0)  # on the device: asking would wait for it
         scaled = (parameter.grad + decay * parameter) * local
         parameter.grad.copy_(torch.where(known, scaled, parameter.grad))
