@@ -98,6 +98,14 @@ class Finding(msgspec.Struct, frozen=True):
     effect: Effect | None = None
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """Where a fix starts in a file as it was. One of a whole file has no ``code``."""
+
+    path: str
+    code: str = ""
+    start: int = 0
+
+
 class FileResult(msgspec.Struct, frozen=True):
     """What happened to one file. ``reason`` is set when it was skipped or failed.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,14 +14,30 @@ from hpushim.cli.options import (
     rule_options,
     target_options,
 )
+from hpushim.cli.proofs import PROOF, proof_options
+
+if TYPE_CHECKING:
+    from hpushim.cli.options import Request
 
 
-@click.command("migrate")
+class _Command(click.Command):
+    """Everything behind ``--prove`` is the command to prove, also where it looks like an option of hpushim."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--prove") if "--prove" in args else len(args)
+        rest = super().parse_args(ctx, args[: at + 1])
+        ctx.params["prove"] = tuple(args[at + 1 :]) if at < len(args) else None
+        return rest
+
+
+@click.command("migrate", cls=_Command)
 @paths_argument
 @click.option("--diff", is_flag=True, help="Show the changes as a diff and write nothing.")
 @click.option("--undo", is_flag=True, help="Restore what the last migrate under PATH changed.")
 @click.option("--force", is_flag=True, help="With --undo: restore files that were edited since.")
 @click.option("--allow-dirty", is_flag=True, help="Rewrite files with uncommitted changes too.")
+@click.option("--prove", is_flag=True, help="Keep only unsafe rewrites that a proof shows to be right. Everything behind it is the command to prove: SCRIPT ARGS.")  # fmt: skip
+@proof_options
 @target_options
 @rule_options
 @output_options
@@ -31,6 +47,7 @@ def command(
     undo: bool,
     force: bool,
     allow_dirty: bool,
+    prove: tuple[str, ...] | None,
     format_: str,
     output: Path | None,
     jobs: int | None,
@@ -41,15 +58,22 @@ def command(
     Refuses files with uncommitted changes unless --allow-dirty is given; --undo restores every byte. With PATH -, it
     rewrites standard input to standard output and writes no file; exit code 0 means that the output is complete.
 
-    Exit code 0: all rewrites were made; `hpushim check` judges what is left. 1: --diff shows changes.
-    3: a file could not be read or an edit was rejected.
+    With --prove SCRIPT ARGS…, it runs the script and its migrated copy on the emulated HPU as `hpushim prove` does, first with the safe
+    rewrites, then with the unsafe ones whose lines ran. It writes the safe rewrites and the unsafe ones with which the copy does what the
+    original does, and names the others with their first difference. PATH is the project's folder then.
+
+    Exit code 0: all rewrites were made; `hpushim check` judges what is left. 1: --diff shows changes, or --prove found a
+    difference that no choice of rewrites removes. 3: a file could not be read, an edit was rejected, or nothing was proved.
     """
     if undo:
         return _undo(paths or (Path(),), force)
     from hpushim.cli.output import exit_code, progress, ready, say, show, show_diff, show_result
     from hpushim.engine.project import migrate
 
+    proof = {name: options.pop(name) for name in PROOF}
     asked = request(paths, options)
+    if prove is not None:
+        return _proved(asked, prove, proof, allow_dirty, None if diff else (format_, output))
     ready(output, asked.root)
     try:
         with progress("migrating") as update:
@@ -80,6 +104,49 @@ def command(
     if output is not None or not diff:
         shown = show(report, format_, output, asked.root)
     return ended if shown else 3
+
+
+def _proved(
+    asked: Request,
+    words: tuple[str, ...],
+    proof: dict[str, Any],
+    allow_dirty: bool,
+    report: tuple[str, Path | None] | None,
+) -> int:
+    """Migrates as far as a proof goes; without a ``report``, shows the changes as a diff."""
+    from hpushim.cli import proofs
+    from hpushim.cli.output import exit_code, ready, say, show, show_diff
+    from hpushim.engine.project import write
+    from hpushim.prove import text
+    from hpushim.prove.certificate import certificate
+    from hpushim.prove.choose import choose
+
+    if len(asked.paths) > 1 or not asked.paths[0].is_dir():
+        raise click.UsageError("--prove needs one PATH: the project's folder")
+    files = [proof.pop("certificate"), proof.pop("page")]
+    for file in (*files, report[1] if report else None):
+        ready(file, asked.root)
+    command = proofs.parsed(words)
+    wanted = proofs.proof(
+        command, asked, {**proof, "root": None if asked.paths == (Path(),) else asked.paths[0]}
+    )
+    choice = choose(wanted, lambda line: say(f"hpushim: {line}", err=True))
+    again = proofs.again(click.get_current_context(), command.shown())
+    found = certificate(wanted, choice.outcome, again, choice.candidates)
+    made = choice.outcome.report
+    if choice.proved and report:
+        made = write(made, wanted.folder, allow_dirty=allow_dirty)
+    shown = True
+    if choice.proved and not report:
+        show_diff(made)
+    elif choice.proved and report:
+        shown = show(made, *report, asked.root)
+    say(text.chosen(choice), nl=False, err=not report)
+    proofs.write(found, files, asked.root)
+    if not choice.proved:
+        say("hpushim: nothing was written", err=True)
+        return 1 if choice.outcome.verdict == "different" else 3
+    return exit_code(made, pending=not report, fail_on="never") if shown else 3
 
 
 def _undo(paths: tuple[Path, ...], force: bool) -> int:

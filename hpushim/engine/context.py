@@ -9,7 +9,7 @@ import msgspec
 from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.base.text import ALONE, Project, Text
 from hpushim.engine.python.changes import Change
-from hpushim.model import Finding, Target
+from hpushim.model import Finding, Origin, Safety, Target
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
@@ -24,7 +24,14 @@ class Context(msgspec.Struct, frozen=True):
     #: Codes or prefixes; empty for all.
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    unsafe: bool = False
+    #: Whether unsafe fixes are made: all, none, or these.
+    unsafe: bool | frozenset[Origin] = False
+
+    def makes(self, safety: Safety, origin: Origin) -> bool:
+        """May a fix of this safety be made at this place?"""
+        if safety != "unsafe" or isinstance(self.unsafe, bool):
+            return safety == "safe" or (safety == "unsafe" and bool(self.unsafe))
+        return origin in self.unsafe or Origin(origin.path) in self.unsafe
 
     def selects(self, code: str) -> bool:
         """Is this code asked for? The engine's own findings always are, unless ignored."""

@@ -44,7 +44,18 @@ from hpushim.engine.judge import accounted, interesting, own_words, parse, wante
 from hpushim.engine.one_file import examine, settle
 from hpushim.engine.rules.registry import every_rule
 from hpushim.errors import HpushimError
-from hpushim.model import Basis, Edit, FileResult, Finding, Kernels, Page, Report, Stage, Target
+from hpushim.model import (
+    Basis,
+    Edit,
+    FileResult,
+    Finding,
+    Kernels,
+    Origin,
+    Page,
+    Report,
+    Stage,
+    Target,
+)
 from hpushim.pycode.steps import TooManySteps
 
 if TYPE_CHECKING:
@@ -116,14 +127,14 @@ def migrate(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    unsafe: bool = False,
+    unsafe: bool | frozenset[Origin] = False,
     write: bool = True,
     allow_dirty: bool = False,
     jobs: int | None = None,
     progress: Progress | None = None,
     given: Given = _NONE,
 ) -> Report:
-    """Applies the safe fixes (and the unsafe ones on request) to the files under ``paths``.
+    """Applies the safe fixes (and on request the unsafe ones, or those at some places) to the files under ``paths``.
 
     With ``write=False`` nothing is touched and the report carries what would be written; content may be ``given`` then, as in
     :func:`analyse`. Raises
@@ -140,6 +151,15 @@ def migrate(
     if write:
         results = run.written(results, allow_dirty=allow_dirty)
     return run.report(results, "migrated" if write else "preview")
+
+
+def write(report: Report, folder: Path, *, allow_dirty: bool = False) -> Report:
+    """Writes into ``folder`` what :func:`migrate` made of a copy of it, byte for byte, and keeps a journal."""
+    root = project_root((folder,))
+    files = [(folder / result.path, result) for result in report.files]
+    return msgspec.structs.replace(
+        report, files=tuple(_written(root, files, allow_dirty)), root=str(folder), stage="migrated"
+    )
 
 
 def undo(path: Path, *, force: bool = False) -> journal.Restored:
@@ -176,7 +196,7 @@ class _Run:
         ignore: Sequence[str],
         exclude: Sequence[str],
         *,
-        unsafe: bool,
+        unsafe: bool | frozenset[Origin],
         given: Given = _NONE,
     ) -> None:
         if matrix is None:
@@ -251,20 +271,10 @@ class _Run:
 
     def written(self, results: list[FileResult], *, allow_dirty: bool) -> list[FileResult]:
         """Writes what changed; a file that could not be written is failed."""
-        from hpushim.engine.files import journal
-
         # By their place in the list, not by the path that is shown.
-        pairs = list(zip(self.found.files, results, strict=False))
-        changes = [
-            journal.Change(file.path, result.before, result.after)
-            for file, result in pairs
-            if result.before is not None and result.after is not None
-        ]
-        if not allow_dirty:
-            _refuse_dirty(self.root, [change.path for change in changes])
-        failed = journal.write(self.root, changes)
-        judged = [_unwritten(result, failed.get(file.path)) for file, result in pairs]
-        return judged + results[len(pairs) :]
+        paths = [file.path for file in self.found.files]
+        pairs = list(zip(paths, results, strict=False))
+        return _written(self.root, pairs, allow_dirty) + results[len(pairs) :]
 
     def report(self, results: Iterable[FileResult], stage: Stage = "before") -> Report:
         """The results in path order."""
@@ -381,6 +391,22 @@ def _passed(item: Passed) -> FileResult:
     code = "HPU002" if item.failed else "HPU003"
     finding = diagnostic(code, f"`{item.shown}` is left out: {item.reason}")
     return FileResult(item.shown, "failed" if item.failed else "skipped", item.reason, (finding,))
+
+
+def _written(
+    root: Path, files: Sequence[tuple[Path, FileResult]], allow_dirty: bool
+) -> list[FileResult]:
+    from hpushim.engine.files import journal
+
+    changes = [
+        journal.Change(path, result.before, result.after)
+        for path, result in files
+        if result.before is not None and result.after is not None
+    ]
+    if not allow_dirty:
+        _refuse_dirty(root, [change.path for change in changes])
+    failed = journal.write(root, changes)
+    return [_unwritten(result, failed.get(path)) for path, result in files]
 
 
 def _unwritten(result: FileResult, why: str | None) -> FileResult:

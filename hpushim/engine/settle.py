@@ -24,7 +24,7 @@ from hpushim.engine.python import imports
 from hpushim.engine.python.module import Module
 from hpushim.engine.python.proof import unproven
 from hpushim.engine.python.rewrite import NotRewritable, rewrite
-from hpushim.model import Edit, Finding, Fix, Span
+from hpushim.model import Edit, Finding, Fix, Origin, Span
 
 _PASSES = 8
 
@@ -84,13 +84,19 @@ def _settle(text: str, workshop: Workshop, context: Context) -> Settled:
         banned |= outcome
 
 
-def allowed(found: Examined, context: Context, banned: Collection[str] = ()) -> list[bool]:
-    """For each finding, whether its fix may be applied."""
+def allowed(
+    found: Examined,
+    context: Context,
+    banned: Collection[str] = (),
+    back: Callable[[int], int] = lambda offset: offset,
+) -> list[bool]:
+    """For each finding, whether its fix may be applied. ``back`` gives the place in the text as it was at first."""
+    path = found.text.path
     return [
         finding.fix is not None
         and finding.fix.group not in found.held
         and finding.code not in banned
-        and (finding.fix.safety == "safe" or (context.unsafe and finding.fix.safety == "unsafe"))
+        and context.makes(finding.fix.safety, Origin(path, finding.code, back(finding.span.start)))
         for finding in found.findings
     ]
 
@@ -110,7 +116,7 @@ def _attempt(
             if not steps:
                 raise
             return {code for codes in record.codes for code in codes}
-        done = _pass(found, allowed(found, context, banned), workshop)
+        done = _pass(found, allowed(found, context, banned, record.back), workshop)
         module = done.made.module
         record.enter(found, done, first=number == 0)
         if not done.made.edits:
@@ -271,13 +277,13 @@ class _Record:
     def enter(self, found: Examined, done: _Pass, *, first: bool) -> None:
         self._rejected = {}
         self._final = found.findings
-        self._last = {(f.code, self._back(f.span.start)) for f in found.findings}
+        self._last = {(f.code, self.back(f.span.start)) for f in found.findings}
         if first:
             self._text = found
         self.codes.append({found.findings[index].code for index in done.applied})
         for index, finding in enumerate(found.findings):
             applied = index in done.applied
-            start = self._back(finding.span.start)
+            start = self.back(finding.span.start)
             key = (finding.code, start)
             if first:
                 self._known.setdefault(key, len(self.findings))
@@ -290,7 +296,7 @@ class _Record:
                 self.findings.append(self._moved(finding, start))
         for group, code, why in done.rejected:
             finding = found.findings[group.members[0]]
-            self._rejected[code, self._back(finding.span.start)] = (finding.code, why)
+            self._rejected[code, self.back(finding.span.start)] = (finding.code, why)
 
     def step(self, edits: tuple[Edit, ...]) -> None:
         self._places.append(Places(edits))
@@ -309,7 +315,7 @@ class _Record:
             said[finding.code, finding.message] -= 1
             if finding.severity == "unknown" and said[finding.code, finding.message] < 0:
                 # The rewrites have left it behind, and nobody has spoken of it before.
-                moved = self._moved(finding, self._back(finding.span.start))
+                moved = self._moved(finding, self.back(finding.span.start))
                 self.findings.append(msgspec.structs.replace(moved, applied=False))
         for (code, start), (rule, why) in self._rejected.items():
             self.findings.append(
@@ -329,7 +335,8 @@ class _Record:
             )
         self.findings.sort(key=lambda finding: (finding.span.start, finding.code))
 
-    def _back(self, offset: int) -> int:
+    def back(self, offset: int) -> int:
+        """The place in the first text of one in the current text."""
         for places in reversed(self._places):
             offset = places.before(offset)
         return offset
@@ -337,7 +344,7 @@ class _Record:
     def _moved(self, finding: Finding, start: int) -> Finding:
         """A finding of a later pass, shown where its text came from."""
         assert self._text is not None
-        end = max(start, self._back(finding.span.end))
+        end = max(start, self.back(finding.span.end))
         line, column = self._text.text.position(start)
         end_line, end_column = self._text.text.position(end)
         return msgspec.structs.replace(

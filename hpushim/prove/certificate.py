@@ -5,10 +5,12 @@ from __future__ import annotations
 import platform
 import shlex
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 
 import msgspec
 
+from hpushim.prove.choose import Candidate
 from hpushim.prove.covered import Place
 from hpushim.prove.locate import Cause
 from hpushim.prove.records import Refused
@@ -92,9 +94,12 @@ class Certificate(msgspec.Struct):
     changed_in_your_tree: list[str]
     cannot_show: list[str]
     refused_on_gaudi: list[Refused]
+    unsafe_rewrites: list[Candidate] = []  # of `migrate --prove`
 
 
-def certificate(request: Request, outcome: Outcome, again: str) -> Certificate:
+def certificate(
+    request: Request, outcome: Outcome, again: str, candidates: Sequence[Candidate] = ()
+) -> Certificate:
     """The certificate of an outcome; ``again`` is the command that repeats it."""
     from hpushim import __version__
 
@@ -138,6 +143,7 @@ def certificate(request: Request, outcome: Outcome, again: str) -> Certificate:
         changed_in_your_tree=outcome.written,
         cannot_show=list(CANNOT_SHOW),
         refused_on_gaudi=outcome.refused,
+        unsafe_rewrites=list(candidates),
     )
 
 
@@ -234,6 +240,10 @@ def page(found: Certificate) -> str:
         lines += ["Findings that are left:", ""]
         lines += [f"- `{p.file}:{p.line}` {p.code} {p.name}: its line ran" for p in cover.findings_run]  # fmt: skip
         lines += [f"- `{p.file}:{p.line}` {p.code} {p.name}" for p in cover.findings_not_run]
+        lines.append("")
+    if found.unsafe_rewrites:
+        lines += ["Unsafe rewrites:", ""]
+        lines += [f"- {one.shown()}" for one in found.unsafe_rewrites]
         lines.append("")
     lines += ["This cannot show:", ""]
     lines += [f"- {one}" for one in found.cannot_show]

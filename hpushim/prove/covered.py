@@ -55,7 +55,7 @@ def wanted(report: Report) -> Wanted:
         for finding in file.findings:
             if finding.severity == "info" and not finding.applied:
                 continue
-            if _is_of_the_tool(finding):
+            if is_of_the_tool(finding):
                 continue
             place = Place(
                 file.path,
@@ -76,7 +76,8 @@ def wanted(report: Report) -> Wanted:
     return Wanted({name: sorted(found) for name, found in lines.items() if found}, places)
 
 
-def _is_of_the_tool(finding: Finding) -> bool:
+def is_of_the_tool(finding: Finding) -> bool:
+    """Whether a finding is about hpushim's own work and not about the code."""
     return finding.code < "HPU010"
 
 

@@ -171,7 +171,7 @@ def _names(lines: tuple[str, ...]) -> set[tuple[str, str]]:
 
 
 def original_line(hunks: Iterable[Hunk], file: str, line: int) -> int:
-    """The 1-based line of the original for one of the copy; of an inserted line, the one behind which it stands."""
+    """The 1-based line of the original for one of the copy; of an inserted line, the one before it."""
     moved = 0
     for hunk in hunks:
         if hunk.file != file or hunk.new_start >= line:

@@ -1,7 +1,7 @@
 """Where two runs part: the step, the operator, the line, the rewrite.
 
 An uncaught error names its line. Where numbers part, both runs are made once more up to that step, with the result of each
-operator; the first that differs has a line. Where no rewrite stands there, the changes of the copy are divided: the original with
+operator; the first that differs has a line. Where no rewrite is there, the changes of the copy are divided: the original with
 some of them, under the shim, until one alone makes the difference.
 """
 
@@ -27,7 +27,7 @@ _OF_VALUES = ("loss", "gradients", "parameters")
 
 
 class Cause(msgspec.Struct):
-    """Where the runs part: in lines of the original, with the rewrite that stands there; ``shows`` where it shows first."""
+    """Where the runs part: in lines of the original, with the rewrite that is there; ``shows`` where it shows first."""
 
     step: int = 0
     operator: str = ""
@@ -51,7 +51,7 @@ class Cause(msgspec.Struct):
 
 
 def locate(trial: Trial, outcome: Outcome) -> Cause:
-    """Where the runs of an outcome part; as much of it as can be told."""
+    """Where the runs of an outcome part; as much of it as is known."""
     difference = outcome.difference
     assert difference is not None
     return _Search(trial, outcome, difference).cause
@@ -136,7 +136,7 @@ class _Search:
         )
 
     def _fails_on_hpu(self, difference: Difference) -> None:
-        """The same error in both runs on hpu: its line, and the finding that told of it."""
+        """The same error in both runs on hpu: its line, and the finding that reported it."""
         if difference.place is not None:
             self.cause.shows = f"{difference.place[0]}:{difference.place[1]}"
         code = _CODE.search(difference.what)
@@ -226,7 +226,7 @@ class _Search:
 
 
 def _about(hunk: Hunk) -> range:
-    """The lines of the original that a hunk stands in: of an insertion, the one before."""
+    """The lines of the original that a hunk is about: of an insertion, the one before."""
     return range(hunk.start + 1, hunk.end + 1) if hunk.old else range(max(hunk.start, 1), max(hunk.start, 1) + 1)  # fmt: skip
 
 

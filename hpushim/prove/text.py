@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import get_args
 
+from hpushim.prove.choose import Choice, Fate
 from hpushim.prove.covered import Place
 from hpushim.prove.runs import Run, failure
 from hpushim.prove.trial import Outcome
@@ -25,6 +27,14 @@ def text(outcome: Outcome, again: str) -> str:
         f"again: {again}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def chosen(choice: Choice) -> str:
+    """What became of the unsafe rewrites, and the verdict on the copy with those that were kept."""
+    fates = Counter(one.fate for one in choice.candidates)
+    counted = ", ".join(f"{fates[fate]} {fate}" for fate in get_args(Fate))
+    lines = [headline(choice.outcome), f"unsafe rewrites: {counted}; {choice.runs} runs, {choice.seconds:.0f} s"]  # fmt: skip
+    return "\n".join([*lines, *(f"  {one.shown()}" for one in choice.candidates)]) + "\n"
 
 
 def headline(outcome: Outcome) -> str:

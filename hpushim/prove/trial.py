@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from hpushim.errors import HpushimError
-from hpushim.model import Report, Target
+from hpushim.model import Origin, Report, Target
 from hpushim.prove import copies, covered, metrics, words
 from hpushim.prove.compare import Comparison, Difference, compare
 from hpushim.prove.covered import Coverage
@@ -50,8 +50,8 @@ _TITLES = {
 class Request(msgspec.Struct, kw_only=True):
     """What to prove.
 
-    For trials of the proof itself, ``plant`` changes the migrated copy before it runs, and ``baseline`` are the runs of the
-    original from an earlier proof.
+    The runs of the original are those of ``baseline``, an earlier proof of the same command, where one is given. The run under the shim has
+    to say which of the lines ``asked`` ran, beside those that the proof is about. For trials of the proof itself, ``plant`` changes the migrated copy.
     """
 
     command: Command
@@ -59,7 +59,8 @@ class Request(msgspec.Struct, kw_only=True):
     matrix: Matrix | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    unsafe: bool = False
+    exclude: tuple[str, ...] = ()
+    unsafe: bool | frozenset[Origin] = False
     root: Path | None = None
     cwd: Path = msgspec.field(default_factory=Path.cwd)
     cpu_args: tuple[str, ...] | None = None
@@ -71,7 +72,16 @@ class Request(msgspec.Struct, kw_only=True):
     keep: Path | None = None
     locate: bool = True
     plant: Callable[[Path], None] | None = None
-    baseline: list[Run] | None = None
+    baseline: Outcome | None = None
+    asked: dict[str, set[int]] = {}
+
+    @property
+    def folder(self) -> Path:
+        """The project's folder."""
+        cwd = os.path.realpath(self.cwd)
+        script = os.path.realpath(self.cwd / self.command.script)
+        near = [cwd] if self.command.module else [cwd, os.path.dirname(script)]  # noqa: PTH120
+        return Path(os.path.realpath(self.root or os.path.commonpath(near)))
 
 
 class Outcome(msgspec.Struct):
@@ -89,6 +99,7 @@ class Outcome(msgspec.Struct):
     cause: Cause | None = None
     written: list[str] = msgspec.field(default_factory=list)
     rehearsals: int = 0
+    asked: dict[str, set[int]] = msgspec.field(default_factory=dict)
     ends: str = ""  # the error in which every run ends behind the last step that was compared
     refused: list[Refused] = msgspec.field(default_factory=list)
 
@@ -111,8 +122,7 @@ class Trial:
         script = None if command.module else Path(os.path.realpath(self.cwd / command.script))
         if script is not None and not script.is_file():
             raise HpushimError(f"{command.script}: no such script; expected a Python file or a notebook")  # fmt: skip
-        near = [self.cwd, *([script.parent] if script else [])]
-        self.root = Path(os.path.realpath(request.root or os.path.commonpath(near)))
+        self.root = request.folder
         #: With what lies beside the project, which is there as links.
         self.wide = project_root([script or self.cwd / "__main__.py"])
         if not self.root.is_relative_to(self.wide) or self.wide == Path(self.wide.anchor):
@@ -152,6 +162,7 @@ class Trial:
             matrix=request.matrix,
             select=request.select,
             ignore=request.ignore,
+            exclude=request.exclude,
             unsafe=request.unsafe,
             allow_dirty=True,
         )
@@ -255,12 +266,12 @@ def _proved(trial: Trial) -> Outcome:
         asked = trial.asked.setdefault(hunk.file, set())
         for line in range(max(hunk.start, 1), hunk.end + 1):
             asked |= trial.statement(hunk.file, line)
-    for file, lines in wanted.lines.items():
+    for file, lines in (*wanted.lines.items(), *request.asked.items()):
         trial.asked.setdefault(file, set()).update(lines)
-    if request.baseline:
-        trial.asked = {}  # of the lines that another proof asked about
+    if request.baseline is not None:
+        trial.asked, trial.on_cpu = request.baseline.asked, request.baseline.cpu
         trial.say("running the migrated copy on the emulated HPU")
-        runs = [*request.baseline, trial.run("native", _TITLES["native"], migrated)]
+        runs = [*request.baseline.runs[:-1], trial.run("native", _TITLES["native"], migrated)]
     else:
         runs = _on_cpu(trial)
         runs += _on_hpu(trial, migrated, runs)
@@ -269,6 +280,7 @@ def _proved(trial: Trial) -> Outcome:
     outcome = Outcome(
         "not proved", "", migrated, runs, [], coverage, trial.on_cpu, _share(shim, native), report
     )
+    outcome.asked = trial.asked
     return _judged(trial, runs, outcome)
 
 

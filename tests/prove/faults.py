@@ -132,7 +132,7 @@ def main(names: list[str]) -> int:
         request = planted(fault)
         request.locate = locate
         if fault.words in kept:
-            request.baseline = kept[fault.words].runs[:-1]
+            request.baseline = kept[fault.words]
         outcome = prove(request)
         kept.setdefault(fault.words, outcome)
         found, line = judged(fault, outcome)

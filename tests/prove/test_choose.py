@@ -1,0 +1,157 @@
+"""``hpushim migrate --prove``: which unsafe rewrites are kept, how many proofs that needs, what is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import warm
+
+from hpushim.model import Origin
+from hpushim.prove import choose
+from hpushim.prove.choose import Candidate
+from hpushim.prove.covered import Coverage
+from hpushim.prove.trial import Outcome
+
+TRAIN = """\
+import sys
+
+import torch
+import torch.nn as nn
+
+
+class Wrapped:
+    def __init__(self, data):
+        self.data = data
+
+    def cuda(self):
+        return Wrapped(self.data.cuda())
+
+
+def put(thing):
+    return thing.cuda()
+
+
+device = torch.device("cuda")
+model = nn.Linear(8, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(3):
+    x = put(Wrapped(torch.ones(8, 8)) if step > 5 else torch.ones(8, 8))
+    scale = torch.rand(8, 4, device="cuda").half().float()
+    loss = (model(x) * scale).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+if len(sys.argv) > 2:
+    model.half()
+"""
+
+
+def _hpushim(*words: str, cwd: Path) -> Any:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
+    return warm.run(
+        [sys.executable, "-m", "hpushim", *words],
+        cwd=cwd,
+        env={**clean, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_is_equal_is_kept_and_undone(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(TRAIN)
+    proof = tmp_path / "proof.json"
+    words = ("--no-cpu", "--certificate", str(proof), "--prove", "train.py", "--steps")
+    done = _hpushim("migrate", *words, cwd=project)
+    migrated = (project / "train.py").read_text()
+    assert 'return thing.to("hpu")' in migrated, done.stderr
+    assert ".half().float()" in migrated and "model.half()" in migrated
+    fates = {one["line"]: one["fate"] for one in json.loads(proof.read_text())["unsafe_rewrites"]}
+    lines = [TRAIN.splitlines().index(text) + 1 for text in ("    return thing.cuda()", "    model.half()")]  # fmt: skip
+    assert [fates.pop(line) for line in lines] == ["kept", "did not run"]
+    assert list(fates.values()) == ["taken back"]
+    assert "1 kept, 1 taken back, 1 did not run; 5 runs" in done.stdout
+    again = json.loads(proof.read_text())["again"]
+    assert again == "hpushim migrate --no-cpu --prove train.py --steps"
+    assert _hpushim("migrate", "--undo", cwd=project).returncode == 0
+    assert (project / "train.py").read_text() == TRAIN
+
+
+Judge = Callable[[frozenset[str]], str]
+
+
+def _chosen(monkeypatch: pytest.MonkeyPatch, names: str, judge: Judge) -> tuple[str, int, int]:
+    """The candidates that are kept, by letters, the runs, and how many have a reason."""
+
+    def prove(request: Any, say: Any) -> Outcome:
+        made = request.unsafe or frozenset()
+        verdict: Any = judge(frozenset(one.code for one in made))
+        runs: Any = [_Run(), _Run()]
+        return Outcome(verdict, "why", Path(), runs, [], Coverage(), None, None, None)  # type: ignore[arg-type]
+
+    candidates = [
+        Candidate("a.py", 1, name, name, origins=[Origin("a.py", name, 1)]) for name in names
+    ]
+    monkeypatch.setattr(choose, "prove", prove)
+    monkeypatch.setattr(choose, "_all_made", lambda request: None)
+    monkeypatch.setattr(choose, "_candidates", lambda report: candidates)
+    monkeypatch.setattr(choose.covered, "wanted", lambda report: _Wanted())
+    monkeypatch.setattr(choose.covered, "covered", lambda *_: Coverage(rewrites_run=candidates))  # type: ignore[arg-type]
+    from hpushim.prove.trial import Request
+    from hpushim.prove.words import parse
+
+    choice = choose.choose(Request(command=parse(("a.py",))))
+    kept = "".join(one.code for one in candidates if one.fate == "kept")
+    return kept, choice.runs, sum(bool(one.why) for one in candidates)
+
+
+class _Run:
+    class record:
+        lines: ClassVar[set[Any]] = set()
+        files: ClassVar[set[Any]] = set()
+
+
+class _Wanted:
+    lines: ClassVar[dict[str, Any]] = {}
+
+
+def _unless(*bad: str) -> Judge:
+    return lambda made: "different" if made & set(bad) else "equal"
+
+
+def test_all_together_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _chosen(monkeypatch, "abcdefgh", _unless()) == ("abcdefgh", 3, 0)
+
+
+@pytest.mark.parametrize(("bad", "runs"), [("a", 9), ("h", 6), ("ah", 11)])
+def test_then_divided(monkeypatch: pytest.MonkeyPatch, bad: str, runs: int) -> None:
+    kept = "".join(name for name in "abcdefgh" if name not in bad)
+    assert _chosen(monkeypatch, "abcdefgh", _unless(*bad)) == (kept, runs, len(bad))
+
+
+def test_two_that_differ_only_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, _, taken = _chosen(
+        monkeypatch, "abcd", lambda made: "different" if {"a", "d"} <= made else "equal"
+    )
+    assert (kept, taken) == ("abc", 1)
+
+
+def test_a_copy_that_needs_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(made: frozenset[str]) -> str:
+        return "equal" if "c" in made and "a" not in made else "different"
+
+    kept, _, taken = _chosen(monkeypatch, "abcd", judge)
+    assert (kept, taken) == ("bcd", 1)
+
+
+def test_none_is_kept_where_none_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _chosen(monkeypatch, "abcd", lambda made: "different")[0] == ""
+    assert _chosen(monkeypatch, "abcd", lambda made: "not proved") == ("", 2, 0)
