@@ -7,25 +7,50 @@ import re
 from typing import TYPE_CHECKING
 
 from .names import word
+from .project_facts import CLASSES
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_MODULE_BASES = re.compile(r"(^|\.)(Module|LightningModule|ModuleList|Sequential|PreTrainedModel)$")
+_MODULE_BASES = re.compile(r"^(Module|LightningModule|ModuleList|Sequential|PreTrainedModel)$")
 
 
 def is_module_class(module: Module, node: ast.ClassDef) -> bool:
-    """Is the class a torch module, as far as its bases say?"""
-    for base in node.bases:
-        name = module.qualified(base) or ""
-        if _MODULE_BASES.search(name):
-            return True
-        if isinstance(base, ast.Name):
-            for binding in module.bindings(base):
-                inner = binding.node
-                if isinstance(inner, ast.ClassDef) and inner is not node:
-                    return is_module_class(module, inner)
-    return False
+    """Is the class a torch module, as far as its bases and theirs say?"""
+    return any(map(_MODULE_BASES.search, base_words(module, node.name)))
+
+
+def base_words(module: Module, name: str) -> frozenset[str]:
+    """The last words of the bases that a class of the project has, and of their bases; empty for other names."""
+    return module.view(_Bases).of(name)
+
+
+class _Bases:
+    """The bases of the project's classes, by name; ask for it as a view."""
+
+    def __init__(self, module: Module) -> None:
+        self._direct: dict[str, set[str]] = {}
+        self._known: dict[str, frozenset[str]] = {}
+        for said in module.project.names(CLASSES.name):
+            owner, _, base = said.partition(":")
+            self._direct.setdefault(owner, set()).add(base)
+        own: dict[str, set[str]] = {}  # what the file says of a name counts before what others do
+        for node in module.index.statements(ast.ClassDef):
+            named = {(module.qualified(b) or word(b)).rpartition(".")[2] for b in node.bases}
+            own.setdefault(node.name, set()).update(named)
+        self._direct |= own
+
+    def of(self, name: str) -> frozenset[str]:
+        found = self._known.get(name)
+        if found is None:
+            bases = set(self._direct.get(name, ()))
+            new = list(bases)
+            while new:
+                more = self._direct.get(new.pop(), set()) - bases
+                bases |= more
+                new += more
+            found = self._known[name] = frozenset(bases)
+        return found
 
 
 def local_class(module: Module, node: ast.AST) -> ast.ClassDef | None:

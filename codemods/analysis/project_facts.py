@@ -155,3 +155,20 @@ def _device_chosen(data: bytes) -> Iterable[bytes]:
 SCALERS = ProjectFact("classes that scale losses", _scalers)
 #: Whether a file is trained on a device that another file chooses: a base class, or what builds and runs its classes.
 DEVICE_CHOSEN = ProjectFact("files that choose a device", _device_chosen, spreads=True)
+
+# -- classes -------------------------------------------------------------------------------------
+
+_CLASS = re.compile(rb"\n[ \t]*class[ \t]+(\w+)\(([^()#]*)\)[ \t]*:")
+
+
+def _classes(data: bytes) -> Iterable[bytes]:
+    """``Net:Module`` for ``class Net(nn.Module):``."""
+    for name, bases in _CLASS.findall(data):
+        for base in bases.split(b","):
+            last = base.strip().rpartition(b".")[2]
+            if last.replace(b"_", b"").isalnum():
+                yield name + b":" + last
+
+
+#: The classes of the project, each with the last word of a base.
+CLASSES = ProjectFact("classes and their bases", _classes)

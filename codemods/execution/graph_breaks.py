@@ -10,9 +10,9 @@ from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import is_module_class
-from ..analysis.marks import MARKS
 from ..analysis.names import called, word
 from ..analysis.verdict import ask
+from ..values.marks import MARKS
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

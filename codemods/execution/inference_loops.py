@@ -15,7 +15,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.batches import Loop, loops
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
-from ..analysis.wrappers import own_method
+from ..values.training import own_method
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -131,7 +131,7 @@ def _is_evaluation(module: Module, loop: ast.AST, call: ast.Call) -> bool:
     """Is the loop without gradients, or what it calls?"""
     if _without_gradients(module, loop):
         return True
-    method = own_method(module, call.func) if isinstance(call.func, ast.Attribute) else None
+    method = own_method(module, call.func)
     return method is not None and (
         any(_is_region(module, each) for each in method.decorator_list)
         or _without_gradients(module, method)

@@ -12,13 +12,12 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.bridge import loads_itself
-from ..analysis.engines import has_engine
-from ..analysis.marks import MARKS, is_marked, may_follow
 from ..analysis.placement import is_of_torch, is_on_device, says_cpu
-from ..analysis.project_facts import DEVICE_CHOSEN, SCALERS
-from ..analysis.steps import Step, is_driven, is_of_loss, steps
+from ..analysis.project_facts import CLASSES, DEVICE_CHOSEN, SCALERS
 from ..analysis.verdict import ask
 from ..edits.imports import core, root
+from ..values.marks import MARKS, is_marked, may_follow
+from ..values.training import Step, has_engine, is_driven, is_of_loss, steps
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -51,7 +50,7 @@ class MarkStep(Rule):
         words=("backward",),
         texts=(".step(", *_HANDED),
         hints=frozenset(_HANDED),
-        facts=(DEVICE_CHOSEN, SCALERS),
+        facts=(CLASSES, DEVICE_CHOSEN, SCALERS),
     )
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

@@ -14,10 +14,9 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
-from ..analysis.training import in_every_step, in_forward, over_parameters
 from ..analysis.verdict import ask, inside
-from ..analysis.wrappers import own_method
 from ..values.tensors import is_other, is_tensor
+from ..values.training import in_every_step, in_forward, over_parameters, own_method
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -121,13 +120,13 @@ def _in_pass(module: Module, node: ast.AST) -> bool:
 def _helpers(module: Module) -> set[ast.AST]:
     """The methods of torch modules that their ``forward`` calls, or methods called there."""
     found: set[ast.AST] = set()
-    new = [f for f in module.index.statements(ast.FunctionDef) if in_forward(module, f.body[0])]
+    whole = module.index.statements(ast.FunctionDef)
+    new: list[ast.AST] = [f for f in whole if in_forward(module, f.body[0])]
     while new:
         reached = [
             method
             for part in walk(new.pop())
             if isinstance(part, ast.Call)
-            and isinstance(part.func, ast.Attribute)
             and (method := own_method(module, part.func)) is not None
             and method not in found
         ]

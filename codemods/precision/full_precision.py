@@ -12,8 +12,8 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.entry import is_entry
 from ..analysis.placement import is_of_torch, is_on_device
-from ..analysis.training import step_regions
 from ..analysis.verdict import ask, inside
+from ..values.training import step_regions
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

@@ -10,9 +10,9 @@ from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.optimizers import is_scaler
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, call_of, unwrapped
+from ..values.training import is_scaler
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

@@ -11,9 +11,9 @@ from hpushim.pycode.places import At, Cell, Part
 from hpushim.pycode.values import Values
 
 from ..analysis.names import word
-from ..analysis.optimizers import is_optimizer
 from ..analysis.words import calls_like
 from .tensors import proven, used_as_torch
+from .training import is_optimizer
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

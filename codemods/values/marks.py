@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from hpushim.pycode.walk import walk
 
+from ..analysis.kinds import base_words
+from ..analysis.names import word
+from ..analysis.words import calls_like
 from .compiled import is_captured, is_compiled
-from .engines import LIGHTNING
-from .names import word
-from .words import calls_like
-from .wrappers import is_wrapper
+from .training import LIGHTNING, is_wrapper
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 MARKS = ("mark_step", "iter_mark_step")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
-_LIGHTNING = re.compile(
-    r"(Lightning|L\.|pl\.)?(LightningModule|LightningLite|LightningDataModule)$"
-)
+_LIGHTNING = frozenset(["LightningModule", "LightningLite", "LightningDataModule"])
 _HOOKS = re.compile(r"\w*register_\w*hook")
 _TESTS = re.compile(r"[Tt]est(_|[A-Z]|$)")
 _ON_CPU = re.compile(r"(^|_)cpu(_|$)", re.I)
@@ -76,24 +74,18 @@ def _hooked(module: Module) -> frozenset[str]:
 
 def _in_autograd_function(module: Module, function: ast.AST) -> bool:
     owner = module.parent(function)
-    return isinstance(owner, ast.ClassDef) and any(
-        (module.qualified(base) or "").endswith(("autograd.Function", "autograd.function.Function"))
-        for base in owner.bases
-    )
+    return isinstance(owner, ast.ClassDef) and "Function" in base_words(module, owner.name)
 
 
 def _places_its_own(module: Module, owner: ast.ClassDef, method: ast.AST) -> bool:
     """A Lightning module, whose trainer steps; or an optimizer around another one."""
     defined = {part.name for part in owner.body if isinstance(part, ast.FunctionDef)}
-    if {"training_step", "configure_optimizers"} <= defined:
+    bases = base_words(module, owner.name)
+    if {"training_step", "configure_optimizers"} <= defined or bases & _LIGHTNING:
         return True
-    for base in owner.bases:
-        name = module.qualified(base) or module.source(base)
-        if _LIGHTNING.search(name) or name.split(".", maxsplit=1)[0] in LIGHTNING:
-            return True
-        if name.rpartition(".")[2] == "Optimizer" and getattr(method, "name", "").endswith("step"):
-            return True
-    return False
+    if any((module.qualified(base) or "").partition(".")[0] in LIGHTNING for base in owner.bases):
+        return True
+    return "Optimizer" in bases and getattr(method, "name", "").endswith("step")
 
 
 def is_marked(module: Module, statement: ast.stmt, sites: Collection[ast.AST]) -> bool:

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.places import Function
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from .names import word
-from .words import calls_like
+from ..analysis.names import word
+from ..analysis.words import calls_like
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -74,54 +76,39 @@ def _compiles(module: Module, node: ast.expr) -> bool:
 
 def _by_call(module: Module) -> frozenset[ast.AST]:
     """The functions of the file that a call compiles or captures, and those that only these call."""
+    values = module.view(Values)
     found: set[ast.AST] = set()
     for call in [*calls_like(module, _WORDS, *_PARTS), *module.index.calls("partial")]:
         if _compiles(module, call):
             outer = module.parent(call)  # torch.compile(mode="default")(f)
             applied = outer if isinstance(outer, ast.Call) and outer.func is call else call
             for arg in applied.args[:1]:
-                found.update(_meant(module, arg))
+                found.update(_meant(values, arg))
     for captured in module.index.statements(ast.With):
         if any(_captures(module, item.context_expr) for item in captured.items):
-            for part in walk(captured):
-                found.update(_definitions(module, _own(part)))
+            found.update(_called(values, captured))
     for function in list(found):
-        found.update(_helpers(module, function))
+        found.update(
+            helper
+            for helper in _called(values, function)
+            if all(function in module.ancestors(call) for call in values.calls_of(helper))
+        )
     return frozenset(found)
 
 
-def _meant(module: Module, arg: ast.expr) -> Iterator[ast.AST]:
+def _meant(values: Values, arg: ast.expr) -> Iterator[ast.AST]:
     """The functions that are handed over: by name, as a tuple, or as what another function makes."""
     if isinstance(arg, (ast.Tuple, ast.List)):
         for item in arg.elts:
-            yield from _meant(module, item)
+            yield from _meant(values, item)
     elif isinstance(arg, ast.Call):
-        for maker in _definitions(module, word(arg.func)):
+        for maker in values.callees(arg):
             yield from (part for part in walk(maker) if isinstance(part, _Function))
     else:
-        yield from _definitions(module, word(arg))
+        yield from values.calls.functions(arg)
 
 
-def _helpers(module: Module, function: ast.AST) -> Iterator[ast.AST]:
-    """The functions that nothing but ``function`` calls."""
-    for part in walk(function):
-        called = _own(part)
-        for helper in _definitions(module, called):
-            calls = module.index.calls(called)
-            if calls and all(function in module.ancestors(call) for call in calls):
-                yield helper
-
-
-def _own(node: ast.AST) -> str:
-    """The name of a function that is called by its name or as a method of ``self``; "" for others."""
-    if not isinstance(node, ast.Call):
-        return ""
-    func = node.func
-    if isinstance(func, ast.Name):
-        return func.id
-    of_self = isinstance(func, ast.Attribute) and word(func.value) == "self"
-    return word(func) if of_self else ""
-
-
-def _definitions(module: Module, name: str) -> list[ast.AST]:
-    return [d for d in module.index.definitions(name) if isinstance(d, _Function)] if name else []
+def _called(values: Values, node: ast.AST) -> list[Function]:
+    """The functions of the file that are called inside of ``node``."""
+    calls = [part for part in walk(node) if isinstance(part, ast.Call)]
+    return [function for call in calls for function in values.callees(call)]

@@ -1,0 +1,497 @@
+"""Training: what is an optimizer, a scaler, an engine; which calls are steps; what runs once in each. Asked of the value graph.
+
+What a value was made with says what it is, by whatever way it came; then the class that it is declared as; its name says it last.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hpushim.pycode.answers import Answers
+from hpushim.pycode.places import FUNCTIONS, At, Cell, Function
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
+
+from ..analysis.kinds import base_words, enclosing_class, is_in_module
+from ..analysis.names import word
+from ..analysis.project_facts import SCALERS
+from ..analysis.words import calls_like
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+# -- what a value is ------------------------------------------------------------------------
+
+
+class Is:
+    """What a value may be in training: bits of a number."""
+
+    OPTIMIZER = 1 << 0
+    SCALER = 1 << 1
+    ENGINE = 1 << 2  #: of DeepSpeed: it has ``backward`` and ``step``
+    LIGHTNING = 1 << 3  #: its strategies for HPU mark the steps
+    OTHER = 1 << 4  #: something else that steps: a scheduler, a profiler, an environment
+    NAMED = 1 << 5  #: called an optimizer, or made by what is called so
+    UNSEEN = 1 << 6  #: nothing in the file shows what it is
+
+
+LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
+#: Names of things that step and are no optimizers, or that step by themselves.
+_OTHERS = re.compile(
+    r"sched|profil|\bprof\b|\benv|environment|simul|engine|accelerator|fabric|trainer|deepspeed|ds_|"
+    r"warmup|anneal|timer|meter|progress|pbar|debugg|stepper|metric|callback|solver_lr|world|agent",
+    re.I,
+)
+_NAMED = re.compile(r"optim", re.I)
+#: Names that an optimizer often has, and parsed options as well.
+_SHORT = re.compile(r"^opts?$|^opts?_|_opts?$|^opt[a-zA-Z0-9]$|optG|optD|^opt(Gen|Disc)", re.I)
+_OPTIMIZERS = re.compile(
+    r"(^|\.|_)(Adam|AdamW|Adamax|NAdam|RAdam|SparseAdam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Rprop|ASGD|"
+    r"LAMB|Lamb|LARS|Lars|Lion|Adafactor|AdaBelief|Ranger|Muon|NovoGrad|Shampoo|Sophia|SAM|"
+    r"Fused\w*(Adam|AdamW|SGD|LAMB|Lamb|NovoGrad|Adagrad)|ZeroRedundancyOptimizer|\w*Optimizer|\w*Optim)$"
+)
+#: What holds several of them by name: ``optims.generator``.
+_SEVERAL = re.compile(r"(^|_)optim(izer)?s$", re.I)
+_MADE = ("torch.optim.", "apex.optimizers.", "bitsandbytes.optim.")
+#: The step of this one runs on other machines.
+_REMOTE = "torch.distributed.optim.DistributedOptimizer"
+_SCALED = re.compile(r"scaler$|^_?(grad_?)?scaler|^amp_scaler|scaler_?\w$", re.I)
+#: Scalers of data.
+_OF_DATA = ("sklearn.", "cuml.")
+_FABRIC = re.compile(r"^_?fabric$|_fabric$", re.I)
+#: Names that people give to what they call ``backward`` on.
+_LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
+
+
+class Roles:
+    """The answers for one file; ask for it as a view."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        values = module.view(Values)
+        self._answers: Answers[int] = Answers(
+            self._own,
+            values.sources,
+            lambda edge, known: known if edge.same or edge.how == "given" else 0,
+        )
+
+    def of(self, node: ast.AST) -> int:
+        """Everything that the value may be."""
+        return self._answers.of(At(node))
+
+    def _own(self, at: At) -> int:
+        node = at.node
+        match node:
+            case ast.Call():
+                return self._made(node, at.way)
+            case ast.arg(annotation=ast.expr() as note):
+                return self._of_class(self._module.source(note).strip("'\"")) or self._called(node.arg)  # fmt: skip
+            case ast.arg():
+                return self._called(node.arg)
+            case Cell():
+                return self._called(node.name) | (0 if self._module.view(Values).sources(at) else Is.UNSEEN)  # fmt: skip
+            case ast.Attribute(value=ast.Name() | ast.Attribute() as holder):
+                several = _SEVERAL.search(word(holder)) and not _OTHERS.search(node.attr)
+                return Is.NAMED if several else self._called(node.attr)
+            case ast.Name() | ast.Attribute():
+                return self._called(word(node))
+            case ast.Constant(value=int() | float()):
+                return Is.OTHER
+        return 0
+
+    @staticmethod
+    def _called(label: str) -> int:
+        return Is.NAMED if _NAMED.search(label) and not _OTHERS.search(label) else 0
+
+    def _made(self, call: ast.Call, way: tuple[object, ...]) -> int:
+        """What a call gives, by the name of what is called."""
+        module, func = self._module, call.func
+        name = module.qualified(func) or word(func)
+        last = name.rpartition(".")[2]
+        if name == "deepspeed.initialize":
+            return Is.ENGINE if way[:1] == (0,) else Is.UNSEEN
+        found = self._of_class(name)
+        if found:
+            return found
+        if last == "optimizers" and not call.args:  # Lightning's, whose trainer marks
+            return Is.OTHER
+        if last in ("get", "pop", "setdefault", "list", "tuple", "dict"):
+            return Is.UNSEEN
+        return Is.UNSEEN | (Is.NAMED if _NAMED.search(last) else 0)
+
+    def _of_class(self, name: str) -> int:
+        """What objects of a class are, by its name and those of its bases; 0 where neither says."""
+        last = name.rpartition(".")[2]
+        if name.partition(".")[0] in LIGHTNING:
+            return Is.LIGHTNING
+        if ".lr_scheduler" in name or name == _REMOTE or name.startswith(_OF_DATA):
+            return Is.OTHER
+        for each in (last, *sorted(base_words(self._module, last))):
+            if each.endswith("Scaler"):
+                return Is.SCALER
+            if name.startswith(_MADE) or _OPTIMIZERS.search(each):
+                return Is.OPTIMIZER
+        return Is.OTHER if _OTHERS.search(last) and not _NAMED.search(last) else 0
+
+
+def is_optimizer(module: Module, node: ast.expr) -> bool:
+    """Does ``node`` surely, or by its name and its use, hold an optimizer?"""
+    label = word(node)
+    if label and not isinstance(node, ast.Call) and _OTHERS.search(label):
+        return False
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return bool(node.elts) and all(is_optimizer(module, item) for item in node.elts)
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        return is_optimizer(module, node.elt)
+    found = module.view(Roles).of(node)
+    if found & Is.OPTIMIZER:
+        return True
+    if found & Is.OTHER and not found & Is.UNSEEN:
+        return False
+    if found & Is.NAMED:
+        return True
+    if label and _SHORT.search(label) and _is_beside_backward(module, node):
+        return True
+    return bool(label) and module.source(node) in module.view(_cleared)
+
+
+def _is_beside_backward(module: Module, node: ast.expr) -> bool:
+    """Does the function around ``node`` run a backward pass, too?"""
+    around = module.function(node)
+    return any(module.function(call) is around for call in module.index.calls("backward"))
+
+
+def _cleared(module: Module) -> frozenset[str]:
+    """What the file calls ``zero_grad`` on: optimizers have that beside ``step``, schedulers do not."""
+    return frozenset(_receiver(module, call) for call in module.index.calls("zero_grad"))
+
+
+def _receiver(module: Module, call: ast.Call) -> str:
+    return module.source(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def is_scaler(module: Module, node: ast.expr) -> bool:
+    """Is ``node`` a gradient scaler, by what it was made with or by its name?"""
+    found = module.view(Roles).of(node)
+    if found & (Is.SCALER | Is.OPTIMIZER | Is.OTHER):
+        return bool(found & Is.SCALER)
+    return _SCALED.search(word(node)) is not None
+
+
+def _is_scaler_call(module: Module, call: ast.Call) -> bool:
+    """``loss_scaler(loss, optimizer, …)``: a scaler of another package, which runs backward and steps."""
+    if len(call.args) < 2 or not _LOSS.search(word(call.args[0])):
+        return False
+    if not is_scaler(module, call.func) or not is_optimizer(module, call.args[1]):
+        return False
+    made = [each for each in module.view(Values).origins(call.func) if isinstance(each, ast.Call)]
+    if not made:
+        return not module.project.names(SCALERS.name)
+    names = {(module.qualified(each.func) or "").partition(".")[0] for each in made}
+    return not names & (module.project.modules | {""})
+
+
+# -- engines, and Lightning -----------------------------------------------------------------
+
+
+def is_lightning(module: Module, node: ast.expr) -> bool:
+    """Does ``node`` come from Lightning, whose strategies for HPU mark the steps?"""
+    return bool(_FABRIC.search(word(node)) or module.view(Roles).of(node) & Is.LIGHTNING)
+
+
+def hands_loss(call: ast.Call) -> bool:
+    """``engine.backward(loss)``: a tensor's own method takes a gradient, not a loss."""
+    given = [*call.args, *(k.value for k in call.keywords if k.arg in (None, "loss", "losses"))]
+    return any(_LOSS.search(_first_word(arg)) for arg in given)
+
+
+def _first_word(node: ast.expr) -> str:
+    """The word of what an expression starts with: ``loss`` for ``self.loss / n``."""
+    while isinstance(node, (ast.BinOp, ast.Subscript, ast.Starred, ast.Call)):
+        if isinstance(node, ast.BinOp):
+            node = node.right if isinstance(node.left, ast.Constant) else node.left
+        elif isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Attribute):
+                return word(node.func)
+            node = node.func.value
+        else:
+            node = node.value
+    return word(node)
+
+
+def has_engine(module: Module) -> bool:
+    """Is there an engine? Only what runs on a device is one."""
+    return bool(module.view(_engines))
+
+
+def _engines(module: Module) -> frozenset[str]:
+    """What has a loss handed to its ``backward``; or anything, where it has a ``step`` too: no tensor has both."""
+    stepped = {_receiver(module, call) for call in module.index.calls("step")} - {"self", "cls"}
+    found: set[str] = set()
+    for call in module.index.calls("backward"):
+        func = call.func
+        if isinstance(func, ast.Attribute) and (module.qualified(func) or "builtins.").startswith("builtins."):  # fmt: skip
+            handed = hands_loss(call) and not _LOSS.search(_first_word(func.value))
+            name = module.source(func.value)
+            if handed or (call.args and name in stepped):
+                found.add(name)
+    return frozenset(found)
+
+
+# -- methods around a step ------------------------------------------------------------------
+
+#: What wrappers of optimizers call the method that steps, or steps and does something else besides.
+_STEPS = re.compile(r"step|step_and_\w+|\w+_and_step|(first|second|ascent|descent)_step")
+#: How classes are called that stand for an optimizer, or for the scaler that steps one.
+_LIKE = re.compile(r"[Oo]ptim|Opt($|[A-Z_])|Scaler($|[A-Z_])")
+_MORE_THAN_ONE = re.compile(r"trainer|agent|learner|runner|env|callback|hook", re.I)
+
+
+def is_wrapper(module: Module, function: ast.AST) -> bool:
+    """Is ``function`` a method whose callers write a step themselves: ``def backward(self, loss)``, an optimizer's ``step``?
+
+    One of the two places is to be marked: the outer one, which is called with other steps around it. A method with any other
+    name (``optimizer_step``, ``update``) is marked inside.
+    """
+    owner = module.parent(function)
+    if not isinstance(function, ast.FunctionDef) or not isinstance(owner, ast.ClassDef):
+        return False
+    if function.name == "backward":
+        args = function.args
+        given = {arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+        return bool(given - {"self", "cls"}) or args.vararg is not None
+    if not _STEPS.fullmatch(function.name):
+        return False
+    if any(map(_LIKE.search, (owner.name, *base_words(module, owner.name)))):
+        return True
+    clears = any(getattr(part, "name", "") == "zero_grad" for part in owner.body)
+    return clears and not _MORE_THAN_ONE.search(owner.name)
+
+
+def own_method(module: Module, func: ast.expr) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The method of this file that ``self.method`` or ``thing.method`` means, where the file shows what the thing is."""
+    if not isinstance(func, ast.Attribute):
+        return None
+    calls = module.view(Values).calls
+    owners = calls.classes_of(func.value)
+    found = (calls.method(owner, func.attr) for owner in sorted(owners, key=lambda o: o.lineno))
+    return next((method for method in found if method is not None), None)
+
+
+# -- steps ----------------------------------------------------------------------------------
+
+
+class Step(enum.Enum):
+    """What a call does to the parameters of a model."""
+
+    #: ``loss.backward()``.
+    BACKWARD = "backward"
+    #: ``optimizer.step()``.
+    UPDATE = "update"
+
+
+def steps(module: Module) -> list[tuple[ast.Call, Step]]:
+    """The steps of the file, in source order, outer calls first."""
+    calls = [*module.index.calls("backward"), *module.index.calls("step")]
+    calls += calls_like(module, _STEPS, "step_and_", "_and_step", "t_step", "d_step")
+    found = [(call, step) for call in calls if (step := _step(module, call)) is not None]
+    scalers = calls_like(module, re.compile(r"\w*scaler\w*"), "scaler")
+    found += [(call, Step.UPDATE) for call in scalers if _is_scaler_call(module, call)]
+    return sorted(found, key=lambda item: (module.span(item[0]).start, -module.span(item[0]).end))
+
+
+def _step(module: Module, call: ast.Call) -> Step | None:
+    func = call.func
+    if not isinstance(func, ast.Attribute):
+        return None
+    base, name = func.value, module.qualified(func)
+    if name == "torch.autograd.backward":
+        return Step.BACKWARD
+    of_super = isinstance(base, ast.Call) and getattr(base.func, "id", "") == "super"
+    if of_super or is_lightning(module, base):
+        return None
+    is_step = _is_backward if func.attr == "backward" else _is_update
+    method = own_method(module, func)
+    if is_wrapper(module, method) if method is not None else is_step(module, call, base, name):
+        return Step.BACKWARD if func.attr == "backward" else Step.UPDATE
+    return None
+
+
+def _is_backward(module: Module, call: ast.Call, base: ast.expr, name: str | None) -> bool:
+    first = base
+    while isinstance(first, ast.Attribute):
+        first = first.value
+    if not isinstance(first, ast.Name):
+        return True
+    if isinstance(base, ast.Name) and base.id in ("self", "cls", "ctx"):
+        return base.id == "self" and hands_loss(call)
+    bound = module.bindings(first)
+    if any(b.kind == "import" for b in bound) and not (name or "").startswith("builtins."):
+        return False
+    return first is not base or not any(isinstance(b.node, ast.ClassDef) for b in bound)
+
+
+def _is_update(module: Module, call: ast.Call, base: ast.expr, name: str | None) -> bool:
+    if isinstance(base, ast.Name) and base.id in ("self", "cls"):
+        return False
+    if call.args and (is_scaler(module, base) or is_optimizer(module, call.args[0])):
+        return not module.view(Roles).of(base) & Is.OTHER
+    engine = module.source(base) in module.view(_engines) or module.view(Roles).of(base) & Is.ENGINE
+    return bool(engine) or is_optimizer(module, base)
+
+
+def is_of_loss(call: ast.Call) -> bool:
+    """Is it a loss whose gradients are taken: ``(loss_d * gain).mean().backward()``?"""
+    return any(
+        isinstance(part, (ast.Name, ast.Attribute)) and _LOSS.search(word(part)) is not None
+        for part in walk(call)
+        if part is not call.func
+    )
+
+
+def is_driven(module: Module, update: ast.stmt, plain: Sequence[ast.stmt]) -> bool:
+    """Is the backward pass that goes with an update one of Lightning (``fabric.backward(loss)``), which marks both?
+
+    ``plain`` are the statements with other backward passes. What stands in the same function decides; without any
+    backward there, the whole file.
+    """
+    driven = module.view(_driven)
+    around = module.function(update)
+    if not driven or any(module.function(other) is around for other in plain):
+        return False
+    return any(module.function(call) is around for call in driven) or not plain
+
+
+def _driven(module: Module) -> list[ast.Call]:
+    """Every backward pass of the file that Lightning runs."""
+    passes = [c for c in module.index.calls("backward") if isinstance(c.func, ast.Attribute)]
+    found = [c for c in passes if is_lightning(module, c.func.value)]  # type: ignore[attr-defined]
+    return [*found, *module.index.calls("manual_backward")]
+
+
+# -- what runs in every step ----------------------------------------------------------------
+
+_LOOPS = (ast.For, ast.While, ast.AsyncFor)
+_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
+#: Words of conditions that hold now and then, or in one process.
+_SELDOM = re.compile(r"log|print|verbose|debug|interval|freq|every|rank|main|master|last|best|eval|val|save|first|display|report", re.I)  # fmt: skip
+#: Methods that a framework calls in each step, with the bases that say so.
+_CALLED = {"training_step": "LightningModule", "training_step_end": "LightningModule", "on_train_batch_end": "LightningModule", "compute_loss": "Trainer"}  # fmt: skip
+
+
+def in_every_step(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` run in every step: in a loop that trains or a function that is a step, under no rare condition?"""
+    regions = module.view(step_regions)
+    inside = node
+    for above in module.ancestors(node):
+        if above in regions:
+            return True
+        if isinstance(above, (ast.If, ast.IfExp)) and inside is not above.test:
+            if _is_rare(above.test):
+                return False
+        elif isinstance(above, (ast.ExceptHandler, *FUNCTIONS, ast.ClassDef)):
+            return False
+        inside = above
+    return False
+
+
+def in_forward(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` stand in the forward pass of a module, under no rare condition?"""
+    function = module.function(node)
+    if function is None or function.name not in ("forward", "__call__"):
+        return False
+    return is_in_module(module, function)
+
+
+def step_regions(module: Module) -> set[ast.AST]:
+    """The loop around each backward pass and each step of an optimizer, or the function where there is none.
+
+    The two differ where gradients are summed over small batches: both loops run in every step. Where a function that is a step
+    is called, the same holds of the loop or the function around.
+    """
+    found = {each for call in _passes(module) for each in _around(module, call)}
+    found.update(_called_by_frameworks(module))
+    new = list(found)
+    while new:
+        function = new.pop()
+        calls = _calls_of(module, function) if isinstance(function, _DEFINED) else ()
+        above = {each for call in calls for each in _around(module, call)} - found
+        found |= above
+        new += above
+    return {each for each in found if not any(map(_is_test, (each, *module.ancestors(each))))}
+
+
+def _is_test(node: ast.AST) -> bool:
+    return isinstance(node, _DEFINED) and node.name.lstrip("_").startswith("test")
+
+
+def _around(module: Module, node: ast.AST) -> Iterator[ast.AST]:
+    around = (a for a in module.ancestors(node) if isinstance(a, (*_LOOPS, *_DEFINED)))
+    return itertools.islice(around, 1)
+
+
+def _calls_of(module: Module, function: Function) -> list[ast.Call]:
+    """The calls of a function that the file shows to be this one's, not those of some method of the same name."""
+    return [
+        call
+        for call in module.view(Values).calls_of(function)
+        if isinstance(call.func, ast.Name) or own_method(module, call.func) is not None
+    ]
+
+
+def _called_by_frameworks(module: Module) -> Iterator[ast.AST]:
+    for name, base in _CALLED.items():
+        for function in module.index.definitions(name):
+            owner = enclosing_class(module, function)
+            if owner is not None and base in base_words(module, owner.name):
+                yield function
+
+
+def _passes(module: Module) -> Iterator[ast.Call]:
+    passes = [*module.index.calls("backward"), *module.index.calls("manual_backward")]
+    passes = [call for call in passes if isinstance(call.func, ast.Attribute)]
+    yield from passes
+    for call in module.index.calls("step") if passes else ():
+        if isinstance(call.func, ast.Attribute) and (
+            is_optimizer(module, call.func.value) or is_scaler(module, call.func.value)
+        ):
+            loops = [a for a in module.ancestors(call) if isinstance(a, _LOOPS)]
+            if any(set(loops[:1]) & set(module.ancestors(each)) for each in passes):
+                yield call
+
+
+def over_parameters(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` stand in a loop over parameters and their gradients, which runs in each step as well?"""
+    for above in module.ancestors(node):
+        if isinstance(above, (ast.For, ast.comprehension)):
+            loops = [above]
+        elif isinstance(above, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
+            loops = list(above.generators)
+        elif isinstance(above, (*FUNCTIONS, ast.ClassDef)):
+            return False
+        else:
+            continue
+        if any(map(_goes_over_parameters, loops)):
+            return any(above in module.ancestors(grad) for grad in module.index.attributes("grad"))
+    return False
+
+
+def _goes_over_parameters(loop: ast.For | ast.comprehension) -> bool:
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in ("parameters", "named_parameters")
+        for part in walk(loop.iter)
+    ) or (isinstance(loop.iter, ast.Name) and loop.iter.id in ("params", "parameters"))
+
+
+def _is_rare(test: ast.expr) -> bool:
+    for part in walk(test):
+        if isinstance(part, (ast.Mod, ast.Call)):
+            return True
+        if _SELDOM.search(getattr(part, "attr", getattr(part, "id", ""))):
+            return True
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq)
