@@ -1,6 +1,6 @@
-"""Checkpoints that go to the CPU where CUDA is not, and back to where they were saved where it is.
+"""Checkpoints that load to the CPU without CUDA, and with CUDA to the device that they were saved from.
 
-The second half of the choice is wrong on Gaudi: a file that was written on CUDA has no place there to go back to.
+On Gaudi that device does not exist for a checkpoint of CUDA: the half that names no place has to name ``hpu``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpushim.pycode.walk import walk
@@ -29,21 +28,8 @@ _ABOUT = re.compile(r"cuda|gpu|cpu|device|is_available", re.I)
 _ENDS = (ast.Return, ast.Raise, ast.Continue)
 
 
-@dataclass(frozen=True, eq=False)
-class Unplaced:
-    """One half of such a choice, and how the other half names the CPU.
-
-    ``node`` is ``None`` as a place, a table without one, or a load that names none; ``choice`` the conditional expression
-    whose halves are equal when this one is put right, None where there is no such expression.
-    """
-
-    node: ast.expr
-    host: ast.expr
-    choice: ast.IfExp | None = None
-
-
-def unplaced(module: Module, call: ast.Call, position: int = 1) -> Iterator[Unplaced]:
-    """What a call of ``torch.load`` leaves where it was saved, although the file sends it to the CPU where there is no CUDA."""
+def unplaced(module: Module, call: ast.Call, position: int = 1) -> Iterator[ast.expr]:
+    """The half without a place of a choice whose other half loads to the CPU: ``None``, a table without one, or the load itself."""
     place = argument(call, _PLACE, position)
     if place is not None:
         yield from halves(module, place)
@@ -68,45 +54,40 @@ def is_host(module: Module, node: ast.AST | None) -> bool:
 # -- a place that is chosen -----------------------------------------------------------------
 
 
-def halves(module: Module, place: ast.expr) -> Iterator[Unplaced]:
+def halves(module: Module, place: ast.expr) -> Iterator[ast.expr]:
     """``map_location=None if torch.cuda.is_available() else "cpu"``, also through names and statements."""
     if isinstance(place, ast.IfExp) and _ABOUT.search(module.source(place.test)):
         for half, other in ((place.body, place.orelse), (place.orelse, place.body)):
             # `else device`, which is where everything else goes
             if is_none(half) and isinstance(other, (ast.Name, ast.Attribute)) and device_name(word(other)):  # fmt: skip
-                yield Unplaced(half, other, place)
+                yield half
                 return
     values = module.values(place)
-    host = next((value for value in values if is_host(module, value)), None)
-    if host is None or not _is_about_cuda(module, host):
-        return
-    for value in values:
-        if is_none(value):
-            above = module.parent(value)
+    if any(is_host(module, value) and _is_about_cuda(module, value) for value in values):
+        for value in values:
             # None as a default may be asked for.
-            if not isinstance(above, ast.arguments) and not _is_for_both(module, value):
-                yield Unplaced(value, host, _equal(module, value))
+            default = isinstance(module.parent(value), ast.arguments)
+            if is_none(value) and not default and not _is_for_both(module, value):
+                yield value
 
 
-def _tables(module: Module, table: ast.expr) -> Iterator[Unplaced]:
+def _tables(module: Module, table: ast.expr) -> Iterator[ast.expr]:
     """``torch.load(path, **({} if torch.cuda.is_available() else {"map_location": "cpu"}))``."""
     values = [value for value in module.values(table) if isinstance(value, ast.Dict)]
-    full = next((value for value in values if _host_in(module, value) is not None), None)
+    full = next((value for value in values if _host_in(module, value)), None)
     if full is None or not _is_about_cuda(module, full):
         return
     for value in values:
         for key, place in zip(value.keys, value.values, strict=True):
             if module.constant(key) == _PLACE and is_none(place):
-                yield Unplaced(place, _host_in(module, full) or full)
+                yield place
         if not value.keys and not _is_for_both(module, value):
-            yield Unplaced(value, full, _equal(module, value))
+            yield value
 
 
-def _host_in(module: Module, table: ast.Dict) -> ast.expr | None:
-    for key, value in zip(table.keys, table.values, strict=True):
-        if module.constant(key) == _PLACE and is_host(module, value):
-            return value
-    return None
+def _host_in(module: Module, table: ast.Dict) -> bool:
+    pairs = zip(table.keys, table.values, strict=True)
+    return any(module.constant(key) == _PLACE and is_host(module, value) for key, value in pairs)
 
 
 def _is_for_both(module: Module, value: ast.expr) -> bool:
@@ -115,34 +96,21 @@ def _is_for_both(module: Module, value: ast.expr) -> bool:
     return isinstance(choice, ast.IfExp) and ACCELERATOR in module.source(choice.test)
 
 
-def _equal(module: Module, value: ast.expr) -> ast.IfExp | None:
-    """The choice between ``value`` and a half that goes to the CPU."""
-    choice = module.parent(value)
-    if not isinstance(choice, ast.IfExp) or value is choice.test:
-        return None
-    other = choice.orelse if value is choice.body else choice.body
-    table = isinstance(other, ast.Dict) and _host_in(module, other) is not None
-    return choice if table or is_host(module, other) else None
-
-
 # -- two loads of which one is chosen -------------------------------------------------------
 
 
-def _beside(module: Module, call: ast.Call) -> Iterator[Unplaced]:
+def _beside(module: Module, call: ast.Call) -> Iterator[ast.expr]:
     """``torch.load(path)`` with ``torch.load(path, map_location="cpu")`` in the other branch."""
     child: ast.AST = call
     for above in module.ancestors(call):
         if isinstance(above, (ast.IfExp, ast.If)) and child is not above.test:
-            host = _host_of_load(module, _other_half(above, child))
-            if host is not None and _ABOUT.search(module.source(above.test)):
-                same = isinstance(above, ast.IfExp) and child is call
-                yield Unplaced(call, host, above if same else None)  # type: ignore[arg-type]
+            if _loads_to_host(module, _other_half(above, child)) and _ABOUT.search(module.source(above.test)):  # fmt: skip
+                yield call
                 return
         if isinstance(child, ast.stmt):
             for earlier in _left_early(module, child):
-                host = _host_of_load(module, earlier.body)
-                if host is not None and _ABOUT.search(module.source(earlier.test)):
-                    yield Unplaced(call, host)
+                if _loads_to_host(module, earlier.body) and _ABOUT.search(module.source(earlier.test)):  # fmt: skip
+                    yield call
                     return
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             return
@@ -165,15 +133,15 @@ def _left_early(module: Module, statement: ast.stmt) -> Iterator[ast.If]:
             yield earlier
 
 
-def _host_of_load(module: Module, parts: list[ast.AST] | list[ast.stmt]) -> ast.expr | None:
-    """How a load among some nodes names the CPU."""
-    for part in parts:
-        for inner in walk(part):
-            if isinstance(inner, ast.Call) and (module.qualified(inner.func) or "") in LOADS:
-                place = argument(inner, _PLACE, 1)
-                if is_host(module, place):
-                    return place
-    return None
+def _loads_to_host(module: Module, parts: list[ast.AST] | list[ast.stmt]) -> bool:
+    """Is one of the nodes a load to the CPU, or holds one?"""
+    return any(
+        isinstance(inner, ast.Call)
+        and (module.qualified(inner.func) or "") in LOADS
+        and is_host(module, argument(inner, _PLACE, 1))
+        for part in parts
+        for inner in walk(part)
+    )
 
 
 def _is_about_cuda(module: Module, node: ast.expr) -> bool:

@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices
-from ..analysis.load_places import LOADS, Unplaced, halves, unplaced
+from ..analysis.load_places import LOADS, halves, unplaced
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
 from ..analysis.roles import Role
@@ -119,30 +119,28 @@ class MapLocation(Rule):
             covers=(node,),
         )
 
-    def _as_other_half(self, module: Module, half: Unplaced) -> Yield:
-        """One half of a choice loads to the CPU: so does the other, for a checkpoint of CUDA is as far away."""
-        node, host = half.node, module.source(half.host)
+    def _as_other_half(self, module: Module, node: ast.expr) -> Yield:
+        """With CUDA the tensors go back to the card that they were saved from: on Gaudi that card is ``hpu``."""
         if node in self._halves:
             return
         self._halves.add(node)
         change: Change
-        if half.choice is not None and not dual(module):
-            other = half.choice.orelse if node is half.choice.body else half.choice.body
-            change = Replace(half.choice, module.source(other))
-        elif isinstance(node, ast.Call):
-            place = either(host, "None") if dual(module) else host
-            change = add(node, f"map_location={place}")
+        both = f'"{DEVICE}"'
+        if isinstance(node, ast.Call):
+            change = add(node, f"map_location={either(both, 'None') if dual(module) else quoted(module, DEVICE)}")  # fmt: skip
         else:
-            change = Replace(node, either(host, module.source(node)) if dual(module) else host)
+            if isinstance(node, ast.Dict):
+                both = f'{{"map_location": {both}}}'
+            one = both.replace(f'"{DEVICE}"', quoted(module, DEVICE))
+            change = Replace(node, chosen(module, node, both) if dual(module) else one)
         yield self.finding(
             module,
             node,
             f"`{module.source(node)}` loads tensors to the device that they were saved from, and the CUDA of a checkpoint "
-            "does not exist on Gaudi; load to the CPU, as is done here without CUDA",
-            fix=Rewrite("load to the CPU", "safe", (change,)),
+            "does not exist on Gaudi; load to `hpu`, as the other half of the choice loads to the CPU",
+            fix=Rewrite("load to hpu", "safe", (change,)),
             row=ask(module, _ROW).row,
             code="HPU613",
-            covers=(half.choice,) if half.choice is not None and not dual(module) else (),
         )
 
     def _without(self, module: Module, call: ast.Call) -> Found:
