@@ -17,12 +17,13 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 
 
 def collections_of_cards(module: Module) -> dict[ast.expr, ast.expr]:
-    """Every such collection with the expression in it that names a device; ask for it as a view."""
+    """Every such collection with the expression in it that names a device; a view."""
     found: dict[ast.expr, ast.expr] = {}
     displays: dict[ast.expr, dict[str, ast.expr]] = {}
     for text in device_texts(module):
         if (made := _comprehension(module, text.node)) is not None:
-            found.setdefault(made, text.node)
+            if not over_all_cards(module, made):
+                found.setdefault(made, text.node)
         elif text.index.isdigit() and (display := _display(module, text.node)) is not None:
             displays.setdefault(display, {}).setdefault(text.index, text.node)
     for call in module.index.calls("cuda"):
@@ -50,6 +51,22 @@ def _comprehension(module: Module, card: ast.expr) -> ast.expr | None:
             return None
         child = above
     return None
+
+
+def over_all_cards(module: Module, made: ast.AST | None) -> bool:
+    """``[… for i in range(torch.cuda.device_count())]``: as many on Gaudi as the process has."""
+    ranges = [g.iter for g in getattr(made, "generators", ())]
+    return len(ranges) == 1 and any(
+        isinstance(call, ast.Call)
+        and module.qualified(call.func) == "builtins.range"
+        and len(call.args) == 1
+        and any(
+            isinstance(count, ast.Call)
+            and module.qualified(count.func) == "torch.cuda.device_count"
+            for count in module.values(call.args[0])
+        )
+        for call in module.values(ranges[0])
+    )
 
 
 def _number(module: Module, card: ast.expr) -> list[ast.expr]:

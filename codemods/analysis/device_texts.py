@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..edits.spelling import on_gaudi
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
@@ -35,6 +37,8 @@ class DeviceText:
 
     node: ast.expr
     index: str
+    #: The text with Gaudi's word in place of CUDA's, where the text is more than a device, or begins one.
+    new: str = ""
 
     @property
     def surely(self) -> bool:
@@ -48,6 +52,24 @@ def device_texts(module: Module) -> Iterator[DeviceText]:
         found = _outermost(module, constant)
         if found is not None:
             yield found
+
+
+def other_texts(module: Module) -> Iterator[DeviceText]:
+    """Texts with CUDA's name beside something else, or in other letters: ``"cuda:"``, ``"CUDA"``, ``"run-cuda"``, ``r"cuda:(\\d+)"``."""
+    for word in (CUDA, CUDA.upper(), CUDA.title()):
+        for constant in module.index.strings(word):
+            new = on_gaudi(str(constant.value))
+            whole = _WHOLE.fullmatch(str(constant.value)) is not None
+            parts = isinstance(module.parent(constant), (ast.JoinedStr, ast.Expr))
+            if new != constant.value and not whole and not parts and not _begins(module, constant):
+                yield DeviceText(constant, "", new)
+
+
+def _begins(module: Module, constant: ast.Constant) -> bool:
+    """Is it the first part of a composed device text?"""
+    return isinstance(parent := module.parent(constant), (ast.BinOp, ast.Attribute)) and any(
+        read(above) is not None for above in (parent, *module.ancestors(parent))
+    )
 
 
 def _outermost(module: Module, constant: ast.Constant) -> DeviceText | None:

@@ -44,6 +44,10 @@ class Devices:
         """Does the expression hold a device?"""
         return self._finder.is_device(node)
 
+    def goes_to_device(self, node: ast.expr) -> bool:
+        """Is the value used as a device, or compared with one?"""
+        return self.flow.use(node) is not None
+
     def handles_hpu(self, node: ast.AST) -> bool:
         """Does the code around a node have a branch for ``hpu`` already?"""
         return self._finder.beside_hpu(node)

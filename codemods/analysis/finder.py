@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hpushim.compare.beside import Beside
-from hpushim.compare.subjects import OF_SETS
+from hpushim.compare.subjects import OF_SETS, SET_METHODS
 from hpushim.engine.python.changes import Change, Remove, Replace
+from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..edits import spelling
+from ..edits.spelling import on_gaudi
+from .collections_of_cards import over_all_cards
 from .device_index import reads_index
-from .device_texts import DeviceText, device_texts, glued, is_hpu, is_switch, read
+from .device_texts import DeviceText, device_texts, glued, is_hpu, is_switch, other_texts, read
+from .flow import PAIRS, TESTS
 from .kernels import chooses_kernels
 from .roles import Role
-from .tables import by_device, table_of
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
     from .flow import Flow
-
-#: Comparisons of unittest.
-_EQUAL = frozenset(["assertEqual", "assertNotEqual", "assertIn", "assertNotIn"])
-_TESTS = frozenset(
-    [
-        "startswith",
-        "endswith",
-        "find",
-        "index",
-        "count",
-        "removeprefix",
-        "__contains__",
-        "__eq__",
-        "__ne__",
-    ]
-)
-_CUTS = frozenset(["replace", "split", "partition", "strip", "lstrip", "removeprefix", "removesuffix", "rsplit", "rpartition"])  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +57,8 @@ class Finder:
     @cached_property
     def keeps_index(self) -> bool:
         """Is an index read again, so that a device which has one must have one on Gaudi?"""
-        return reads_index(self.module, self.is_device)
+        begun = any(text.new.endswith(":") and self.flow.use(text.node) for text in self._others)
+        return begun or reads_index(self.module, self.is_device)
 
     def is_device(self, node: ast.AST) -> bool:
         """Does the expression hold a device, as a name that is given ``"cuda:1"`` does, whatever it is called?"""
@@ -82,28 +69,20 @@ class Finder:
 
     def sites(self) -> list[Site]:
         """Every device text that some rule has to speak of."""
-        texts = [*device_texts(self.module), *self._prefixes()]
+        texts = [*device_texts(self.module), *self._others]
         texts.sort(key=lambda text: (text.node.lineno, text.node.col_offset))
         return [site for text in texts if (site := self._site(text)) is not None]
 
-    def _prefixes(self) -> list[DeviceText]:
-        """``"cuda:"`` that a device string is searched for or cut by."""
-        found: list[DeviceText] = []
-        for constant in self.module.index.strings("cuda:"):
-            parent = self.module.parent(constant)
-            func = parent.func if isinstance(parent, ast.Call) else None
-            if (
-                constant.value == "cuda:"
-                and isinstance(func, ast.Attribute)
-                and func.attr in _TESTS | _CUTS
-            ):
-                found.append(DeviceText(constant, ""))
-        return found
+    @cached_property
+    def _others(self) -> list[DeviceText]:
+        return list(other_texts(self.module))
 
     def _site(self, text: DeviceText) -> Site | None:
         node = text.node
         if node in self.module.index.lost or self.beside_hpu(node):
             return None
+        if any(over_all_cards(self.module, above) for above in self.module.ancestors(node)):
+            text = replace(text, new=on_gaudi(self.module.source(node)))
         found = self._classify(text)
         if found is None or found[0] is Role.OTHER_RULE:
             return None
@@ -117,31 +96,20 @@ class Finder:
     def _classify(self, text: DeviceText) -> tuple[Role, ast.AST] | None:
         """The role of a text and the node that shows it; None where it is no device for any rule to speak of."""
         node, module = text.node, self.module
-        parent = module.parent(node)
         if is_switch(module, node):
             return None
-        compared = self._compared(node)
-        if compared is not None:
-            owner, others = compared
-            compare = owner if isinstance(owner, ast.Compare) else None
-            if any(self.flow.device_like(other) for other in others):
-                if compare and chooses_kernels(module, compare, self.flow.device_like):
-                    return Role.KERNELS, owner
-                return Role.COMPARE, owner
-            told = text.surely or (compare and self._asked_of_a_name(compare, node))
-            return (Role.UNPROVEN, owner) if told else None
-        if isinstance(parent, ast.MatchValue):
-            return self._matched(parent)
-        if isinstance(parent, ast.Subscript) and node is parent.slice:
-            return self._looked_up(parent, text)
-        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute):
-            method, base = parent.func.attr, parent.func.value
-            if node is not parent.func and (method in _CUTS or method in _TESTS):
-                if not self.flow.device_like(base):
-                    return None
-                tests = method in _TESTS - {"index", "find"}
-                return (Role.COMPARE if tests else Role.CUT), parent
         used = self.flow.use(node)
+        asked = self._asked(node)
+        if isinstance(asked, ast.Match) and _has_hpu_case(asked):
+            return None
+        if text.new and read(node) is None and (used is None or (asked is None and used.role is not Role.NAME)):  # fmt: skip
+            return None  # another rule has what is said of it
+        if asked is not None and used is not None:
+            compare = asked if isinstance(asked, ast.Compare) else None
+            kernels = compare and chooses_kernels(module, compare, self.flow.device_like)
+            return (Role.KERNELS if kernels else Role.COMPARE), asked
+        if asked is not None:
+            return (Role.UNPROVEN, asked) if self._may_be_asked(asked, text) else None
         if used is not None:
             chosen = used.role is Role.OTHER_RULE and self._is_chosen_for_torch(node, used.node)
             return Role.BRANCH if chosen else used.role, used.node
@@ -149,35 +117,43 @@ class Finder:
             return None
         return (Role.NAME if text.surely else Role.UNPROVEN), node
 
+    def _asked(self, node: ast.expr) -> ast.AST | None:
+        """What compares a text, looks it up, searches for it or cuts by it; also as a member of a tuple or set."""
+        module = self.module
+        side: ast.AST = node
+        parent = module.parent(node)
+        if isinstance(parent, ast.MatchValue):
+            return next((above for above in module.ancestors(parent) if isinstance(above, ast.Match)), None)  # fmt: skip
+        if isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
+            side, parent = parent, module.parent(parent)
+        if isinstance(parent, ast.Compare):
+            return parent
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, OF_SETS) and side is not node:
+            return parent
+        if isinstance(parent, ast.Subscript) and node is parent.slice:
+            return parent
+        func = parent.func if isinstance(parent, ast.Call) and side is not parent.func else None
+        name = last_name(func)
+        if isinstance(func, ast.Attribute) and (name in TESTS or (name in SET_METHODS and side is not node)):  # fmt: skip
+            return parent
+        return parent if name in PAIRS else None
+
+    def _may_be_asked(self, owner: ast.AST, text: DeviceText) -> bool:
+        """Is a text to be reported that is compared or looked up, and that nothing shows to be a device?"""
+        if isinstance(owner, ast.Match):
+            return True
+        if isinstance(owner, ast.Compare):
+            return text.surely or self._asked_of_a_name(owner, text.node)
+        if isinstance(owner, ast.Subscript):
+            return not any(isinstance(value, ast.Dict) for value in self.module.values(owner.value))
+        return text.surely and isinstance(owner, ast.BinOp)
+
     def _is_chosen_for_torch(self, node: ast.expr, call: ast.AST) -> bool:
         """``torch.autocast("cuda" if use_cuda else "cpu")``: the rule that has the call takes a plain word only."""
         parent = self.module.parent(node)
         if not isinstance(call, ast.Call) or not isinstance(parent, (ast.IfExp, ast.BoolOp)):
             return False
         return (self.module.qualified(call.func) or "").startswith("torch.")
-
-    def _compared(self, node: ast.AST) -> tuple[ast.AST, list[ast.expr]] | None:
-        """The comparison that a text takes part in, also as a member of a tuple, and the other sides.
-
-        ``device.startswith(("cuda", "xpu"))`` and ``self.assertEqual(x.device.type, "cuda")`` are some as well.
-        """
-        parent = self.module.parent(node)
-        side: ast.AST = node
-        if isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
-            side, parent = parent, self.module.parent(parent)
-        if isinstance(parent, ast.BinOp) and isinstance(parent.op, OF_SETS) and side is not node:
-            return parent, [parent.right if side is parent.left else parent.left]
-        if isinstance(parent, ast.Compare):
-            return parent, [part for part in (parent.left, *parent.comparators) if part is not side]
-        func = parent.func if isinstance(parent, ast.Call) else None
-        if not isinstance(parent, ast.Call) or not isinstance(func, ast.Attribute):
-            return None
-        if func.attr in _EQUAL:
-            others = [arg for arg in parent.args if arg is not side]
-            return (parent, others) if any(map(self.flow.device_like, others)) else None
-        if side is not node and func.attr == "startswith":
-            return parent, [func.value]
-        return None
 
     def _asked_of_a_name(self, compare: ast.Compare, node: ast.expr) -> bool:
         """``impl == "cuda"``: a word that chooses something, in a file that uses torch."""
@@ -188,24 +164,6 @@ class Finder:
             and node in sides
             and self.module.holds("torch")
         )
-
-    def _matched(self, value: ast.MatchValue) -> tuple[Role, ast.AST] | None:
-        for above in self.module.ancestors(value):
-            if isinstance(above, ast.Match) and _has_hpu_case(above):
-                return None
-            if isinstance(above, ast.Match):
-                like = self.flow.device_like(above.subject)
-                return (Role.COMPARE if like else Role.UNPROVEN), above
-        return Role.UNPROVEN, value
-
-    def _looked_up(self, parent: ast.Subscript, text: DeviceText) -> tuple[Role, ast.AST] | None:
-        """``table["cuda"]``: a table whose keys are devices."""
-        if self.flow.device_like(parent.value):
-            return Role.COMPARE, parent
-        table = table_of(self.module, parent.value)
-        if table is not None and read(parent.slice) is not None:
-            return (Role.COMPARE, parent) if by_device(self.module, table) else None
-        return (Role.COMPARE if text.surely else Role.UNPROVEN), parent
 
     def _logged(self, node: ast.AST) -> bool:
         """Is the text written out, or given to a function that takes any text?"""
@@ -282,6 +240,8 @@ class Finder:
     ) -> tuple[tuple[Change, ...], tuple[ast.AST, ...]]:
         """What is written instead, and the nodes that go."""
         module, node = self.module, text.node
+        if text.new:
+            return (spelling.word(module, node),), ()
         kept = text.index not in ("", "0") and self.keeps_index
         changes: list[Change] = [spelling.device(module, node, text.index, keeps_index=kept)]
         gone: tuple[ast.AST, ...] = ()

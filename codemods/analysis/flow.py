@@ -11,10 +11,13 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.compare.inside import is_changed_inside
+from hpushim.compare.subjects import OF_SETS, SET_METHODS, Holds
 from hpushim.compare.subjects import Evidence as Subjects
 from hpushim.matrix import signatures
 from hpushim.pycode.answers import Answers
-from hpushim.pycode.places import At, Cell, Edge, Part, last_name
+from hpushim.pycode.cells import CHANGED, LOOK_UP, PARTS, is_enum
+from hpushim.pycode.places import At, Cell, Edge, How, Part, Way, last_name
 from hpushim.pycode.values import Values
 
 from .callee import declares_device
@@ -22,7 +25,6 @@ from .device_texts import device_name, glued, is_type_of_text, other_device, rea
 from .names import foreign
 from .roles import Evidence, Role
 from .spelled_names import is_name, part_of_name
-from .tables import by_device
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -97,6 +99,15 @@ ANY_TEXT = frozenset(
         "open",
     ]
 )
+#: Methods that search a text for another, or cut it out; that search a list for one of its elements; functions of two equals; of a pattern.
+TESTS = CHANGED | PARTS | {"startswith", "endswith", "find", "rfind", "index", "rindex", "count", "__contains__", "__eq__", "__ne__"}  # fmt: skip
+_COUNTED = frozenset(("index", "count", "remove", "discard", "__contains__"))
+PAIRS = frozenset(
+    ("eq", "ne", "contains", "assertEqual", "assertNotEqual", "assertIn", "assertNotIn")
+)
+_SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall", "finditer", "sub", "subn"))  # fmt: skip
+#: Ways into and out of functions.
+_FAR: frozenset[How] = frozenset(("argument", "returned"))
 _OPTION_PARTS = ("default", "choices", "const", "value", "default_factory", "options")
 #: Beginnings of functions that ask instead of choosing.
 _QUESTIONS = ("is_", "has_", "supports_", "count_", "list_")
@@ -120,7 +131,10 @@ def _takes_word(name: str) -> bool:
 
 
 class Flow:
-    """Follows values through one file, forward from the texts: ``use``; back from what is compared: ``device_like``."""
+    """Follows values through one file: to the places that take a device, and to what they are compared with or looked up in.
+
+    A text is a device where one of these is: ``kind == x.device.type`` shows as much of ``kind`` as ``torch.zeros(1, device=kind)``.
+    """
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -128,12 +142,12 @@ class Flow:
         self._subjects = module.view(Subjects)
         self._known: dict[ast.AST, Evidence | None] = {}
         self._taken: dict[ast.Dict, bool] = {}
-        self._reaches = Answers[int](self._shows, self._onward)
+        self._asked: dict[tuple[ast.AST | Cell, bool], Cell] = {}
+        self._reaches = Answers[int](self._shows, self._edges)
 
     def use(self, node: ast.AST) -> Evidence | None:
         """The evidence that ``node``'s value is a device, None without any."""
         if node not in self._known:
-            self._known[node] = None  # what comes back to itself proves nothing
             self._known[node] = self._found(node)
         return self._known[node]
 
@@ -141,12 +155,7 @@ class Flow:
         """May the expression's value be compared with a device string?"""
         if not isinstance(node, ast.expr):
             return False
-        if self._subjects.is_device(node):
-            return True
-        return self._subjects.spells_cuda(node) and any(
-            read(origin) is not None and origin is not node and self.use(origin) is not None
-            for origin in self._values.origins(node)
-        )
+        return self._subjects.is_device(node) or bool(self._reaches.of(self._ask(At(node))))
 
     # -- forward ----------------------------------------------------------------------------
 
@@ -160,20 +169,125 @@ class Flow:
             if found is not None and found.role is not Role.BRANCH:
                 return found
             beside = beside or found
-            for edge in self._onward(at):
+            for edge in self._edges(at):
                 (later if isinstance(edge.node, Cell) else todo).append(edge.at)
         if any(self._reaches.of(at) for at in later):
             return Evidence(Role.NAME, node)
         return beside
 
-    def _onward(self, at: At) -> Iterator[Edge]:
-        """Where the value itself goes on: not into a library with devices of its own, not into what only prints."""
+    def _edges(self, at: At) -> Iterator[Edge]:
+        """Where the value goes on, and what it is compared with; not into a library with devices of its own, not into what only prints."""
+        if isinstance(at.node, Cell) and at.node.kind == "asked":
+            yield from self._back(at)
+            return
         for edge in self._values.uses(at):
-            if edge.same or (edge.how == "text" and _is_text_call(edge.node)):
+            if edge.same or edge.how == "part" or (edge.how == "text" and _is_text_call(edge.node)):
                 yield edge
+            elif edge.how == "passed" and last_name(getattr(edge.node, "func", None)) == "compile":
+                yield edge  # a pattern
+        for other in self._asks(at):
+            yield Edge(self._ask(other), "compared")
+
+    def _ask(self, at: At, *, far: bool = False) -> At:
+        """The place of the question whether a value is a device; ``far`` is beyond a call, which other values may share."""
+        cell = self._asked.get((at.node, far))
+        if cell is None:
+            cell = self._asked[at.node, far] = Cell("asked", "far" if far else "", at.node)
+        return At(cell, at.way)
+
+    def _back(self, at: At) -> Iterator[Edge]:
+        """From a compared value to what it is made of, and to where its variable goes besides."""
+        assert isinstance(at.node, Cell)
+        owner, way, far = at.node.owner, at.way, at.node.name == "far"
+        assert owner is not None
+        for edge in self._values.sources(At(owner, way)):
+            if edge.same or edge.how in ("part", "given"):
+                yield Edge(self._ask(edge.at, far=far or edge.how in _FAR), edge.how)
+        if isinstance(owner, Cell) and not far:
+            yield Edge(At(owner, way), "name")
+            if way[:1] == (Part.ITEM,):
+                yield Edge(At(owner, (Part.KEY, *way[1:])), "name")
+        elif not isinstance(owner, Cell) and read(owner) is not None:
+            yield Edge(At(owner), "name")
 
     def _shows(self, at: At) -> int:
-        return self._judged(at) is not None
+        if not isinstance(at.node, Cell) or at.node.kind != "asked":
+            return self._judged(at) is not None
+        owner = at.node.owner
+        if not at.way and isinstance(owner, ast.expr):
+            if (text := read(owner)) is not None:
+                return text.surely
+            return (self._subjects.is_composed(owner) or self._subjects.is_device(owner)) and not is_changed_inside(owner)  # fmt: skip
+        assert owner is not None
+        return bool(self._subjects.holds(owner, at.way) & (Holds.DEVICE | Holds.READING))
+
+    def _asks(self, at: At) -> Iterator[At]:
+        """What a value is compared with, looked up in or searched for in: one is as much a device as the other."""
+        node, way = at
+        parent = self.module.parent(node) if isinstance(node, ast.AST) else None
+        method = parent if isinstance(parent, ast.Attribute) else None
+        if method is not None:
+            parent = self.module.parent(method)
+            if isinstance(parent, ast.Call) and parent.func is method and parent.args and (way or method.attr in TESTS or method.attr in _SEARCHES):  # fmt: skip
+                yield from self._in_call(parent, method.attr, way)
+            return
+        match parent:
+            case ast.IfExp() if node is not parent.test and not self._is_word(parent):
+                yield At(parent.orelse if node is parent.body else parent.body, way)
+            case ast.BoolOp():
+                yield from (At(value, way) for value in parent.values if value is not node)
+            case ast.Compare():
+                sides = (parent.left, *parent.comparators)
+                for operator, left, right in zip(parent.ops, sides, sides[1:], strict=False):
+                    inside = isinstance(operator, (ast.In, ast.NotIn))
+                    if node is left:
+                        yield from (At(right, (Part.ITEM,)), At(right)) if inside else (At(right, way),)  # fmt: skip
+                    elif node is right:
+                        yield At(left, way[1:] if inside else way)
+            case ast.Subscript() if node is parent.slice:
+                yield At(parent.value, (Part.ITEM,))
+            case ast.Subscript() if way[:1] == (Part.KEY,):
+                yield At(parent.slice, way[1:])
+            case ast.MatchValue():
+                subject = self._values.captured(parent)
+                if subject is not None:
+                    yield subject
+            case ast.Call() if node is not parent.func:
+                yield from self._given(node, parent)
+            case ast.BinOp() if isinstance(parent.op, OF_SETS) and way:
+                yield At(parent.right if node is parent.left else parent.left, (Part.ITEM,))
+            case ast.Assign() if (owner := self._enumeration(parent)) is not None:
+                for call in self.module.index.calls(owner.name):
+                    yield from map(At, call.args[:1])
+
+    def _in_call(self, call: ast.Call, name: str, way: Way) -> Iterator[At]:
+        """``table.get(x)``, ``names.index(x)``, ``"cuda".__eq__(x)``."""
+        if way and name in SET_METHODS:
+            yield At(call.args[0], (Part.ITEM,))
+        elif not way or (name in LOOK_UP and way[0] is Part.KEY) or (name in _COUNTED and way[0] is not Part.KEY):  # fmt: skip
+            yield At(call.args[0], way[1:])
+
+    def _given(self, node: ast.AST | Cell, call: ast.Call) -> Iterator[At]:
+        """``device.startswith("cuda")``, ``table.get("cuda")``, ``assertEqual(device.type, "cuda")``, ``re.match("cuda", device)``."""
+        name = last_name(call.func)
+        if isinstance(call.func, ast.Attribute) and node in call.args[:1]:
+            if name in TESTS:
+                yield At(call.func.value)
+            if name in LOOK_UP or name in _COUNTED or name in SET_METHODS:
+                yield At(call.func.value, (Part.ITEM,))
+        if name in PAIRS or name in _SEARCHES:
+            yield from (At(arg) for arg in call.args if arg is not node)
+        cut = self.module.parent(self.module.parent(call) or call) if name == "len" else None
+        if isinstance(cut, ast.Subscript):
+            yield At(cut.value)  # device[len("cuda:"):]
+        owner = self._values.enumeration(call)
+        for statement in owner.body if owner is not None else ():
+            if isinstance(statement, ast.Assign):
+                yield At(statement.value)
+
+    def _enumeration(self, statement: ast.Assign) -> ast.ClassDef | None:
+        above = self.module.parent(statement)
+        return above if isinstance(above, ast.ClassDef) and is_enum(above) else None
 
     def _judged(self, at: At) -> Evidence | None:
         """The evidence at one place."""
@@ -214,7 +328,7 @@ class Flow:
 
     def _chosen(self, node: ast.AST, parent: ast.IfExp | ast.BoolOp) -> Evidence | None:
         if isinstance(parent, ast.BoolOp):
-            beside = any(self.device_like(v) for v in parent.values if v is not node)
+            beside = any(self._subjects.is_device(v) for v in parent.values if v is not node)
             return Evidence(Role.BRANCH, parent) if beside else None
         if node is parent.test:
             return None
@@ -222,10 +336,13 @@ class Flow:
         while isinstance(other, ast.IfExp) and not other_device(other.body):
             other = other.orelse
         branch = other.body if isinstance(other, ast.IfExp) else other
-        if not other_device(branch) and not self.device_like(branch):
+        if not other_device(branch) and not self._subjects.is_device(branch):
             return None
-        word = glued(self.module, parent) or self._names_attribute(parent)
-        return None if word else Evidence(Role.BRANCH, parent)
+        return None if self._is_word(parent) else Evidence(Role.BRANCH, parent)
+
+    def _is_word(self, choice: ast.expr) -> bool:
+        """Does the choice become a part of a larger word, or name a method?"""
+        return glued(self.module, choice) or self._names_attribute(choice)
 
     def _names_attribute(self, choice: ast.expr) -> bool:
         """Does the choice pick a method by its name: ``getattr(model, "cuda" if gpu else "cpu")()``?"""
@@ -258,12 +375,25 @@ class Flow:
 
     def _entry(self, node: ast.AST, parent: ast.Dict) -> Evidence | None:
         if any(node is key for key in parent.keys):
-            return Evidence(Role.COMPARE, parent) if by_device(self.module, parent) else None
+            known = all(k is not None and (other_device(k) or read(k)) for k in parent.keys)
+            return (
+                Evidence(Role.COMPARE, parent)
+                if known and self._is_read_elsewhere(parent)
+                else None
+            )
         if self._taken_elsewhere(parent):
             return None
         key = self.module.constant(parent.keys[parent.values.index(node)])  # type: ignore[arg-type]
         named = isinstance(key, str) and device_name(key)
         return Evidence(Role.NAME, parent) if named else None
+
+    def _is_read_elsewhere(self, table: ast.Dict) -> bool:
+        """A constant of the module that this file never reads is read by others, by what they have: a device."""
+        return len(table.keys) > 1 and any(
+            edge.how == "assigned" and cell.name.isupper() and isinstance(cell.owner, ast.Module) and not cell.loads
+            for edge in self._values.uses(table)
+            if isinstance(cell := edge.node, Cell)
+        )  # fmt: skip
 
     def _taken_elsewhere(self, table: ast.Dict) -> bool:
         """Do the parameters in a table go to a library with devices of its own?"""

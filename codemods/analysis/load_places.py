@@ -103,10 +103,14 @@ def _beside(module: Module, call: ast.Call) -> Iterator[ast.expr]:
     """``torch.load(path)`` with ``torch.load(path, map_location="cpu")`` in the other branch."""
     child: ast.AST = call
     for above in module.ancestors(call):
-        if isinstance(above, (ast.IfExp, ast.If)) and child is not above.test:
-            if _loads_to_host(module, _other_half(above, child)) and _ABOUT.search(module.source(above.test)):  # fmt: skip
-                yield call
-                return
+        if (
+            isinstance(above, (ast.IfExp, ast.If))
+            and child is not above.test
+            and _loads_to_host(module, _other_half(above, child))
+            and _ABOUT.search(module.source(above.test))
+        ):
+            yield call
+            return
         if isinstance(child, ast.stmt):
             for earlier in _left_early(module, child):
                 if _loads_to_host(module, earlier.body) and _ABOUT.search(module.source(earlier.test)):  # fmt: skip

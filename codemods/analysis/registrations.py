@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.values import Values
+
+from .devices import Devices
 from .names import word
 
 if TYPE_CHECKING:
@@ -63,7 +66,17 @@ def _registers(module: Module, call: ast.Call) -> bool:
         return True
     if not _REGISTERS.fullmatch(word(call.func).lower()):
         return False
+    if _is_own_table(module, call):
+        return False
     return _decorated(module, call) is not None or _given(module, call) is not None
+
+
+def _is_own_table(module: Module, call: ast.Call) -> bool:
+    """Does a function of this file put it in a table that is looked up by device?"""
+    devices = module.view(Devices)
+    return bool(module.view(Values).callees(call)) and any(
+        map(devices.goes_to_device, _values(call))
+    )
 
 
 def _decorated(module: Module, call: ast.Call) -> ast.FunctionDef | None:

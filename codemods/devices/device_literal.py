@@ -15,7 +15,7 @@ from ..analysis.collections_of_cards import collections_of_cards
 from ..analysis.device_index import cuts
 from ..analysis.devices import Devices
 from ..analysis.roles import Role
-from ..edits.spelling import ACCELERATOR, DEVICE, dual
+from ..edits.spelling import ACCELERATOR, DEVICE, dual, on_gaudi
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -54,7 +54,13 @@ class DeviceLiteral(Rule):
     def _written(self, module: Module, devices: Devices, site: Site) -> Found:
         keeps = site.text.index == "0" or (bool(site.text.index) and devices.keeps_index)
         word = '`"hpu:0"`' if keeps else '`"hpu"`'
-        note = "" if site.text.index in ("", "0") else ", the one device of the process"
+        if site.text.new:
+            word = f"`{on_gaudi(module.source(site.node))}`"
+        note = (
+            ""
+            if site.text.index in ("", "0") or site.text.new
+            else ", the one device of the process"
+        )
         return self.finding(
             module,
             site.node,

@@ -23,7 +23,7 @@ COMPILER = "hpu_backend"
 ACCELERATOR = "ACCELERATOR"
 #: What stands in CUDA's place of a word that is no device.
 _CUDA = {COMPILER: "inductor"}
-_WORD = re.compile(r"\b(cuda|nccl)\b", re.I)
+_WORD = re.compile(r"\b(cuda|nccl)\b", re.IGNORECASE)
 
 
 def hpu(index: str | None) -> str:
@@ -43,7 +43,7 @@ def on_gaudi(text: str) -> str:
 def _one(found: re.Match[str]) -> str:
     word = found.group()
     new = DEVICE if word.lower() == "cuda" else BACKEND
-    return new.upper() if word.isupper() else new
+    return new.upper() if word.isupper() else new.title() if word.istitle() else new
 
 
 # -- Python ---------------------------------------------------------------------------------
@@ -184,6 +184,14 @@ def device(
     body = module.source(spans[0]).lstrip("fFrRuUbB") if spans else '"'
     mark = body[:3] if body[:3] in ('"""', "'''") else body[:1]
     return Replace(node, f"{mark}{word}{mark}")
+
+
+def word(module: Module, node: ast.expr) -> Replace:
+    """Writes Gaudi's word in place of CUDA's in a larger text; in the dual style the text stays for CUDA."""
+    new = on_gaudi(module.source(node))
+    if module.constant(node) == "cuda:":
+        return retext(module, node, f"{DEVICE}:")
+    return Replace(node, chosen(module, node, new) if dual(module) else new)
 
 
 def _first(node: ast.expr) -> ast.expr:

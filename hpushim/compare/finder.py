@@ -11,7 +11,7 @@ from hpushim.compare.beside import handles_hpu
 from hpushim.compare.comparison import Comparison, Form
 from hpushim.compare.functions import function_comparison
 from hpushim.compare.inside import compared_inside, is_changed_inside, readings_of
-from hpushim.compare.subjects import OF_SETS, Evidence
+from hpushim.compare.subjects import OF_SETS, SET_METHODS, Evidence
 from hpushim.pycode.places import last_name
 from hpushim.pycode.source import Source
 from hpushim.pycode.walk import walk
@@ -69,7 +69,6 @@ _EQUALITY = (ast.Eq, ast.NotEq)
 _SETS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TESTS = frozenset(("startswith", "endswith", "find", "rfind", "index", "rindex", "count", "__contains__", "__eq__", "__ne__"))  # fmt: skip
 _CUTS = frozenset(("replace", "split", "rsplit", "partition", "rpartition", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix"))  # fmt: skip
-_SET_METHODS = frozenset(("issubset", "issuperset", "isdisjoint", "intersection", "union", "difference", "symmetric_difference"))  # fmt: skip
 _LOOKUPS = frozenset(("get", "pop", "setdefault", "index", "__getitem__"))
 _READS = frozenset(("getattr", "hasattr"))
 _SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall", "finditer", "sub", "subn", "filter"))  # fmt: skip
@@ -223,7 +222,7 @@ class _Finder:
             base = called.value
             if name in _TESTS or name in _CUTS:
                 yield from self._method(node, base, name)
-            elif name in _SET_METHODS:
+            elif name in SET_METHODS:
                 yield from self._of_sets(node, base, node.args)
             if name in _LOOKUPS and node.args:
                 yield from self._lookup(node, base, node.args[0])

@@ -84,7 +84,9 @@ def is_padded(node: ast.expr) -> bool:
     """Whether a text is made with a width: ``f"{x.device.type:>6}"``, ``"%6s" % device``, ``"{:>6}".format(device)``."""
     for part in ast.walk(node):
         if isinstance(part, ast.FormattedValue) and part.format_spec is not None:
-            return True
+            parts = part.format_spec.values  # type: ignore[attr-defined]
+            if not all(texts.constant(one) and not any(map(str.isdigit, texts.constant(one))) for one in parts):  # fmt: skip
+                return True
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
             if "%" in part.value and any(ch.isdigit() for ch in part.value.partition("%")[2][:3]):
                 return True

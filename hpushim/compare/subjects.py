@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from hpushim.compare import texts
 from hpushim.pycode.answers import Answers
+from hpushim.pycode.cells import CHANGED, PARTS
 from hpushim.pycode.places import At, Cell, Edge, Function, How, Part, Way, last_name
 from hpushim.pycode.source import Source
 from hpushim.pycode.values import Values
@@ -24,13 +25,11 @@ _NAMED = re.compile(
 )
 _COUNTS = ("set_", "is_", "num_", "n_", "has_", "use_", "count_", "find_")
 #: Methods that make another text of a text.
-OPERATIONS = frozenset((
-    "lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit", "partition", "rpartition", "casefold",
-    "removeprefix", "removesuffix", "replace", "title", "capitalize", "__str__", "__getitem__", "encode",
-))  # fmt: skip
+OPERATIONS = CHANGED | PARTS | {"__getitem__"}
 _PASSING = frozenset(("set", "list", "tuple", "sorted", "frozenset", "iter", "next", "min", "max", "reversed"))  # fmt: skip
 _SHOWING = frozenset(("str", "repr", "format"))
 #: Operators that make a set of two.
+SET_METHODS = frozenset(("issubset", "issuperset", "isdisjoint", "intersection", "union", "difference", "symmetric_difference"))  # fmt: skip
 OF_SETS = (ast.BitAnd, ast.BitOr, ast.Sub, ast.BitXor)
 
 
@@ -69,9 +68,9 @@ class Evidence:
 
     # -- the questions ----------------------------------------------------------------------
 
-    def holds(self, node: ast.AST) -> Holds:
-        """All that an expression may hold."""
-        return Holds(self.answers.of(At(node)))
+    def holds(self, node: ast.AST | Cell, way: Way = ()) -> Holds:
+        """All that an expression may hold, or what lies there inside of it."""
+        return Holds(self.answers.of(At(node, way)))
 
     def is_device(self, node: ast.expr | None) -> bool:
         """Whether the value may be a device, a device's type or a device's text, or a collection of such."""
@@ -214,6 +213,8 @@ class Evidence:
             return [*found, *self._of_items(node, way)] if isinstance(node, ast.Call) else found
         shown = texts.shown(node) if isinstance(node, ast.expr) else None
         match node:
+            case ast.Call() if self.values.enumeration(node) is not None:
+                return []  # a member, whose value is the program's own
             case ast.Call():
                 return [*found, *self._of_arguments(node, found, shown)]
             case ast.Attribute() if node.attr == "type":
@@ -282,8 +283,8 @@ def _carried(edge: Edge, answer: int) -> int:
         return read | answer & (_COMPOSED | _CUDA)
     if how == "iterated":
         return answer & _DEVICE
-    if how == "slice":
-        return answer & (_DEVICE | _READING | _COMPOSED)
+    if how in ("slice", "part"):
+        return answer & (_DEVICE | _READING | _COMPOSED | _CUDA)
     if how in ("text", "added"):
         return _COMPOSED if answer & (_DEVICE | _READING | _COMPOSED) else _NOTHING
     return _OTHER if how in ("imported", "defined") else _NOTHING

@@ -7,7 +7,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.pycode.cells import ADD, CONTAINERS, COPIES, EXTEND, FIELDS, LOOK_UP, TEXTS, Cells
+from hpushim.pycode.cells import (
+    ADD,
+    CHANGED,
+    CONTAINERS,
+    COPIES,
+    EXTEND,
+    FIELDS,
+    LOOK_UP,
+    MATCHES,
+    PARTS,
+    TEXTS,
+    Cells,
+)
 from hpushim.pycode.places import (
     FUNCTIONS,
     At,
@@ -137,7 +149,7 @@ class Backward(Cells):
 
     def _of_attribute(self, node: ast.Attribute, way: Way) -> Iterator[Edge | None]:
         yield Edge(At(self.attribute(node), way), "attribute")
-        if node.attr == "value" and isinstance(node.value, (ast.Name, ast.Attribute)) and self._is_member(node.value):  # fmt: skip
+        if self.is_value_of_member(node):
             yield edge_to("attribute", node.value, way)
 
     def _of_elements(self, node: ast.List | ast.Tuple | ast.Set, way: Way) -> Iterator[Edge | None]:
@@ -188,6 +200,8 @@ class Backward(Cells):
         first = args[0] if args and not isinstance(args[0], ast.Starred) else None
         if isinstance(func, ast.Attribute):
             yield from self._of_method(func, node, way)
+        if self.enumeration(node) is not None:
+            yield edge_to("choice", first, way)
         if name in COPIES and args:
             yield edge_to("choice", args[-1] if name == "cast" else args[0], way)
         if name in FIELDS:
@@ -239,6 +253,10 @@ class Backward(Cells):
             if way:
                 for function in self.calls.functions(first):
                     yield Edge(At(self.returned(function), way[1:]), "returned")
+        elif name == "groupby":
+            key = keywords.get("key", args[-1])
+            for function in self.calls.functions(key) if way[1:] and meets(way[1], 0) else ():
+                yield Edge(At(self.returned(function), way[2:]), "returned")
         elif name in TEXTS:
             yield edge_to("text", first)
 
@@ -259,10 +277,18 @@ class Backward(Cells):
                     yield edge_to("item", base, (step,), way[1:])
         elif name == "values" and way:
             yield edge_to("item", base, (_VALUE,), way[1:])
-        elif name in ("keys", "copy", "elements", "most_common") and way:
+        elif name in ("keys", "copy", "elements") and way:
             yield edge_to("item", base, way)
+        elif name == "most_common" and way[1:] and meets(way[1], 0):
+            yield edge_to("item", base, (_ITEM,), way[2:])
+        elif name in MATCHES and args:
+            yield edge_to("part", args[-1])  # of which a match is a part
+        elif name in ("group", "groups"):
+            yield edge_to("part", base)
         elif name == "popleft":
             yield edge_to("item", base, (_ITEM,), way)
+        elif (name in PARTS and way) or (name in CHANGED and not way):
+            yield edge_to("part", base)
         elif name == "format" and isinstance(base, ast.Constant):
             for value in (*args, *(keyword.value for keyword in node.keywords)):
                 yield edge_to("text", value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hpushim.pycode.calls import Calls
@@ -36,6 +37,13 @@ ADD = frozenset(("append", "add", "appendleft", "insert"))
 EXTEND = frozenset(("extend", "update"))
 LOOK_UP = frozenset(("get", "pop", "setdefault", "__getitem__"))
 TEXTS = frozenset(("str", "repr", "format"))
+#: Methods that find a match of a pattern in their last argument.
+MATCHES = frozenset(("match", "search", "fullmatch"))
+#: Methods that give parts of a text, and the text with less or with other letters.
+PARTS = frozenset(("split", "rsplit", "partition", "rpartition"))
+CHANGED = frozenset((
+    "lower", "upper", "casefold", "title", "capitalize", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "replace", "encode", "decode", "__str__",
+))  # fmt: skip
 
 
 class Cells:
@@ -193,7 +201,7 @@ class Cells:
             elif bound.kind in ("def", "class"):
                 yield Edge(At(bound.node, way), "defined")
             elif isinstance(bound.node, ast.pattern):
-                subject = self._captured(bound.node)
+                subject = self.captured(bound.node)
                 if subject is not None:
                     yield edge_to("matched", subject.node, subject.way, way)
 
@@ -228,7 +236,7 @@ class Cells:
                 return edge_to("entered", above.context_expr, inner, way)
         return None
 
-    def _captured(self, pattern: ast.AST) -> At | None:
+    def captured(self, pattern: ast.AST) -> At | None:
         """The subject, or the part of it, that a pattern gives its name."""
         way: list[Step] = []
         above = self._source.parent(pattern)
@@ -261,13 +269,19 @@ class Cells:
         self._find_attributes(name)
         return self._cell("any attribute", None, name)
 
-    def _is_member(self, node: ast.expr) -> bool:
-        """Is it a member of an enumeration: by its class, or by a name that one was given to?"""
-        if isinstance(node, ast.Attribute):
-            owner = self.calls.class_named(node.value)
-            return owner is not None and _is_enum(owner)
-        return any(map(_is_enum, self.calls.classes_of(node)))
+    def is_value_of_member(self, node: ast.Attribute) -> bool:
+        """May it be ``member.value``, in a file with an enumeration?"""
+        return node.attr == "value" and bool(self._enumerations)
+
+    @cached_property
+    def _enumerations(self) -> list[ast.ClassDef]:
+        return [each for each in self._source.index.statements(ast.ClassDef) if is_enum(each)]
+
+    def enumeration(self, call: ast.Call) -> ast.ClassDef | None:
+        """The enumeration whose member a call gives, by its value: ``Kind("cuda")``."""
+        owner = self.calls.class_named(call.func) if self._enumerations else None
+        return owner if owner in self._enumerations and len(call.args) == 1 else None
 
 
-def _is_enum(owner: ast.ClassDef) -> bool:
+def is_enum(owner: ast.ClassDef) -> bool:
     return any(last_name(base).endswith(("Enum", "Flag")) for base in owner.bases)

@@ -5,7 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from hpushim.pycode.cells import ADD, CONTAINERS, COPIES, EXTEND, FIELDS, LOOK_UP, TEXTS, Cells
+from hpushim.pycode.cells import (
+    ADD,
+    CHANGED,
+    CONTAINERS,
+    COPIES,
+    EXTEND,
+    FIELDS,
+    LOOK_UP,
+    PARTS,
+    TEXTS,
+    Cells,
+)
 from hpushim.pycode.places import (
     FUNCTIONS,
     At,
@@ -269,7 +280,7 @@ class Forward(Cells):
                 yield edge_to("text", call)
             return
         place = next((i for i, arg in enumerate(args) if arg is node), -1)
-        if name in COPIES and place == len(args) - 1:
+        if (name in COPIES and place == len(args) - 1) or self.enumeration(call) is not None:
             yield edge_to("choice", call, way)
         if isinstance(call.func, ast.Attribute):
             base = call.func.value
@@ -329,8 +340,10 @@ class Forward(Cells):
         call = self._source.parent(node)
         if not way:
             yield edge_to("read", node)
-            if node.attr == "value" and self._is_member(node.value):
+            if self.is_value_of_member(node):
                 yield edge_to("attribute", node)
+            if isinstance(call, ast.Call) and call.func is node and (node.attr in PARTS or node.attr in CHANGED):  # fmt: skip
+                yield edge_to("part", call, (_ITEM,) if node.attr in PARTS else ())
             return
         if not isinstance(call, ast.Call) or call.func is not node:
             return

@@ -34,7 +34,7 @@ How = Literal[
     # The value itself goes on:
     "name", "attribute", "assigned", "choice", "default", "argument", "returned", "item", "loop", "entered", "option", "matched",
     # Another value that is made of it:
-    "added", "negated", "text", "slice",
+    "added", "negated", "text", "slice", "part",
     # A place that does something with it, and is the end of the way:
     "imported", "defined", "given", "called", "compared", "decorates", "index", "iterated", "operand", "passed", "pattern", "read", "taken",
     "test", "unpacked",
@@ -45,7 +45,7 @@ SAME: frozenset[How] = frozenset(
 )  # fmt: skip
 
 
-Kind = Literal["variable", "attribute", "any attribute", "returned", "written"]
+Kind = Literal["variable", "attribute", "any attribute", "returned", "written", "asked"]
 
 
 @dataclass(eq=False, slots=True)

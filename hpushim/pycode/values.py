@@ -19,7 +19,8 @@ says how (:data:`~hpushim.pycode.places.How`). Along the edges of ``SAME`` the v
 ================  =========================================================================================
 
 Along three another value is made of it: ``added`` (``x += v``), ``negated`` (``not v``), ``text`` (a part of a text: f-strings, ``+``,
-``%``, ``format``, ``join``, ``str``), ``slice`` (``v[a:b]``). The others end the way: ``given`` leads to a parameter, ``imported`` to
+``%``, ``format``, ``join``, ``str``), ``slice`` (``v[a:b]``), ``part`` (``v.split(":")``, ``v.lower()``: cut out of it, or in other letters).
+The others end the way: ``given`` leads to a parameter, ``imported`` to
 an import (other files and the project's facts know more), ``defined`` to a function or class; forward ``argument`` to a call that
 takes the value is an end as well where the function is not one of this file.
 

@@ -57,7 +57,6 @@ FURTHER_PROGRAMS = [
         "def f(x, device, given):\n"
         '    return {k: len(list(v)) for k, v in groupby([x], key=lambda t: t.device.type)}.get("cuda")\n',
         lines=(3,),
-        holds="word",
         follows=True,
     ),
     FormCase(

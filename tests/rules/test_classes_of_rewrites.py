@@ -47,13 +47,20 @@ def test_what_is_done_on_the_host_is_done_there(between: str) -> None:
 
 
 CARDS = ['f"cuda:{i}"', '"cuda:" + str(i)', '"cuda:%d" % i', '"cuda:{}".format(i)', 'torch.device("cuda", i)', 'torch.device(f"cuda:{i}")', "x.cuda(i)", 'x.to(f"cuda:{i}")']  # fmt: skip
-COLLECTED = ["[{0} for i in range(n)]", "{{{0} for i in cards}}", "{{i: {0} for i in range(torch.cuda.device_count())}}", "list({0} for i, x in enumerate(xs))", "[{0} for x in xs for i in x]"]  # fmt: skip
+COLLECTED = ["[{0} for i in range(n)]", "{{{0} for i in cards}}", "{{i: {0} for i in range(2 * n)}}", "list({0} for i, x in enumerate(xs))", "[{0} for x in xs for i in x]"]  # fmt: skip
 
 
 @pytest.mark.parametrize(("form", "card"), product(COLLECTED, CARDS))
 def test_a_list_of_cards_stays(form: str, card: str) -> None:
     statement = f"devices = {form.format(card)}"
     assert rewritten(statement) == statement
+
+
+@pytest.mark.parametrize("form", ["[{0} for i in range(torch.cuda.device_count())]", "{{i: {0} for i in range(n)}}"])  # fmt: skip
+@pytest.mark.parametrize("card", [card for card in CARDS if card != "x.cuda(i)"])
+def test_a_list_of_all_cards_keeps_their_numbers(form: str, card: str) -> None:
+    statement = f"n = torch.cuda.device_count()\ndevices = {form.format(card)}"
+    assert rewritten(statement) == statement.replace("cuda", "hpu")
 
 
 @pytest.mark.parametrize("form", ['["{0}", "{1}"]', '("{0}", "{1}", "cpu")', '{{"a": "{0}", "b": "{1}"}}', 'torch.device("{0}"), torch.device("{1}")'])  # fmt: skip
