@@ -168,3 +168,5 @@ class Report(msgspec.Struct, frozen=True):
     kernels: tuple[Kernels, ...] = ()
     python_lines: int = 0
     other_framework: str = ""
+    #: How many findings a baseline or a revision leaves out; None where all are shown.
+    hidden: int | None = None

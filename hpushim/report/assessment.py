@@ -15,6 +15,7 @@ import msgspec
 from hpushim.model import AREAS, Basis, Effect, Effort, FileResult, Finding, Report, Severity, Stage
 from hpushim.report import lines
 from hpushim.report.verdict import Verdict, decide
+from hpushim.report.work import Work, pieces, span
 
 Trouble = Literal[
     "unread",
@@ -131,11 +132,14 @@ class Summary(msgspec.Struct, frozen=True):
     lines_removed: int
     lines: LineCounts
     effort: Efforts
-    areas: dict[str, Efforts]
     troubles: dict[str, int]
     codes: dict[str, int]
     kernel_files: int
     kernel_lines: int
+    #: What a person has to do, what decides first, and the minutes for all of it, from and to; without what has no counterpart.
+    work: tuple[Work, ...]
+    least: int
+    most: int
     verdict: Verdict
     sentence: str
 
@@ -147,7 +151,6 @@ class Assessment(msgspec.Struct, frozen=True):
     summary: Summary
     items: tuple[Item, ...]
     groups: dict[Trouble, tuple[Item, ...]]
-    by_file: dict[str, Efforts]
 
 
 def assess(report: Report) -> Assessment:
@@ -162,7 +165,9 @@ def assess(report: Report) -> Assessment:
     status: Counter[str] = Counter(file.status for file in report.files)
     counted = _lines(items)
     efforts = _efforts(by_hand)
-    verdict, sentence = decide(report, items, counted)
+    work = pieces(items, report.files)
+    verdict, sentence = decide(report, items, counted, work)
+    least, most = span(work)
     added, removed = diff_size(report.files)
     summary = Summary(
         files=len(report.files),
@@ -186,19 +191,17 @@ def assess(report: Report) -> Assessment:
         lines_removed=removed,
         lines=counted,
         effort=efforts,
-        areas={
-            area: found
-            for area in AREAS
-            if (found := _efforts(item for item in by_hand if item.area == area)).total
-        },
         troubles={name: trouble[name] for name in TROUBLES if trouble[name]},
         codes=dict(sorted(Counter(item.finding.code for item in items).items())),
         kernel_files=len(report.kernels),
         kernel_lines=sum(file.lines for file in report.kernels),
+        work=work,
+        least=least,
+        most=most,
         verdict=verdict,
         sentence=sentence,
     )
-    return Assessment(report, summary, items, _groups(items), _by_file(by_hand))
+    return Assessment(report, summary, items, _groups(items))
 
 
 def summarise(report: Report) -> Summary:
@@ -276,16 +279,6 @@ def _lines(items: Iterable[Item]) -> LineCounts:
 def _efforts(items: Iterable[Item]) -> Efforts:
     found = Counter(item.effort for item in items)
     return Efforts(found["minutes"], found["hours"], found["none"])
-
-
-def _by_file(items: Iterable[Item]) -> dict[str, Efforts]:
-    """The files with something to do by hand, those with the most first."""
-    files: dict[str, list[Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    found = {path: _efforts(group) for path, group in files.items()}
-    most = sorted(found, key=lambda path: (-found[path].none, -found[path].hours, -found[path].minutes, path))  # fmt: skip
-    return {path: found[path] for path in most}
 
 
 def diff_size(files: tuple[FileResult, ...]) -> tuple[int, int]:

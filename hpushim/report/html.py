@@ -5,21 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from hpushim import showing
 from hpushim.model import AREAS, Report
 from hpushim.report import words
-from hpushim.report.assessment import HANDLINGS, TROUBLES, Assessment, Efforts, Trouble, assess
+from hpushim.report.assessment import HANDLINGS, TROUBLES, Assessment, Trouble, assess
 from hpushim.report.elements import Content, el, page, sentence
 from hpushim.report.html_findings import messages, sections
 from hpushim.report.verdict import count
+from hpushim.report.work import Work
 
 _TEMPLATES = Path(__file__).parent / "templates"
-#: Files in the table that is open; the others are behind a line to click.
-_FILES = 12
+#: Pieces of work in the table that is open; the others are behind a line to click.
+_WORKS = 12
 _BLOCKERS = 8
-_MOST_FILES = 300
+_MOST_ROWS = 300
 _WHO = {
     "rewritten": "rewritten",
     "safe": "migrate",
@@ -87,7 +89,7 @@ def _top(made: Assessment, name: str) -> ET.Element:
 def _blockers(made: Assessment) -> list[ET.Element]:
     """What stands in the way, each message once with its first place."""
     troubles: tuple[Trouble, ...] = ("stops", "kernels")
-    if made.summary.verdict == "kernels":
+    if made.summary.verdict == "blocked":
         troubles = ("kernels", "stops")
     groups = [group for name in troubles for group in messages(made.groups.get(name, ()))]
     if not groups:
@@ -176,46 +178,28 @@ def _work(made: Assessment) -> ET.Element:
             )
         )
     if summary.manual:
-        rows = [*summary.areas.items()]
-        found.append(_table("By hand, by area", "area", rows, summary.effort))
-        files = [(showing.quoted(path), efforts) for path, efforts in made.by_file.items()]
-        found.append(_table("By hand, by file", "file", files[:_FILES], None))
-        if len(files) > _FILES:
-            more = files[_FILES:_MOST_FILES]
-            rest = f" (the {_MOST_FILES} with the most)" if len(files) > _MOST_FILES else ""
-            title = f"{len(files) - _FILES:,} more files{rest}"
-            found.append(el("details", el("summary", title), _table(title, "file", more, None)))
+        found.append(_works(f"By hand: {words.amount(summary)}", summary.work[:_WORKS]))
+        if len(summary.work) > _WORKS:
+            more = summary.work[_WORKS:_MOST_ROWS]
+            title = f"{count(len(more), 'more piece')} of work"
+            found.append(el("details", el("summary", title), _works(title, more)))
     return found
 
 
-def _table(
-    title: str, first: str, rows: list[tuple[str, Efforts]], total: Efforts | None
-) -> ET.Element:
-    heads = ("minutes", "hours", "no counterpart", "all")
-    most = max((efforts.total for _, efforts in rows), default=1)
-    body = [_row(name, efforts, most, "") for name, efforts in rows]
-    if total is not None:
-        body.append(_row("all", total, 0, "all"))
-    head = el(
-        "tr",
-        el("th", first, scope="col"),
-        (el("th", name, scope="col", class_="n") for name in heads),
-        el("th", "share", scope="col", class_="chart"),
+def _works(title: str, works: Sequence[Work]) -> ET.Element:
+    heads = (el("th", name, scope="col") for name in ("takes", "what", "where"))
+    table = el(
+        "table",
+        el("caption", title),
+        el("thead", el("tr", heads)),
+        el("tbody", (_piece(work) for work in works)),
     )
-    table = el("table", el("caption", title), el("thead", head), el("tbody", body))
     return el("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
 
 
-def _row(name: str, efforts: Efforts, most: int, kind: str) -> ET.Element:
-    numbers = (efforts.minutes, efforts.hours, efforts.none, efforts.total)
-    parts = [("minutes", efforts.minutes), ("hours", efforts.hours), ("none", efforts.none)]
-    return el(
-        "tr",
-        el("th", name, scope="row"),
-        (el("td", f"{number:,}", class_="n") for number in numbers),
-        el("td", _bar(parts, most), class_="chart") if most else el("td", class_="chart"),
-        class_=kind or False,
-    )
+def _piece(work: Work) -> ET.Element:
+    takes, what, where = words.work(work)
+    return el("tr", el("th", takes, scope="row"), el("td", what), el("td", el("code", where)))
 
 
 def _unread(report: Report) -> list[ET.Element]:
@@ -237,7 +221,7 @@ def _unread(report: Report) -> list[ET.Element]:
     head = el("tr", (el("th", name, scope="col") for name in ("file", "what", "why")))
     body = (
         el("tr", el("th", path, scope="row"), el("td", status), el("td", sentence(why)))
-        for path, status, why in rows[:_MOST_FILES]
+        for path, status, why in rows[:_MOST_ROWS]
     )
     table = el("table", el("caption", title), el("thead", head), el("tbody", body))
     is_open = any(file.status == "failed" for file in files)

@@ -13,7 +13,8 @@ from hpushim.report.verdict import count
 
 #: Rows of one table; a comment holds 65,536 characters.
 _MOST = 50
-_FILES = 20
+#: Pieces of work.
+_WORKS = 20
 
 
 def render_markdown(report: Report) -> str:
@@ -46,7 +47,7 @@ def _lines(made: Assessment) -> Iterator[str]:
         yield f"| done | {count(summary.applied, 'rewrite')} |"
     yield ""
     if summary.manual:
-        yield from _efforts(made)
+        yield from _works(made)
     yield from (f"Findings: {words.by_severity(made)};  ", f"{words.by_handling(made)};  ")
     yield f"{summary.unknown:,} unknown (no source says what Gaudi does), {summary.inferred:,} inferred (concluded from a source)."
     yield from ("", "<details><summary>Findings by code</summary>", "", "| code | count |", "|---|---:|")  # fmt: skip
@@ -71,11 +72,9 @@ def _more(number: int, shown: int) -> Iterator[str]:
         yield from (f"… and {number - shown:,} more.", "")
 
 
-def _efforts(made: Assessment) -> Iterator[str]:
-    yield from ("| by hand | minutes | hours | no counterpart | all |", "|---|---:|---:|---:|---:|")
-    for name, found in (*made.summary.areas.items(), ("**all**", made.summary.effort)):
-        yield f"| {name} | {found.minutes} | {found.hours} | {found.none} | {found.total} |"
-    for path, found in list(made.by_file.items())[:_FILES]:
-        name = code(showing.quoted(path))
-        yield f"| {name} | {found.minutes} | {found.hours} | {found.none} | {found.total} |"
-    yield from _more(len(made.by_file), _FILES)
+def _works(made: Assessment) -> Iterator[str]:
+    yield from ("| by hand | what | where |", "|---|---|---|")
+    for found in made.summary.work[:_WORKS]:
+        takes, what, where = words.work(found)
+        yield f"| {takes} | {prose(what)} | {code(where)} |"
+    yield from _more(len(made.summary.work), _WORKS)

@@ -98,4 +98,9 @@ def _only(report: Report, kept: Callable[[FileResult], list[Finding]]) -> Report
     for file in report.files:
         findings = file.findings if file.status == "failed" else tuple(kept(file))
         files.append(msgspec.structs.replace(file, findings=findings))
-    return msgspec.structs.replace(report, files=tuple(files))
+    left_out = sum(map(_found, report.files)) - sum(map(_found, files)) + (report.hidden or 0)
+    return msgspec.structs.replace(report, files=tuple(files), hidden=left_out)
+
+
+def _found(file: FileResult) -> int:
+    return len(file.findings)

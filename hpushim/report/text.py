@@ -29,7 +29,9 @@ _END = 200
 #: Places that are shown of one message; of those that no person has to look at, fewer.
 _MOST = 25
 _FEW = 3
-_FILES = 10
+#: Pieces of work that are shown, and characters of what each is about.
+_WORKS = 12
+_SHORT = 110
 #: Messages of a quiet group; with more of them, it is told by code.
 _MESSAGES = 40
 _QUOTED = re.compile(r"`[^`]*`")
@@ -207,22 +209,22 @@ def _shape(message: str) -> str:
 
 def _by_hand(assessment: Assessment) -> Iterator[Line]:
     summary = assessment.summary
-    if not summary.manual:
+    if not summary.work:
         return
-    yield [("By hand", "bold underline")]
-    head = ("minutes", "hours", "no counterpart", "all")
-    width = max(len(name) for name in (*summary.areas, "area"))
-    yield [(f"  {'area':{width}}  {'  '.join(head)}", "dim")]
-    for name, found in (*summary.areas.items(), ("all", summary.effort)):
-        numbers = (found.minutes, found.hours, found.none, found.total)
-        cells = "  ".join(f"{n:{len(h)},}" for n, h in zip(numbers, head, strict=True))
-        yield [(f"  {name:{width}}  {cells}", "")]
-    files = list(assessment.by_file.items())
-    for path, found in files[:_FILES]:
-        yield [(f"  {showing.quoted(path)}: {words.effort(found)}", "")]
-    if len(files) > _FILES:
-        yield [(f"  and {count(len(files) - _FILES, 'more file')}", "dim")]
+    yield [("By hand: ", "bold underline"), (words.amount(summary), "")]
+    cells = [words.work(found) for found in summary.work[:_WORKS]]
+    width = max(len(takes) for takes, _, _ in cells)
+    for takes, what, where in cells:
+        yield [(f"  {takes:{width}}  ", "bold"), (f"{where}: {_short(what)}", "")]
+    if len(summary.work) > _WORKS:
+        yield [(f"  and {count(len(summary.work) - _WORKS, 'more piece')} (--format html lists all)", "dim")]  # fmt: skip
     yield [("", "")]
+
+
+def _short(text: str) -> str:
+    """The first part of a message, which says what is there."""
+    first = text.split("; ", 1)[0]
+    return first if len(first) <= _SHORT else f"{first[:_SHORT]}…"
 
 
 def _legend(assessment: Assessment) -> Iterator[Line]:

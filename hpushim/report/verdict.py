@@ -5,30 +5,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from hpushim.report.work import in_words, is_aside, span
+
 if TYPE_CHECKING:
     from hpushim.model import Report
     from hpushim.report.assessment import Item, LineCounts
+    from hpushim.report.work import Work
 
-#: ``kernels``: the core of the project is code for CUDA devices, which nothing here converts.
-Verdict = Literal["clean", "ready", "handled", "needs-you", "kernels", "incomplete"]
+#: ``blocked``: something that decides has no counterpart on Gaudi, or the core of the project is CUDA kernels.
+Verdict = Literal[
+    "ready",
+    "ready with --unsafe",
+    "needs work",
+    "blocked",
+    "nothing to do",
+    "nothing new",
+    "nothing looked at",
+    "incomplete",
+]
 #: A project is one of kernels when one line in so many is in a CUDA source or in a Python file that holds or builds kernels.
 _ONE_IN = 5
 
 
-def decide(report: Report, items: Sequence[Item], lines: LineCounts) -> tuple[Verdict, str]:
-    """The verdict, from the worst that was found."""
-    verdict, sentence = _worst(report, items)
-    if lines.total and verdict != "clean":
+def decide(
+    report: Report, items: Sequence[Item], lines: LineCounts, works: Sequence[Work]
+) -> tuple[Verdict, str]:
+    """The verdict, from the worst that was found in files that a training run needs."""
+    verdict, sentence = _worst(report, items, works)
+    if lines.total and verdict not in _NOTHING:
         sentence += f" {_share(lines)}"
+    if report.hidden is not None:
+        hidden = f"{count(report.hidden, 'known finding')} {_verb(report.hidden, 'is')} not shown."
+        verdict = verdict if items else "nothing new"
+        sentence = f"{sentence} {hidden}" if items else f"No new finding. {hidden}"
     if report.other_framework:
-        verdict = "needs-you"
+        verdict = "needs work"
         sentence = f"This code uses {report.other_framework}, not torch. hpushim checks torch code only and did not check the training here. {sentence}"
     unread = {item.path for item in items if item.trouble == "unread"}
     unread |= {file.path for file in report.files if file.status == "failed"}
     if unread:
-        verdict = "incomplete"
+        if not all(map(is_aside, unread)):
+            verdict = "incomplete"
         sentence = f"{count(len(unread), 'file')} could not be read or rewritten in full. For the other files: {sentence}"
     return verdict, sentence
+
+
+_NOTHING: frozenset[Verdict] = frozenset({"nothing to do", "nothing looked at"})
 
 
 def count(number: int, noun: str) -> str:
@@ -43,48 +65,62 @@ def _share(lines: LineCounts) -> str:
     return f"{free:,} of {count(lines.total, 'CUDA line')} ({lines.share}%) {need} no manual work{unsafe}."
 
 
-def _worst(report: Report, items: Sequence[Item]) -> tuple[Verdict, str]:
+def _worst(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tuple[Verdict, str]:
     open_ones = [item for item in items if item.handling == "by-hand"]
-    stopping = sum(item.trouble == "stops" for item in open_ones)
     kernels = [item for item in open_ones if item.trouble == "kernels"]
+    required = [work for work in works if work.required]
     if _is_core(report, kernels):
-        return "kernels", _core(report, kernels, stopping)
-    blocking = stopping + sum(item.finding.severity == "error" for item in kernels)
-    if blocking:
-        return (
-            "needs-you",
-            f"{count(blocking, 'place')} {_verb(blocking, 'stops')} on Gaudi and {_verb(blocking, 'needs')} you.",
-        )
+        return "blocked", _core(report, kernels, required)
+    missing = [work for work in required if work.effort == "none"]
+    if missing:
+        more = f" {_amount(required)}" if len(required) > len(missing) else ""
+        return "blocked", f"{count(len(missing), 'thing')} that the project needs {_verb(len(missing), 'has')} no counterpart on Gaudi: {missing[0].message}.{more}"  # fmt: skip
+    if required:
+        return "needs work", f"{_why(open_ones)}{_amount(required)}{_later(works)}"
+    return _passable(report, items, works)
+
+
+def _why(open_ones: Sequence[Item]) -> str:
+    """What is wrong, where nothing stops."""
+    if any(item.trouble in ("stops", "kernels") for item in open_ones):
+        return ""
     on_cpu = [item for item in open_ones if item.trouble == "cpu"]
-    if on_cpu:
-        by_library = all(item.basis.effect == "cpu" for item in on_cpu)
-        why = (
-            "a library puts the model there"
-            if by_library
-            else "the code never moves the model to Gaudi"
-        )
-        return "needs-you", f"Training stays on the CPU: {why}."
-    dark = sum(item.finding.severity == "unknown" for item in open_ones)
-    if dark:
-        return (
-            "needs-you",
-            f"{count(dark, 'place')} {_verb(dark, 'needs')} you: no source says what Gaudi does there.",
-        )
-    return _passable(report, items, len(open_ones))
+    if not on_cpu:
+        return "No source says what Gaudi does in some places. "
+    by_library = all(item.basis.effect == "cpu" for item in on_cpu)
+    why = "a library puts the model there" if by_library else "the code never moves the model to Gaudi"  # fmt: skip
+    return f"Training stays on the CPU: {why}. "
 
 
-def _passable(report: Report, items: Sequence[Item], by_hand: int) -> tuple[Verdict, str]:
+def _amount(required: Sequence[Work]) -> str:
+    """How much there is to do before the program trains on Gaudi."""
+    places = sum(len(work.places) for work in required)
+    least, most = span(required)
+    return f"{count(len(required), 'piece')} of work ({count(places, 'place')}) before it trains on Gaudi: {in_words(least, most)}."
+
+
+def _later(works: Sequence[Work]) -> str:
+    """What there is besides, for speed, numbers, tests and tools."""
+    rest = [work for work in works if not work.required]
+    if not rest:
+        return ""
+    least, most = span(rest)
+    takes = f" ({in_words(least, most)})" if most else ""
+    return f" Review {count(len(rest), 'piece')} of work{takes}: speed, numbers, files around the training."
+
+
+def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tuple[Verdict, str]:
     waiting = [item for item in items if item.handling in ("safe", "unsafe")]
-    more = f"; review {count(by_hand, 'place')} by hand." if by_hand else "."
     if waiting:
         held = any(i.handling == "unsafe" and i.finding.severity == "error" for i in waiting)
         command = f"`hpushim migrate{' --unsafe' if held else ''}`"
-        return "ready", f"After {command}, no finding stops the program on Gaudi{more}"
+        sentence = f"After {command}, no finding stops the program on Gaudi.{_later(works)}"
+        return "ready with --unsafe" if held else "ready", sentence
+    if all(file.status == "skipped" for file in report.files):
+        return "nothing looked at", "No file here is of a kind that hpushim reads."
     if not any(item.handling != "note" for item in items):
-        if report.kernels:
-            return "clean", _aside(report)
-        return "clean", "Nothing in these files is specific to CUDA."
-    return "handled", f"No finding stops the program on Gaudi{more}"
+        return "nothing to do", _aside(report, len(items))
+    return "ready", f"No finding stops the program on Gaudi.{_later(works)}"
 
 
 def _is_core(report: Report, kernels: Sequence[Item]) -> bool:
@@ -99,12 +135,13 @@ def _length(data: bytes | None) -> int:
     return data.count(b"\n") if data else 0
 
 
-def _core(report: Report, kernels: Sequence[Item], stopping: int) -> str:
+def _core(report: Report, kernels: Sequence[Item], required: Sequence[Work]) -> str:
     parts = []
     if report.kernels:
         parts.append(_sources(report))
     if kernels:
         parts.append(f"{count(len(kernels), 'place')} in Python that {_verb(len(kernels), 'holds')}, {_verb(len(kernels), 'builds')} or {_verb(len(kernels), 'registers')} kernels")  # fmt: skip
+    stopping = sum(len(work.places) for work in required if work.effort != "none")
     more = (
         f" {count(stopping, 'more place')} {_verb(stopping, 'stops')} on Gaudi." if stopping else ""
     )
@@ -119,10 +156,15 @@ def _sources(report: Report) -> str:
     return f"{count(len(report.kernels), 'CUDA source file')} of {count(total, 'line')}"
 
 
-def _aside(report: Report) -> str:
-    return f"Nothing in the files that hpushim reads is specific to CUDA. The project also has {_sources(report)}, which Gaudi cannot run."
+def _aside(report: Report, notes: int) -> str:
+    besides = f", which {_verb(len(report.kernels), 'needs')} CUDA" if report.kernels else ""
+    also = f" The project also has {_sources(report)}{besides}." if report.kernels else ""
+    if notes:
+        return f"Nothing to change; {count(notes, 'note')}.{also}"
+    return f"Nothing in these files is specific to CUDA.{also}"
 
 
 def _verb(number: int, one: str) -> str:
     """``stops`` for one place, ``stop`` for several."""
-    return one if number == 1 else one.removesuffix("s")
+    irregular = {"has": "have", "is": "are"}
+    return one if number == 1 else irregular.get(one) or one.removesuffix("s")

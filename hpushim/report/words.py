@@ -6,8 +6,9 @@ import re
 
 from hpushim import showing
 from hpushim.model import Effort, Report
-from hpushim.report.assessment import Assessment, Efforts, Item
+from hpushim.report.assessment import Assessment, Item, Summary
 from hpushim.report.verdict import count
+from hpushim.report.work import Work, in_words
 
 #: Severity as a word; what the word means.
 SEVERITIES = {
@@ -52,14 +53,24 @@ def tags(item: Item) -> str:
     return " ".join(marks)
 
 
-def effort(found: Efforts) -> str:
-    """``3 take minutes, 1 takes hours, 2 have no counterpart on Gaudi``, leaving out what there is none of."""
-    parts = (
-        (found.minutes, "takes minutes", "take minutes"),
-        (found.hours, "takes hours", "take hours"),
-        (found.none, "has no counterpart on Gaudi", "have no counterpart on Gaudi"),
-    )
-    return ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in parts if n)
+def work(found: Work) -> tuple[str, str, str]:
+    """A piece of work in three cells: how long, what, where."""
+    takes = in_words(found.least, found.most) if found.most else "no counterpart on Gaudi"
+    path, line = found.places[0].rsplit(":", 1)
+    where = f"{showing.quoted(path)}:{line}"
+    if found.function:
+        where += f" in {found.function}"
+    if len(found.places) > 1:
+        files = len({place.rsplit(":", 1)[0] for place in found.places})
+        rest = f"{len(found.places) - 1:,} more"
+        where += f" and {rest}" + (f" in {count(files, 'file')}" if files > 1 else "")
+    return takes, f"{found.code} {found.message}", where
+
+
+def amount(summary: Summary) -> str:
+    """``6 pieces of work, 2 to 9 hours``."""
+    takes = f", {in_words(summary.least, summary.most)}" if summary.most else ""
+    return f"{count(len(summary.work), 'piece')} of work{takes}"
 
 
 def setting(report: Report) -> str:
@@ -112,7 +123,7 @@ def steps(assessment: Assessment) -> tuple[tuple[str, str], ...]:
         found.append(("hpushim migrate --unsafe", what))
     if s.manual:
         listed = "; `hpushim check` lists them" if stage == "migrated" else ""
-        found.append(("by hand", f"{count(s.manual, 'place')}: {effort(s.effort)}{listed}"))
+        found.append(("by hand", f"{amount(s)}{listed}"))
     return (*found, *_runs(assessment)) if s.applied or s.pending_safe else tuple(found)
 
 

@@ -43,5 +43,5 @@ def test_the_verdict_says_what_was_not_judged(tmp_path: Path) -> None:
     )
     (tmp_path / "data.py").write_text("import numpy\n")
     summary = assess(analyse([tmp_path], Target())).summary
-    assert summary.verdict == "needs-you"
+    assert summary.verdict == "needs work"
     assert summary.sentence.startswith("This code uses TensorFlow, not torch")

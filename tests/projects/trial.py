@@ -254,7 +254,7 @@ class Trial:
         before = running.snapshot(root)
         first = self.migrate(root)
         if self.work.refused:
-            warned = re.search(self.work.warned, first.output) and "needs-you" in first.output
+            warned = re.search(self.work.warned, first.output) and "needs work" in first.output
             verdict.check(bool(warned), "migrate does not warn of what stops the run on HPU")
         after = running.snapshot(root)
         changed = [name for name in after if before.get(name, (b"",))[0] != after[name][0]]

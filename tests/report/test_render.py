@@ -85,7 +85,8 @@ def test_quiet_messages_that_quote_other_code_are_told_once() -> None:
     text = render(report(FileResult("a.py", "unchanged", None, (*notes, *loud), BEFORE)))
     assert text.count("HPU513 `loss.item()` waits for the card (and 1 like it)") == 1
     assert text.count("HPU513") == 1
-    assert text.count("HPU514") == 2
+    assert text.count("warning HPU514 ") == 2
+    assert "By hand: 1 piece of work, 5 to 20 minutes" in text
 
 
 def test_a_failed_file_leaves_the_verdict_open() -> None:
@@ -97,9 +98,9 @@ def test_a_failed_file_leaves_the_verdict_open() -> None:
 def test_a_stopping_finding_needs_the_user() -> None:
     f = finding("HPU416", severity="error", safety="manual", fix=None)
     summary = summarise(report(FileResult("a.py", "unchanged", None, (f,), BEFORE)))
-    assert summary.verdict == "needs-you"
+    assert summary.verdict == "needs work"
     assert summary.manual == 1
-    assert "1 place stops on Gaudi" in summary.sentence
+    assert summary.sentence.startswith("1 piece of work (1 place) before it trains on Gaudi: ")
 
 
 def test_counts_add_up() -> None:

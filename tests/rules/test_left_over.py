@@ -193,10 +193,10 @@ def test_the_verdict_is_not_clean_while_a_word_remains(tmp_path: Path, code: str
     (tmp_path / "train.py").write_text(code, encoding="utf-8")
     report = migrate([tmp_path], Target(), jobs=1)
     summary = summarise(report)
-    assert summary.verdict == "needs-you", summary.sentence
+    assert summary.verdict == "needs work", summary.sentence
     assert summary.unknown
     again = summarise(analyse([tmp_path], Target(), jobs=1))
-    assert again.verdict == "needs-you", again.sentence
+    assert again.verdict == "needs work", again.sentence
 
 
 LOOP = "import torch\n\nfor x in data:\n    loss = model(x).sum()\n    loss.backward()\n    step.step()\n"
@@ -224,4 +224,4 @@ def test_training_that_stays_on_the_cpu_is_told_of(
     report = analyse([tmp_path], Target(), jobs=1)
     codes = {f.code for file in report.files for f in file.findings}
     assert ("HPU503" in codes) is on_cpu
-    assert not on_cpu or summarise(report).verdict == "needs-you"
+    assert not on_cpu or summarise(report).verdict == "needs work"
