@@ -63,6 +63,22 @@ def asks(module: Module, node: ast.expr) -> bool:
     return False
 
 
+def followers(module: Module) -> list[ast.expr]:
+    """The mentions of float16 that ask what others have set: once those are bfloat16, these ask in vain.
+
+    What knows bfloat16 beside it, in the same condition or table, has an answer for both.
+    """
+    asked = [node for node, _ in find(module, *sorted(HALF)) if asks(module, node)]
+    return [node for node in asked if not _knows_bfloat16(module, node)]
+
+
+def _knows_bfloat16(module: Module, node: ast.expr) -> bool:
+    around = module.statement(node)
+    while isinstance(above := module.parent(around), ast.If) and around in above.orelse:
+        around = above
+    return any(isinstance(part, ast.Attribute) and part.attr == "bfloat16" for part in walk(around))
+
+
 def _compared(module: Module, enabled: ast.expr) -> list[ast.expr]:
     """The float16 that a region's switch compares with: it has to follow the region's dtype."""
     return [

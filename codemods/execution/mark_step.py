@@ -12,6 +12,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.bridge import loads_itself
+from ..analysis.names import word
 from ..analysis.placement import is_of_torch, is_on_device, says_cpu
 from ..analysis.project_facts import CLASSES, DEVICE_CHOSEN, SCALERS
 from ..analysis.verdict import ask
@@ -131,13 +132,25 @@ def _sites(module: Module) -> list[_Site]:
         for site in found.values()
         if site.step is Step.BACKWARD or not is_driven(module, site.statement, plain)
     ]
-    updates = any(site.step is Step.UPDATE for site in sites)
     if not sites or not _trains_on_device(module):
         return []
+    updates = {site.statement for site in sites if site.step is Step.UPDATE}
     if updates:
-        return sites
+        return [site for site in sites if not _is_followed(module, site.statement, updates)]
     trains = module.holds("zero_grad") or module.holds("optim")
     return [s for s in sites if trains or _is_in_loop(module, s.statement) or is_of_loss(s.call)]
+
+
+def _is_followed(module: Module, update: ast.stmt, updates: set[ast.stmt]) -> bool:
+    """Does another update follow at once? One mark behind the last of them runs all."""
+    if update not in updates:
+        return False
+    block = module.block(update)
+    later = block[next(i for i, other in enumerate(block) if other is update) + 1 :]
+    call = later[0].value if later and isinstance(later[0], ast.Expr) else None
+    if isinstance(call, ast.Call) and word(call.func) == "zero_grad":
+        del later[0]
+    return bool(later) and later[0] in updates
 
 
 def _trains_on_device(module: Module) -> bool:

@@ -48,7 +48,10 @@ class GradScaler(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node)
         if call is None:
-            if module.possible_names(node) <= CUDA_ONLY:
+            above = module.parent(node)
+            if isinstance(above, ast.ClassDef) and node in above.bases:
+                yield self._built_on(module, node, above)
+            elif module.possible_names(node) <= CUDA_ONLY:
                 yield self._mentioned(module, node)
         elif call not in self._told and creates(module, call):
             scaler = scaler_of(module, call)
@@ -105,6 +108,15 @@ class GradScaler(Rule):
                 code="HPU310" if sharded else "HPU204",
                 covers=_gone(module, call, sharded) if answer.fixable else (),
             )
+
+    def _built_on(self, module: Module, node: ast.expr, own: ast.ClassDef) -> Found:
+        return self.finding(
+            module,
+            node,
+            f"`{own.name}` scales the loss for float16 as `{module.source(node)}` does; bfloat16 on Gaudi needs none: "
+            'hand `device="hpu", enabled=False` to its `__init__`',
+            row=ask(module, _ROW).row,
+        )
 
     def _mentioned(self, module: Module, node: ast.expr) -> Found:
         """The class itself: in an annotation or a type test it may be the general one."""

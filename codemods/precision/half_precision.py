@@ -12,7 +12,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
-from ..analysis.halves import HALF, asks, autocast_halves
+from ..analysis.halves import HALF, asks, autocast_halves, followers
 from ..analysis.kinds import defines_method, is_in_module
 from ..analysis.names import foreign
 from ..analysis.placement import is_on_device
@@ -56,6 +56,9 @@ class AutocastHalf(Rule):
         strings=("fp16",),
         hints=frozenset(TRAINERS),
     )
+
+    def __init__(self) -> None:
+        self._turned = False
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if is_settings(name):
@@ -145,11 +148,14 @@ class AutocastHalf(Rule):
         )
 
     def _elsewhere(self, module: Module, node: ast.expr) -> Found:
+        with_it = [node] if self._turned else [node, *module.view(followers)]
+        self._turned = True
+        changes = (change for each in with_it for change in _as_bfloat16(module, each))
         return self.finding(
             module,
             node,
             f"`{module.source(node)}` keeps float16, unscaled; bfloat16 is the half precision of Gaudi",
-            fix=Rewrite("use bfloat16", "unsafe", _as_bfloat16(module, node)),
+            fix=Rewrite("use bfloat16", "unsafe", tuple(dict.fromkeys(changes)), "float16"),
             row=ask(module, "torch.float16").row,
             code="HPU209",
             severity="warning",

@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of a gradient scaler: nothing while loss scaling is off."""
+"""What a gradient scaler keeps, in a checkpoint and in itself: nothing while loss scaling is off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
 
+from ..analysis.kinds import base_words
+from ..analysis.names import word
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, call_of, unwrapped
 from ..values.training import is_scaler
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _ROW = "torch.amp.GradScaler.state_dict"
+#: What a scaler has only while it is on, and the methods that read some of it.
+_STATE = ("_scale", "_growth_tracker", "_per_optimizer_states", "_growth_factor", "_backoff_factor", "_growth_interval", "_init_scale", "_init_growth_tracker")  # fmt: skip
+_READS = ("get_growth_factor", "get_backoff_factor", "get_growth_interval", "_check_inf_per_device", "_found_inf_per_device")  # fmt: skip
 
 
 class ScalerState(Rule):
@@ -27,8 +33,26 @@ class ScalerState(Rule):
         "grad-scaler-state", fix=("safe", "manual"), lower={"info": "its state is empty, and loads"}
     )
     wants = Wants(
-        calls=("state_dict", "load_state_dict"), beside=("GradScaler", '["scale"]', "['scale']")
+        attributes=(*_STATE, *_READS),
+        calls=("state_dict", "load_state_dict"),
+        beside=("GradScaler", '["scale"]', "['scale']", *(f"scaler.{name}" for name in _STATE)),
     )
+
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        """``scaler._scale.item()``: a scaler that is off never made it."""
+        if not isinstance(node.ctx, ast.Load) or not _is_switched_off(module, node.value):
+            return
+        read = _as_number(module, node) if node.attr == "_scale" else None
+        shown = module.source(read or node)
+        what = "the scale is 1" if node.attr == "_scale" else "ask `is_enabled()` before"
+        fix = Rewrite("ask for the scale", "safe", (_get_scale(module, read, node),)) if read else None  # fmt: skip
+        yield self.finding(
+            module,
+            read or node,
+            f"`{shown}` does not exist while loss scaling is off; {what}",
+            fix=fix,
+            row=ask(module, _ROW).row,
+        )
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
@@ -60,6 +84,26 @@ class ScalerState(Rule):
                 fix=Rewrite("take one where none is kept", "safe", (_or_one(module, read),)),
                 row=ask(module, _ROW).row,
             )
+
+
+def _is_switched_off(module: Module, holder: ast.expr) -> bool:
+    """Is it a scaler that stays, and off? One of a class of the project scales as its class does."""
+    made = [each for each in module.view(Values).origins(holder) if isinstance(each, ast.Call)]
+    own = any(base_words(module, word(each.func)) for each in made)
+    return is_scaler(module, holder) and not own and not _is_on_the_host(module, holder)
+
+
+def _as_number(module: Module, node: ast.Attribute) -> ast.Call | None:
+    """The call of ``scaler._scale.item()``, or of ``float(scaler._scale)``, around the attribute."""
+    above = module.parent(node)
+    call = module.parent(above) if isinstance(above, ast.Attribute) and above.attr == "item" else above  # fmt: skip
+    if not isinstance(call, ast.Call) or (call is above and word(call.func) != "float"):
+        return None
+    return call if call.func is above or call.args == [node] else None
+
+
+def _get_scale(module: Module, read: ast.Call, node: ast.Attribute) -> Replace:
+    return Replace(read, f"{module.source(node.value)}.get_scale()")
 
 
 def _is_on_the_host(module: Module, holder: ast.expr) -> bool:

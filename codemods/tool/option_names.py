@@ -26,8 +26,12 @@ _NAMED = (
 _WORDS = re.compile(r"[-_.]+")
 _CARD = frozenset(["cuda", "gpu"])
 _CARDS = frozenset(["gpus", "ngpu", "ngpus"])
-_HALF = frozenset(["fp16", "float16", "half", "apex"])
-_SCALING = ("loss-scale", "opt-level", "loss-scaling", "loss-scale-window", "init-loss-scale")
+_HALF = frozenset(["fp16", "float16", "apex"])
+#: ``--half``, ``--half-precision``; ``--half_res`` is half of something else, as ``--simple-loss-scale`` is the weight of a loss.
+_HALVED = re.compile(r"(.*-)?half(-(precision|float|dtype|model))?")
+_SCALING = re.compile(
+    r"((fp16|init|initial|amp|dynamic|static|min|max)-)*loss-scal(e|ing)(-window)?|opt-level"
+)
 
 
 class OptionName(Rule):
@@ -52,9 +56,10 @@ class OptionName(Rule):
 def _told(option: str) -> tuple[str, str] | None:
     """The code and what to say of an option; None for one that is named for neither."""
     words = _WORDS.split(option.lower())
-    if "-".join(words) in _SCALING or words[-2:] == ["loss", "scale"]:
+    joined = "-".join(words)
+    if _SCALING.fullmatch(joined):
         return "HPU214", "it sets the loss scaling of float16, which bfloat16 does without"
-    if _HALF & set(words):
+    if _HALF & set(words) or _HALVED.fullmatch(joined):
         return "HPU214", "the half precision that it asks for is bfloat16 on Gaudi"
     if _CARD & set(words) and not device_name(option):
         return "HPU024", "the device that it speaks of is Gaudi's after the rewrite"

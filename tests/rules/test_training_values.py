@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from test_imports import migrated
-from test_marks import HEAD, project_marks
+from test_marks import HEAD, marks, project_marks
 
 #: What a thing is made with, and whether its step is one of training.
 MADE = {
@@ -62,3 +62,38 @@ def test_a_class_of_the_project_is_what_its_bases_are(tmp_path: Path, base: str)
         "train.py": "import torch\nfrom own import Own\nthing = Own(net.cuda().parameters())\nthing.step()\n",
     }
     assert project_marks(tmp_path, files)["train.py"] == ["thing.step()"] * BASES[base]
+
+
+@pytest.mark.parametrize(
+    ("body", "marked"),
+    [
+        ("a_optim.step()\nb_optim.step()\nc_optim.step()", ["c_optim.step()"]),
+        ("a_optim.step()\na_optim.zero_grad()\nb_optim.step()", ["b_optim.step()"]),
+        ("a_optim.step()\nx = f(x)\nb_optim.step()", ["a_optim.step()", "b_optim.step()"]),
+        ("a_optim.step()\nloss.backward()", ["a_optim.step()", "loss.backward()"]),
+        ("a_optim.step()\nif x:\n    b_optim.step()", ["a_optim.step()", "b_optim.step()"]),
+    ],
+)
+def test_updates_in_a_row_share_the_mark_behind_the_last(body: str, marked: list[str]) -> None:
+    assert marks(body) == marked
+
+
+#: What is said of float16 where another place turns it, and what ``--unsafe`` makes of it.
+FOLLOWS = {
+    "y = x.dtype == torch.float16": "y = x.dtype == torch.bfloat16",
+    "y = x.dtype in (torch.half, torch.float32)": "y = x.dtype in (torch.bfloat16, torch.float32)",
+    "y = {torch.float16: 1}[x.dtype]": "y = {torch.bfloat16: 1}[x.dtype]",
+    "y = torch.finfo(torch.float16).min": "y = torch.finfo(torch.bfloat16).min",
+    "y = x.dtype in (torch.float16, torch.bfloat16)": "",
+    "y = {torch.float16: 1, torch.bfloat16: 2}": "",
+}
+
+
+@pytest.mark.parametrize("asked", FOLLOWS)
+@pytest.mark.parametrize("made", ["x = x.to(torch.float16)", "x = torch.ones(2, dtype=torch.half)"])
+def test_what_asks_about_float16_turns_with_it(made: str, asked: str) -> None:
+    text = f"import torch\n\nx = torch.ones(3, device='hpu')\n{made}\n{asked}\n"
+    assert migrated(text) == text
+    found = migrated(text, unsafe=True)
+    assert "bfloat16" in found.splitlines()[3]
+    assert found.splitlines()[4] == (FOLLOWS[asked] or asked)
