@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,9 +23,20 @@ ENVIRONMENT |= {"HPUSHIM": "off", "OMP_NUM_THREADS": "1"}
 def both(*words: str, **how: Any) -> list[subprocess.CompletedProcess[Any]]:
     """What the server answers and what a process of its own does."""
     how = {"capture_output": True, "text": True, "env": ENVIRONMENT, **how}
-    asked = warm._Asked.of([sys.executable, *words], dict(how))
-    assert asked is not None, "it is not the server that answers"
-    return [asked.answered(), subprocess.run([sys.executable, *words], check=False, **how)]
+    return [subprocess.run([name, *words], check=False, **how) for name in (warm.python(), sys.executable)]  # fmt: skip
+
+
+def forked(*words: str, **how: Any) -> bool:
+    """Whether the server answers, who then is the parent."""
+    how = {"capture_output": True, "text": True, "env": ENVIRONMENT, **how}
+    said = warm.run([sys.executable, *words], check=True, **how).stdout
+    return (
+        said.split()[-1] != str(os.getpid())
+        and "torch" in Path(f"/proc/{said.split()[-1]}/maps").read_text()
+    )
+
+
+ASK = "import os; print(os.getppid())"
 
 
 PROGRAMS = {
@@ -94,25 +106,68 @@ def test_torch_comes_when_it_is_imported_and_finders_see_it() -> None:
 
 
 def test_what_is_read_at_the_start_asks_for_a_process_of_its_own(tmp_path: Path) -> None:
-    for folder, file in (("start", "sitecustomize.py"), ("hiding", "torch/__init__.py")):
-        (tmp_path / folder / file).parent.mkdir(parents=True)
-        (tmp_path / folder / file).write_text("")
-    how = {"capture_output": True, "env": ENVIRONMENT}
-    words = [sys.executable, "-c", "pass"]
-    assert warm._Asked.of(words, dict(how)) is not None
-    for changes in ({"PYTHONPATH": str(tmp_path / "start")}, {"PYTHONPATH": str(tmp_path / "hiding")}, {"PYTHONHASHSEED": "1"}, {"TORCH_LOGS": "+all"}, {"OMP_NUM_THREADS": "2"}):  # fmt: skip
-        assert warm._Asked.of(words, {**how, "env": {**ENVIRONMENT, **changes}}) is None
-    for other in ([sys.executable, "-S", "-c", "pass"], ["sh", "-c", "true"], [sys.executable, "-"]):  # fmt: skip
-        assert warm._Asked.of(other, dict(how)) is None
-    assert warm._Asked.of(words, {**how, "start_new_session": True}) is None
-    assert warm._Asked.of([sys.executable, str(tmp_path / "hiding" / "a.py")], dict(how)) is None
-    assert warm._Asked.of(words, {**how, "cwd": tmp_path / "hiding"}) is None
-    assert warm._Asked.of(words, {"env": ENVIRONMENT}) is None, "what is not captured is shown"
+    (tmp_path / "hiding" / "torch").mkdir(parents=True)
+    (tmp_path / "hiding" / "torch" / "__init__.py").write_text("")
+    (tmp_path / "hiding" / "a.py").write_text(ASK)
+    assert forked("-c", ASK) and forked("-Wignore", "-u", "-c", ASK)
+    for changes in ({"PYTHONPATH": str(tmp_path / "hiding")}, {"PYTHONHASHSEED": "1"}, {"TORCH_LOGS": "+all"}, {"OMP_NUM_THREADS": "2"}):  # fmt: skip
+        assert not forked("-c", ASK, env={**ENVIRONMENT, **changes}), changes
+    assert not forked("-S", "-c", ASK) and not forked("-", input=ASK)
+    assert not forked(str(tmp_path / "hiding" / "a.py"))
+    assert not forked("-c", ASK, cwd=tmp_path / "hiding")
+
+
+STARTED = """
+import multiprocessing, os, subprocess, sys
+def f(queue):
+    queue.put(os.getppid())
+if __name__ == "__main__":
+    print(os.getppid())
+    print(subprocess.run([sys.executable, "-c", "import os; print(os.getppid())"], capture_output=True, text=True).stdout.strip())
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=f, args=(queue,))
+    child.start()
+    print(queue.get(timeout=60))
+    child.join()
+    assert child.exitcode == 0
+    if len(sys.argv) < 2:
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, sys.argv[0], "again"])
+"""
+
+
+def test_what_a_program_starts_is_forked_too(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(STARTED)
+    done = warm.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, env=ENVIRONMENT)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 6 and len(set(done.stdout.split())) == 1, done.stdout
+
+
+def test_customizations_of_the_start_are_run_before_the_program(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; print('start', sys.argv, sys.path[0])")
+    for words in (["-c", "print(1)"], ["-m", "this"]):
+        ours, theirs = both(*words, env={**ENVIRONMENT, "PYTHONPATH": str(tmp_path)})
+        assert (ours.stdout, ours.stderr) == (theirs.stdout, theirs.stderr)
+        assert "start" in ours.stdout
+
+
+def test_signals_and_endings_are_passed_on(tmp_path: Path) -> None:
+    """What ends the one that was started ends the program, whether it asks or forces, and whoever leads the group."""
+    code = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    for number, group in [(n, g) for n in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT) for g in (False, True)]:  # fmt: skip
+        with subprocess.Popen([warm.python(), "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT, start_new_session=group) as process:  # fmt: skip
+            assert process.stdout
+            assert process.stdout.readline()
+            (os.killpg if group else os.kill)(process.pid, number)
+            assert process.wait(30) == (5 if number == signal.SIGTERM else -number)
+            assert process.stdout.read() == "", "what it has open is closed when it has ended"
 
 
 def test_a_program_that_does_not_end_is_stopped() -> None:
+    assert forked("-c", ASK), "the server is there"
     with pytest.raises(subprocess.TimeoutExpired) as stopped:
         warm.run([sys.executable, "-c", "print('begun', flush=True)\nwhile True: pass"], capture_output=True, text=True, env=ENVIRONMENT, timeout=1)  # fmt: skip
-    assert stopped.value.stdout == "begun\n"
+    assert stopped.value.stdout in ("begun\n", b"begun\n")
     with pytest.raises(subprocess.CalledProcessError):
         warm.run([sys.executable, "-c", "1 / 0"], capture_output=True, env=ENVIRONMENT, check=True)

@@ -1,35 +1,41 @@
-"""``run``: ``subprocess.run`` for a Python whose third-party imports are free.
+"""``run``: ``subprocess.run`` for a Python whose third-party imports are free; ``PYTHON``: the name of such a Python.
 
 Most of what a small program costs is the import of torch. A server holds it, hidden: a program that it forks finds nothing of it in
 ``sys.modules``, until its own ``import torch`` brings it back. Finders, hooks and entry points see an import as in any other process, in
 the order in which the program asks. hpushim itself is imported anew by each program.
 
-Where start-up is the subject (options of the interpreter, its variables, ``sitecustomize``), or there is no ``fork``, a process is
-started as ever; so should tests of start-up, of endings and of what lives in more than one process.
+What a test starts is a small program that hands its words, environment and open files to the server, and ends as the fork ends. What
+the fork starts goes the same way: the ranks of a launcher, spawned workers, the runs of a proof. Where start-up is the subject (options
+of the interpreter, its variables), or there is no ``fork``, a process is started as ever; so should tests of start-up, of endings and of
+what lives in more than one process.
 """
 
 from __future__ import annotations
 
+import array
 import atexit
 import contextlib
 import copy
+import fcntl
 import functools
 import gc
 import importlib
 import importlib.util
 import io
-import json
+import marshal
 import os
+import select
 import signal
+import site
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 #: Loaded once, in this order; what each brings with it comes back with it, and so does what it stands after.
 PRELOADED = {
@@ -50,8 +56,18 @@ PRELOADED = {
 }
 #: What the interpreter, the loader and torch read when they begin: a difference asks for a process of its own.
 READ_AT_START = ("PYTHON", "LD_", "TORCH", "PYTORCH", "OMP_", "MKL_", "KMP_", "GOMP_", "ATEN_")
-#: These are looked at, or are read late; the last is set by torch itself, in the process of the tests too.
-ALLOWED = {"PYTHONPATH", "OMP_NUM_THREADS", "TORCH_DEVICE_BACKEND_AUTOLOAD", "TORCHINDUCTOR_CACHE_DIR"}  # fmt: skip
+#: These are looked at, done as Python would do them, or read late.
+ALLOWED = {
+    "PYTHONPATH",
+    "PYTHONHASHSEED",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "OMP_NUM_THREADS",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD",
+    "TORCHINDUCTOR_CACHE_DIR",
+}
+#: Of launchers, for their workers.
+ALLOWED_STARTS = ("TORCHELASTIC_", "TORCH_NCCL_", "TORCH_DISABLE_")
 #: ``HPUSHIM_TESTS=processes`` gives every program its own process, as ``make test-all`` does.
 AVAILABLE = sys.platform == "linux" and os.environ.get("HPUSHIM_TESTS") != "processes"
 
@@ -61,148 +77,144 @@ AVAILABLE = sys.platform == "linux" and os.environ.get("HPUSHIM_TESTS") != "proc
 
 def run(words: Sequence[str | Path], **how: Any) -> subprocess.CompletedProcess[Any]:
     """Like ``subprocess.run``, without a process of its own where one with everything loaded serves as well."""
-    asked = _Asked.of([os.fspath(word) for word in words], dict(how))
-    if asked is None:
-        return subprocess.run(words, check=how.pop("check", False), **how)
-    return asked.answered()
+    first = python() if os.fspath(words[0]) == sys.executable else words[0]
+    how.setdefault("stdin", None if how.get("input") is not None else subprocess.DEVNULL)
+    if how["stdin"] is None:
+        del how["stdin"]
+    return subprocess.run([first, *words[1:]], check=how.pop("check", False), **how)
 
 
-class _Asked:
-    """A call of ``subprocess.run`` that the server can answer."""
+@contextlib.contextmanager
+def serving() -> Iterator[None]:
+    """What this process starts meanwhile, by whatever code, is served as by :func:`run`."""
+    undo = _have_children_served(python())
+    try:
+        yield
+    finally:
+        undo()
 
-    def __init__(self, words: list[str], how: dict[str, Any]) -> None:
-        self.words = words
-        self.cwd = os.fspath(how.pop("cwd", None) or Path.cwd())
-        given = how.pop("env", None)
-        self.env = dict(os.environ if given is None else given)
-        self.input = how.pop("input", None)
-        self.timeout = how.pop("timeout", None)
-        self.check = how.pop("check", False)
-        captured = subprocess.PIPE if how.pop("capture_output", False) else None
-        self.out = how.pop("stdout", captured)
-        self.err = how.pop("stderr", captured)
-        text = how.pop("text", False)
-        self.encoding = how.pop("encoding", "utf-8" if text else None)
-        self.errors = how.pop("errors", "strict")
-        self.left = how
 
-    @classmethod
-    def of(cls, words: list[str], how: dict[str, Any]) -> _Asked | None:
-        if how.get("stdin") == subprocess.DEVNULL:
-            del how["stdin"]
-        asked = cls(words, how)
-        outs = (subprocess.PIPE, subprocess.DEVNULL)
-        known = not asked.left and asked.out in outs and asked.err in (*outs, subprocess.STDOUT)
-        program = _program(words)
-        if not AVAILABLE or not known or words[0] != sys.executable or program is None:
-            return None
-        places = [place for place in asked.env.get("PYTHONPATH", "").split(os.pathsep) if place]
-        script = [] if program[1] else [str(Path(asked.cwd, program[2]).parent)]
-        if _differ(asked.env, _server_environment()) or _hide([asked.cwd, *script, *places]):
-            return None
-        return asked
+@functools.cache
+def python() -> str:
+    """The name of a Python that takes its words as any other and has its work done by the server."""
+    if not AVAILABLE:
+        return sys.executable
+    folder = tempfile.TemporaryDirectory(prefix="warm")
+    atexit.register(folder.cleanup)
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(Path(folder.name, "server")))
+    listening.listen(64)
+    client = Path(folder.name, "python")
+    client.write_text(_CLIENT.format(real=sys.executable, server=listening.getsockname()))
+    client.chmod(0o700)
+    left = {k: v for k, v in os.environ.items() if not k.startswith(("HPUSHIM", "PYTHON"))}
+    env = {**left, "HPUSHIM": "off", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(listening.fileno()), str(client)],
+        stdin=subprocess.PIPE,
+        pass_fds=[listening.fileno()],
+        env={**env, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    listening.close()
 
-    def answered(self) -> subprocess.CompletedProcess[Any]:
-        with tempfile.TemporaryDirectory(prefix="warm") as folder:
-            files = {name: str(Path(folder, name)) for name in ("in", "out", "err")}
-            given = b"" if self.input is None else self.input
-            Path(files["in"]).write_bytes(given.encode() if isinstance(given, str) else given)
-            if self.err == subprocess.STDOUT:
-                files["err"] = files["out"]
-            status = _server().ask(self.words, self.cwd, self.env, files, self.timeout)
-            out = self._read(files["out"]) if self.out == subprocess.PIPE else None
-            err = self._read(files["err"]) if self.err == subprocess.PIPE else None
-        if status is None:
-            raise subprocess.TimeoutExpired(self.words, self.timeout, out, err)
-        done = subprocess.CompletedProcess(self.words, status, out, err)
-        if self.check:
-            done.check_returncode()
-        return done
+    def end() -> None:
+        assert process.stdin
+        process.stdin.close()
+        process.wait()
 
-    def _read(self, file: str) -> Any:
-        data = Path(file).read_bytes()
-        if self.encoding is None:
-            return data
-        return io.TextIOWrapper(io.BytesIO(data), self.encoding, self.errors).read()
+    atexit.register(end)
+    return str(client)
+
+
+#: Passes on what it was asked, and the signals that it gets. Small, for it costs each program its own start.
+_CLIENT = """\
+#!{real} -IS
+import _signal as signal, _socket, fcntl, marshal, os, sys
+
+words = [{real!r}, *sys.argv[1:]]
+numbers = []
+for name in os.listdir("/proc/self/fd"):
+    try:
+        if not fcntl.fcntl(int(name), fcntl.F_GETFD) & fcntl.FD_CLOEXEC:
+            numbers.append(int(name))
+    except OSError:
+        pass
+asked = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2]
+alone = any(signal.getsignal(number) == signal.SIG_IGN for number in asked)
+try:
+    if alone:
+        raise OSError
+    leads = os.getsid(0) == os.getpid()
+    server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    job = marshal.dumps((words, os.getcwd(), dict(os.environ), numbers, leads))
+    server.connect({server!r})
+    sent = b"".join(number.to_bytes(4, sys.byteorder) for number in numbers)
+    server.sendmsg([len(job).to_bytes(8, "little")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, sent)])
+    server.sendall(job)
+    pid = int.from_bytes(server.recv(4), "little")
+except OSError:
+    pid = 0
+if not pid:
+    os.execv(words[0], words)
+for number in asked:
+    signal.signal(number, lambda number, _: (os.killpg if leads else os.kill)(pid, number))
+for number in numbers:
+    os.close(number)
+status = int.from_bytes(server.recv(4), "little", signed=True)
+if status < 0:
+    signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
+    os.kill(os.getpid(), -status)
+os._exit(status)
+"""
 
 
 def _program(words: Sequence[str]) -> tuple[list[str], str, str, list[str]] | None:
     """What warnings ``-W`` names, how the program is named, its name, its words; None for a command line that a server cannot take up."""
-    rest, warned = list(words[1:]), []
-    while rest[:1] == ["-W"]:
-        warned.append(rest[1])
-        del rest[:2]
+    rest, options = list(words[1:]), []
+    while rest and (rest[0] == "-u" or rest[0].startswith("-W")):
+        given = rest.pop(0)
+        options.append("-W" + rest.pop(0) if given == "-W" and rest else given)
     if not rest:
         return None
     if rest[0] in ("-c", "-m") and len(rest) > 1:
-        return warned, rest[0], rest[1], rest[2:]
+        return options, rest[0], rest[1], rest[2:]
     is_script = rest[0].endswith(".py") and not rest[0].startswith("-")
-    return (warned, "", rest[0], rest[1:]) if is_script else None
+    return (options, "", rest[0], rest[1:]) if is_script else None
+
+
+def _takes(words: list[str], cwd: str, env: Mapping[str, str]) -> bool:
+    """Whether a fork of this process can be what was asked for."""
+    program = _program(words)
+    if program is None:
+        return False
+    places = [place for place in env.get("PYTHONPATH", "").split(os.pathsep) if place]
+    script = [] if program[1] else [str(Path(cwd, program[2]).parent)]
+    return not _differ(env, os.environ) and not _hide([cwd, *script, *places])
 
 
 def _differ(env: Mapping[str, str], server: Mapping[str, str]) -> bool:
     """Whether a process with this environment would start otherwise than the server did."""
-    read = {name for name in (*env, *server) if name.startswith(READ_AT_START)} - ALLOWED
+    read = {
+        name
+        for name in (*env, *server)
+        if name.startswith(READ_AT_START) and not name.startswith(ALLOWED_STARTS)
+    } - ALLOWED
     return (
         any(env.get(name) != server.get(name) for name in read)
         or env.get("OMP_NUM_THREADS", "1") != "1"
+        or env.get("PYTHONHASHSEED", "0") != "0"
     )
 
 
 def _hide(places: Sequence[str]) -> bool:
-    """Whether a module in one of these folders would be found before one that is loaded, or by the interpreter at its start."""
-    names = {"sitecustomize", "usercustomize", *(name.partition(".")[0] for name in PRELOADED)}
+    """Whether a module in one of these folders would be found before one that is loaded."""
+    names = {name.partition(".")[0] for name in PRELOADED}
     return any(
         Path(place, file).exists()
         for place in set(places)
         for name in names
         for file in (name, f"{name}.py")
     )
-
-
-@functools.cache
-def _server_environment() -> dict[str, str]:
-    left = {k: v for k, v in os.environ.items() if not k.startswith(("HPUSHIM", "PYTHONPATH"))}
-    return {**left, "HPUSHIM": "off", "OMP_NUM_THREADS": "1"}
-
-
-@functools.cache
-def _server() -> _Server:
-    return _Server()
-
-
-class _Server:
-    """The process that forks; one at a time asks."""
-
-    def __init__(self) -> None:
-        env = {**_server_environment(), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen([sys.executable, __file__], stdin=pipe, stdout=pipe, env=env)  # fmt: skip
-        atexit.register(self.end)
-
-    def ask(
-        self,
-        words: list[str],
-        cwd: str,
-        env: dict[str, str],
-        files: dict[str, str],
-        seconds: float | None,
-    ) -> int | None:
-        """The status of a program, as ``subprocess`` has it; None if it was stopped when its time was up."""
-        asked = {"words": words, "cwd": cwd, "env": env, "files": files, "seconds": seconds}
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(json.dumps(asked).encode() + b"\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        assert answer, f"the server ended with {self.process.wait()}"
-        status: int | None = json.loads(answer)
-        return status
-
-    def end(self) -> None:
-        with contextlib.suppress(OSError):
-            assert self.process.stdin
-            self.process.stdin.close()
-        self.process.wait()
 
 
 # The side of the server.
@@ -319,77 +331,169 @@ class _Loader:
         return getattr(self._real, name)
 
 
-def _serve() -> dict[str, Any]:
+class _Job:
+    """What one client asked for."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        room = socket.CMSG_SPACE(250 * array.array("i").itemsize)
+        head, passed, _, _ = connection.recvmsg(8, room)
+        self.files = array.array("i")
+        for _, _, files in passed:
+            self.files.frombytes(files)
+        size, data = int.from_bytes(head, "little"), b""
+        while len(data) < size:
+            data += connection.recv(size - len(data))
+        self.words, self.cwd, self.env, self.numbers, self.leads = marshal.loads(data)
+        self.connection = connection
+        self.child = 0
+
+    def open_files(self) -> None:
+        """Gives the files that came their numbers, and closes all others."""
+        above = max([2, *self.numbers]) + 1
+        moved = [fcntl.fcntl(file, fcntl.F_DUPFD, above) for file in self.files]
+        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+            if int(name) not in moved:
+                with contextlib.suppress(OSError):
+                    os.close(int(name))
+        for file, number in zip(moved, self.numbers, strict=True):
+            os.dup2(file, number)
+            os.close(file)
+
+    def ended(self) -> bool:
+        """Whether the child has ended; then the client knows it."""
+        done, status = os.waitpid(self.child, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            with contextlib.suppress(OSError):
+                self.connection.sendall(code.to_bytes(4, "little", signed=True))
+            self.connection.close()
+        return done != 0
+
+    def end(self) -> None:
+        """Ends the child with what it leads, as its client was."""
+        with contextlib.suppress(ProcessLookupError):
+            (os.killpg if self.leads else os.kill)(self.child, signal.SIGKILL)
+
+
+def _serve() -> _Job:
     """Answers until nobody asks any more, and exits; in a child, returns what it was forked for."""
     del sys.path[0]
+    listening = socket.socket(fileno=int(sys.argv[1]))
     hidden = _Hidden()
     for name in PRELOADED:
         hidden.load(name)
     hidden.hide()
+    sys.modules.pop("sitecustomize", None)
     gc.collect()
     gc.freeze()
-    answers = os.dup(1)
-    os.dup2(2, 1)
-    for line in sys.stdin.buffer:
-        job: dict[str, Any] = json.loads(line)
-        child = os.fork()
-        if not child:
-            os.close(answers)
-            return job
-        os.write(answers, json.dumps(_wait(child, job["seconds"])).encode() + b"\n")
-    os._exit(0)
-
-
-def _wait(child: int, seconds: float | None) -> int | None:
-    ends = None if seconds is None else time.monotonic() + seconds
-    pause = 0.001
+    woken, wake = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    poll = select.poll()
+    for file in (0, woken, listening.fileno()):
+        poll.register(file, select.POLLIN)
+    jobs: dict[int, _Job] = {}
     while True:
-        done, status = os.waitpid(child, 0 if ends is None else os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if ends is not None and time.monotonic() > ends:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return None
-        time.sleep(pause)
-        pause = min(0.02, pause * 1.5)
+        for file, _ in poll.poll():
+            if file == 0:
+                for job in jobs.values():
+                    job.end()
+                os._exit(0)
+            elif file == woken:
+                os.read(woken, 4096)
+                for number in [number for number, job in jobs.items() if job.ended()]:
+                    poll.unregister(number)
+                    del jobs[number]
+            elif file in jobs:  # its client is gone; that is said again until the child is
+                jobs[file].end()
+            else:
+                job = _Job(listening.accept()[0])
+                if _takes(job.words, job.cwd, job.env) and not _forked(job):
+                    return job
+                if job.child:
+                    jobs[job.connection.fileno()] = job
+                    poll.register(job.connection, select.POLLIN)
+                    job.connection.sendall(job.child.to_bytes(4, "little"))
+                else:
+                    job.connection.close()
+                for one in job.files:
+                    os.close(one)
 
 
-def _become(job: dict[str, Any]) -> types.ModuleType:
+def _forked(job: _Job) -> int:
+    """The child's number in the server, 0 in the child."""
+    job.child = os.fork()
+    if not job.child:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if job.leads:
+            os.setsid()
+    return job.child
+
+
+def _become(job: _Job, client: str) -> types.ModuleType:
     """Makes this process the one that was asked for, up to its program's first line; returns its ``__main__``."""
-    files = job["files"]
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    for number, name in enumerate(("in", "out", "err")):
-        opened = os.open(files[name], flags if number else os.O_RDONLY, 0o600)
-        os.dup2(opened, number)
-        os.close(opened)
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = sys.__stderr__ = open(  # noqa: SIM115
-        2, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1
-    )
-    os.chdir(job["cwd"])
-    os.environ.clear()
-    os.environ.update(job["env"])
-    program = _program(job["words"])
+    job.connection.detach()
+    job.open_files()
+    program = _program(job.words)
     assert program is not None
-    warned, kind, name, words = program
+    options, kind, name, words = program
+    at_once = "-u" in options or bool(job.env.get("PYTHONUNBUFFERED"))
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = _stream(1, "strict", at_once)
+    sys.stderr = sys.__stderr__ = _stream(2, "backslashreplace", at_once, line_buffering=True)
+    os.chdir(job.cwd)
+    os.environ.clear()
+    os.environ.update(job.env)
+    sys.dont_write_bytecode = bool(job.env.get("PYTHONDONTWRITEBYTECODE"))
+    warned = [option[2:] for option in options if option != "-u"]
     if warned:
         import warnings
 
         sys.warnoptions.extend(warned)
         warnings._processoptions(warned)  # type: ignore[attr-defined]
-    sys.orig_argv = list(job["words"])
+    sys.orig_argv = list(job.words)
     sys.argv = [kind or name, *words]
-    places = [place for place in job["env"].get("PYTHONPATH", "").split(os.pathsep) if place]
-    first = "" if kind == "-c" else job["cwd"] if kind == "-m" else str(Path(name).resolve().parent)
-    sys.path[:0] = [first, *(os.path.abspath(place) for place in places)]  # noqa: PTH100  as site does
+    places = [place for place in job.env.get("PYTHONPATH", "").split(os.pathsep) if place]
+    sys.path[:0] = [os.path.abspath(place) for place in places]  # noqa: PTH100  as Python does
     importlib.invalidate_caches()
     _read_ours()
+    _have_children_served(client)
+    site.execsitecustomize()
+    first = "" if kind == "-c" else job.cwd if kind == "-m" else str(Path(name).resolve().parent)
+    sys.path.insert(0, first)
     main = types.ModuleType("__main__")
     main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
     sys.modules["__main__"] = main
     return main
+
+
+def _stream(number: int, errors: str, at_once: bool, line_buffering: bool = False) -> io.TextIOWrapper:  # fmt: skip
+    raw = open(number, "wb", buffering=0 if at_once else -1, closefd=False)  # noqa: SIM115
+    return io.TextIOWrapper(raw, "utf-8", errors, line_buffering=line_buffering, write_through=at_once)  # type: ignore[type-var]  # fmt: skip
+
+
+def _have_children_served(client: str) -> Callable[[], None]:
+    """Whatever starts this Python, in this process, starts the small program instead; returns how to undo it."""
+    import _posixsubprocess
+
+    fork_exec, execv = _posixsubprocess.fork_exec, os.execv
+    ours = {os.fsencode(sys.executable): os.fsencode(client)}
+
+    def served(args: Any, files: Sequence[bytes], *rest: Any) -> int:
+        return fork_exec(args, tuple(ours.get(file, file) for file in files), *rest)  # type: ignore[no-any-return, call-arg]
+
+    def taken_over(file: Any, words: Any) -> NoReturn:
+        execv(client if file == sys.executable else file, words)
+
+    def install(start: Any, take_over: Any) -> None:
+        _posixsubprocess.fork_exec = subprocess._fork_exec = start  # type: ignore[attr-defined]
+        os.execv = take_over
+
+    install(served, taken_over)
+    return lambda: install(fork_exec, execv)
 
 
 def _read_ours() -> None:
@@ -401,8 +505,8 @@ def _read_ours() -> None:
             site.addpackage(folder, "hpushim.pth", set())
 
 
-def _run(job: dict[str, Any], main: types.ModuleType) -> None:
-    program = _program(job["words"])
+def _run(job: _Job, main: types.ModuleType) -> None:
+    program = _program(job.words)
     assert program is not None
     _, kind, name, _ = program
     if kind == "-m":
@@ -456,10 +560,11 @@ def _status(error: BaseException) -> int:
 
 
 if __name__ == "__main__":
+    _client = sys.argv[2]
     _job = _serve()
     _code = 0
     try:
-        _run(_job, _become(_job))
+        _run(_job, _become(_job, _client))
     except BaseException as _error:
         _code = _status(_error)
         if isinstance(_error, KeyboardInterrupt):

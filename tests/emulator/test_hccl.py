@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import warm
 from environments import plain_environment
 
 HERE = Path(__file__).parent
@@ -25,7 +25,7 @@ def launch(ranks: int, program: str, *words: str, **env: str) -> str:
         f"--nproc-per-node={ranks}",
         str(HERE / program),
     ]
-    result = subprocess.run(
+    result = warm.run(
         [*command, *words],
         env=plain_environment(**env),
         capture_output=True,
