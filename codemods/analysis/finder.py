@@ -38,7 +38,7 @@ class Site:
     owner: ast.AST
     changes: tuple[Change, ...]
     #: What goes with it, or is a part of it: no other rule speaks of these.
-    covers: tuple[ast.AST, ...] = ()
+    claims: tuple[ast.AST, ...] = ()
 
     @property
     def node(self) -> ast.expr:
@@ -88,8 +88,8 @@ class Finder:
             return None
         role, owner = found
         changes, gone = self._changes(text, owner)
-        covers = (*ast.iter_child_nodes(node), *gone)
-        return Site(text, role, owner, changes, covers)
+        claims = (*ast.iter_child_nodes(node), *gone)
+        return Site(text, role, owner, changes, claims)
 
     # -- what a text is ---------------------------------------------------------------------
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.engine.rules.rule import Found
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from hpushim.engine.python.module import Module
+    from hpushim.engine.rules.rule import Found
 
 #: The code of what is replaced: ``mock.patch("torch.cuda.is_available")``.
 TARGET = "HPU018"
@@ -74,9 +73,5 @@ def _owner(module: Module, node: ast.AST | None) -> ast.AST | None:
 def _joined(item: Found, group: str | None) -> Found:
     fix = item.finding.fix
     if fix is None or group is None:
-        kept = msgspec.structs.replace(item.finding, fix=None, safety="manual")
-        return Found(kept, item.node)
-    safety = "unsafe" if fix.safety == "safe" else fix.safety
-    fix = msgspec.structs.replace(fix, group=group, safety=safety)
-    finding = msgspec.structs.replace(item.finding, fix=fix, safety=safety)
-    return Found(finding, item.node, item.changes, item.covers)
+        return item.with_fix(None)
+    return item.with_fix(msgspec.structs.replace(fix, group=group)).unsafe()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 from hpushim.model import Safety, Severity, Span
@@ -96,12 +96,13 @@ class RowRule(Rule):
                 self._spans.add(span)
                 yield self.finding(
                     module,
-                    span,  # told whatever covers the call: it is about the argument
+                    span,
                     f"`{module.source(span).splitlines()[0]}`: {inside(verdict.note)}",
                     fix=self.fix_of(module, call, argument, row, verdict.status),
                     row=row.name,
                     code=row.rule,
                     severity=SEVERITY[verdict.status],
+                    strength=Strength.FIRM,  # it is about the argument, whoever claims the call
                 )
 
     def fix_of(

@@ -154,7 +154,7 @@ class NameRule(Rule):
         safety: Safety,
         verdict: Verdict,
         extra: Iterable[Change] = (),
-        covers: Iterable[ast.AST] = (),
+        claims: Iterable[ast.AST] = (),
     ) -> Found:
         """The finding whose fix writes ``target`` in place of the use, arguments as the row says."""
         gone = self.gone(module, use, verdict)
@@ -176,7 +176,7 @@ class NameRule(Rule):
             row=verdict.row.name if verdict.row else None,
             code=code,
             severity="warning" if verdict.status == "renamed" else None,
-            covers=(*gone, *covers),
+            claims=(*gone, *claims),
         )
 
     def gone(

@@ -67,16 +67,16 @@ class CudaCall(Rule):
         token = Span(module.span(func).end - len("cuda"), module.span(call).end)
         shown = f".{module.source(token)}"
         answer = ask(module, "torch.Tensor.cuda")
-        covers = [*call.args[:1], *(k for k in call.keywords if k.arg == "device")]
+        claims = [*call.args[:1], *(k for k in call.keywords if k.arg == "device")]
         if self._own_class(module, receiver):
             return self.finding(
                 module, token, f"`{shown}` is a method of a class of this project; it stays",
-                code="HPU011", safety="manual", node=call, covers=covers,
+                code="HPU011", safety="manual", node=call, claims=claims,
             )  # fmt: skip
         if not _is_plain(call):
             return self.finding(
                 module, token, f"`{shown}` takes arguments that are not seen here; write `.to(\"hpu\", …)`",
-                row=answer.row, node=call, covers=covers,
+                row=answer.row, node=call, claims=claims,
             )  # fmt: skip
         sure = self._sure(module, receiver, call)
         safety: Safety = answer.safety if sure else "unsafe"
@@ -89,7 +89,7 @@ class CudaCall(Rule):
             row=answer.row,
             code=None if sure else "HPU103",
             node=call,
-            covers=covers,
+            claims=claims,
         )
 
     def _of_module(self, module: Module, receiver: ast.expr) -> bool:

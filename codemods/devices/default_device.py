@@ -55,7 +55,7 @@ class DefaultDevice(Rule):
                 f"`{module.source(site.node)}` does not exist on Gaudi; new tensors go to `hpu`",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
-                covers=site.covers,
+                claims=site.claims,
             )
         kinds = [_kinds(module, call.args[0]) for call in self._calls]
         if not any(kind.cuda for found in kinds for kind in found):

@@ -16,10 +16,10 @@ from ..analysis.devices import Devices
 from ..analysis.roles import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.told import Told
+    from hpushim.engine.rules.claims import Said
 
 #: CUDA's name beside something else in a text, or in letters of its own: ``"run-cuda"``, ``"cuda|mps"``, ``"CUDA"``, ``b"cuda"``.
 _IN_TEXT = re.compile(
@@ -90,7 +90,7 @@ class DeviceCompare(Rule):
                 f"a device on Gaudi is never `{module.source(site.node)}`; compare with `hpu`",
                 fix=Rewrite("compare with hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
-                covers=site.covers,
+                claims=site.claims,
             )
         for site in devices.of_role(Role.KERNELS):
             yield self.finding(
@@ -99,17 +99,16 @@ class DeviceCompare(Rule):
                 f"`{module.source(site.owner)}` chooses kernels for NVIDIA hardware; it stays and is False on Gaudi",
                 code="HPU125",
                 safety="manual",
-                covers=site.covers,
+                claims=site.claims,
             )
 
-    def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
+    def finish(self, module: Module, said: Said, found: Sequence[Found]) -> Iterable[Found]:
         """What is made of a device's text and compared in a form that no rule turns."""
         if not _may_compare(module):
             return  # most files
         for one in find_named(module):
-            span = module.span(one.node)
             if one.sure and not one.handled and self._speaks_of_cuda(module, one):
-                if told.covers(span, module.position(span.start)[0]):
+                if said.of(module.span(one.node)):
                     continue
                 yield self.finding(
                     module,

@@ -42,12 +42,12 @@ class DeviceIndex(NameRule):
         if _launches(module, call):
             message = f"`{module.source(call)}` is there for a Triton kernel, which stays and does not run on Gaudi"
             return self.finding(
-                module, use.node, message, row=part, code=code, safety="manual", covers=call.args
+                module, use.node, message, row=part, code=code, safety="manual", claims=call.args
             )
         target = self.target(module, use)
         if verdict is None or not target:
             message = f"`{module.source(use.node)}` has no counterpart on Gaudi"
-            return self.finding(module, use.node, message, code=code, covers=cards)
+            return self.finding(module, use.node, message, code=code, claims=cards)
         zeros = [zero(module, card) for card in cards if is_other_card(module, card)]
         return self.rename(module, use, code, target, "safe", verdict, zeros, cards)
 

@@ -65,7 +65,7 @@ class DeviceInfo(NameRule):
             fix=Rewrite("remove the advice", "safe", tuple(map(Remove, told.body))),
             row=use.name,
             code=code,
-            covers=(use.node,),
+            claims=(use.node,),
         )
 
     # -- get_device_properties --------------------------------------------------------------
@@ -95,7 +95,7 @@ class DeviceInfo(NameRule):
             fix=Rewrite(f"ask {target}", "safe", respell(module, read, target, tail)),
             row=use.name,
             code=code,
-            covers=call.args,
+            claims=call.args,
         )
 
     def _each(
@@ -122,7 +122,7 @@ class DeviceInfo(NameRule):
             fix=Rewrite("ask for each property", "safe", tuple(changes), harmless=stays),
             row=use.name,
             code=code,
-            covers=call.args,
+            claims=call.args,
         )
 
     def _later(self, module: Module, use: Name, code: str) -> Found:
@@ -133,14 +133,14 @@ class DeviceInfo(NameRule):
         )  # fmt: skip
 
     def _answer(
-        self, module: Module, use: Name, code: str, covers: list[ast.expr] | None = None
+        self, module: Module, use: Name, code: str, claims: list[ast.expr] | None = None
     ) -> Found:
         """An answer that is something else on Gaudi, in code that nothing more is known of."""
         part, verdict = known(module, use.name)
         note = inside(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
         return self.finding(
             module, use.node, f"`{module.source(use.node)}` answers for NVIDIA hardware: {note}",
-            row=part if verdict is not None else None, code=code, safety="manual", covers=covers or (),
+            row=part if verdict is not None else None, code=code, safety="manual", claims=claims or (),
         )  # fmt: skip
 
 

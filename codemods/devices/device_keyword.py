@@ -53,7 +53,7 @@ class DeviceKeyword(Rule):
                 f"`{module.source(node)}` picks a device by number; a process on Gaudi holds one device, `hpu`",
                 fix=Rewrite("write hpu", "safe", (numbered(module, node.value),)),
                 row="cuda",
-                covers=(node.value,),
+                claims=(node.value,),
             )
 
     def on_module(self, module: Module) -> Yield:
@@ -74,7 +74,7 @@ class DeviceKeyword(Rule):
                 f"`{module.source(site.node)}` does not exist on Gaudi; write `hpu`",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
-                covers=site.covers,
+                claims=site.claims,
             )
 
 

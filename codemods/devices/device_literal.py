@@ -68,7 +68,7 @@ class DeviceLiteral(Rule):
             fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
             row="cuda",
             code="HPU013" if site.role is Role.OPTION else None,
-            covers=site.covers,
+            claims=site.claims,
         )
 
     def _left(self, module: Module, site: Site) -> Found:
@@ -82,7 +82,7 @@ class DeviceLiteral(Rule):
             message = f"`{shown}` is not known to be a device; write `hpu` if it is one"
         return self.finding(
             module, site.node, message,
-            code="HPU015", safety="manual", covers=site.covers,
+            code="HPU015", safety="manual", claims=site.claims,
         )  # fmt: skip
 
     def _collected(self, module: Module, collection: ast.expr, card: ast.expr) -> Found:
@@ -94,7 +94,7 @@ class DeviceLiteral(Rule):
             "a process on Gaudi holds one device, start a process per device",
             code="HPU121",
             safety="manual",
-            covers=(collection,),
+            claims=(collection,),
         )
 
     def _several(self, module: Module, devices: Devices) -> Iterator[Found]:

@@ -50,7 +50,7 @@ class ToDevice(Rule):
                 "a process on Gaudi holds one device, `hpu`",
                 fix=fix,
                 row="cuda",
-                covers=(number,),
+                claims=(number,),
             )
         else:
             yield from self._either(module, number)
@@ -78,7 +78,7 @@ class ToDevice(Rule):
                 f"`.to({module.source(site.node)})` names a device that does not exist on Gaudi; write `hpu`",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
-                covers=site.covers,
+                claims=site.claims,
             )
 
     def _safety(self, module: Module, call: ast.Call, receiver: ast.expr) -> Safety:

@@ -50,7 +50,7 @@ class ArgumentList(Rule):
             f"`{module.source(node)}` asks a program for CUDA; on Gaudi it is `{new}`",
             fix=Rewrite(f"use {new}", "safe", (change,), f"arguments:{module.span(around).start}"),
             row=ask(module, "nccl" if new == BACKEND else "cuda").row,
-            covers=(node,),
+            claims=(node,),
         )
 
 

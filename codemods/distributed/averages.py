@@ -78,7 +78,7 @@ class Average(Rule):
             fix = Rewrite("sum and divide", "safe", (insert,))
         yield self.finding(
             module,
-            module.span(node),
+            node,
             f"`{module.source(node)}` averages gradients with ReduceOp.AVG, which hccl does not have; "
             f"`{_SUMMING}(True)` of what it shards has it sum and divide (torch 2.8)",
             fix=fix,

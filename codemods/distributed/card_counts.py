@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
@@ -33,6 +33,7 @@ class CardCount(Rule):
 
     HPU323 = Code("device-count-as-factor", effect="numbers")
     wants = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), beside=("cuda", "hpu", "nccl"), advice=True)  # fmt: skip
+    strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
         answer = ask(module, "a batch scaled by the number of devices")
@@ -45,7 +46,7 @@ class CardCount(Rule):
             told.add(statement)
             yield self.finding(
                 module,
-                module.span(scaled),  # the count itself may be renamed as well
+                scaled,
                 f"`{module.source(scaled).splitlines()[0]}` scales by the devices of the machine: "
                 f"{inside(answer.note)}",
                 row=answer.row,

@@ -125,7 +125,7 @@ class DeviceIds(Rule):
             "without them DDP moves no inputs",
             fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
-            covers=[each.value for each in given],
+            claims=[each.value for each in given],
         )
 
     def _data_parallel(self, module: Module, call: ast.Call) -> Found:
@@ -164,7 +164,7 @@ class DeviceIds(Rule):
                 fix=Rewrite("name the device", answer.safety, (change, *needed)),
                 row=answer.row,
                 code="HPU309",
-                covers=(given,),
+                claims=(given,),
             )
 
     def _barrier(self, module: Module, call: ast.Call) -> Yield:
@@ -186,7 +186,7 @@ class DeviceIds(Rule):
             fix=Rewrite("drop the device indices", answer.safety, gone),
             row=answer.row,
             code="HPU315",
-            covers=[each.value for each in given],
+            claims=[each.value for each in given],
         )
 
     def _mesh(self, module: Module, call: ast.Call) -> Yield:
@@ -201,7 +201,7 @@ class DeviceIds(Rule):
             fix=Rewrite("use hpu", "safe", (retext(module, device, DEVICE),)),
             row=answer.row,
             code="HPU317",
-            covers=(device,),
+            claims=(device,),
         )
 
 

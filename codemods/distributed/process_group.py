@@ -144,7 +144,7 @@ class Nccl(Rule):
             fix=Rewrite("drop the device", "safe", changes),
             row=ask(module, "torch.distributed.init_process_group(device_id=)").row,
             severity="warning",
-            covers=(given,),
+            claims=(given,),
         )
 
     def _library(self, module: Module, node: ast.expr, name: str) -> Found:

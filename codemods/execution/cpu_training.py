@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.versions import judge
@@ -47,6 +47,7 @@ class CpuTraining(Rule):
         names=(*_TRAINERS, *_FABRICS, *_CLIS), words=("backward",), beside=("torch", "lightning", "pytorch_lightning"),
         project=(*_CHOSEN, *_MOVES, *_OTHERS),
     )  # fmt: skip
+    strength = Strength.FIRM
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """A trainer, or Fabric, that is left to choose."""
@@ -74,7 +75,7 @@ class CpuTraining(Rule):
                 return
             yield self.finding(
                 module,
-                module.span(node),
+                node,
                 f"`{module.source(node)}` trains on the CPU where no accelerator is configured (Lightning from 2.5.6 on knows no hpu); "
                 f'give it trainer_defaults={{"accelerator": {PLUGIN}.accelerator_name()}}, and no other accelerator in files and arguments',
                 fix=with_default(module, call),
@@ -83,7 +84,7 @@ class CpuTraining(Rule):
         else:
             yield self.finding(
                 module,
-                module.span(node),  # told whatever covers the call: it is about an argument
+                node,
                 f"`{module.source(node)}` chooses its accelerator itself, and knows no hpu (Lightning from 2.5.6 on, Fabric in every release): "
                 f"it trains on the CPU; give it accelerator={PLUGIN}.HPUAccelerator()",
                 fix=with_accelerator(module, call, given),
@@ -101,7 +102,7 @@ class CpuTraining(Rule):
         if backward and module.index.calls("step"):
             yield self.finding(
                 module,
-                module.span(backward[0]),
+                backward[0],
                 f"`{module.source(backward[0])}` trains on the CPU: nothing in the project puts the model and its batches on Gaudi; "
                 'write `model.to("hpu")`, and the same for each batch',
             )

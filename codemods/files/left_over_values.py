@@ -19,7 +19,7 @@ from ..analysis.settings_files import builds
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
     from hpushim.engine.data.entries import Entry
-    from hpushim.engine.rules.told import Told
+    from hpushim.engine.rules.claims import Said
     from hpushim.engine.shell.words import Command, Word
 
 _DATA: frozenset[Kind] = frozenset({"yaml", "json", "toml"})
@@ -56,13 +56,13 @@ class LeftOverValue(TextRule):
         return kind in _SCRIPTS or not builds(str(path))
 
     def check(self, document: Document) -> Iterator[Finding]:
-        """Nothing by itself: see :meth:`rest`."""
+        """Nothing by itself: see :meth:`finish`."""
         yield from ()
 
-    def rest(self, document: Document, told: Told) -> Iterable[Finding]:
+    def finish(self, document: Document, said: Said) -> Iterable[Finding]:
         variables: set[str] = set()
         for span, found in sorted(_narrowed(document, self._places(document)), key=_place):
-            if told.covers(span, document.position(span.start)[0]):
+            if said.of(span):
                 variables.add(found.text)
             elif found.kind != "variable" or found.text not in variables:
                 variables.add(found.text)  # a variable is told of once in a file

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import word
@@ -39,6 +39,7 @@ class AccelerateTrap(Rule):
         beside=("accelerate", "sagemaker", "SM_MODEL_DIR", "/opt/ml/model", "mps"),
         project=_SAGEMAKER, hints=frozenset(("add_argument", *_SAVES)),
     )  # fmt: skip
+    strength = Strength.FIRM
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """A process group in a file that takes Apple's device."""
@@ -75,7 +76,7 @@ class AccelerateTrap(Rule):
         assert found is not None, row
         return self.finding(
             module,
-            module.span(node),
+            node,
             f"`{what}`: {inside(found.note)}",
             row=row,
         )

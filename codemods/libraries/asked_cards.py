@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import word
@@ -62,6 +62,7 @@ class AskedCards(Rule):
         hints=frozenset(("accelerator_type", *_RESOURCE)),
         beside=("ray", "submitit", "update_parameters"),
     )
+    strength = Strength.FIRM
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         call = module.parent(node)
@@ -113,7 +114,7 @@ class AskedCards(Rule):
             span = type(span)(span.start, module.span(through).end)
         return self.finding(
             module,
-            span,  # told beside what covers the call: it is about the argument
+            span,
             f"`{module.source(span).splitlines()[0]}`: {inside(answer.note)}",
             fix=fix,
             row=answer.row,
@@ -124,7 +125,7 @@ class AskedCards(Rule):
         written = module.source(node).splitlines()[0]
         return self.finding(
             module,
-            module.span(node),
+            node,
             f"`{written}` asks Slurm for NVIDIA GPUs; ask the owners of the cluster for the name of its Gaudi devices",
             row=ask(module, "--gres=gpu").row,
             severity="warning",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import FOREIGN
@@ -60,6 +60,7 @@ class AskedLibrary(Rule):
         calls=_FINDERS,
         hints=frozenset({"cuda", "gpu", *_DEVICES, "get_device", "default_device"}),
     )
+    strength = Strength.FIRM
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         call = module.parent(node)
@@ -86,7 +87,7 @@ class AskedLibrary(Rule):
                 said = 'what it finds on Gaudi is not known, and most take the CPU without a word: name the device, torch.device("hpu")'
             yield self.finding(
                 module,
-                module.span(call.func),
+                call.func,
                 f"`{written}` looks for a device itself: {said}",
                 row=row,
             )
@@ -103,7 +104,7 @@ class AskedLibrary(Rule):
         span = type(span)(span.start, module.span(value).end)
         yield self.finding(
             module,
-            span,  # told beside what covers the call: it is about the argument
+            span,
             f"`{module.source(span).splitlines()[0]}` asks `{package}` for a CUDA device: {said}",
             fix=fix,
             row=row,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import called
@@ -44,6 +44,7 @@ class ChosenDevice(Rule):
     wants = Wants(
         names=(*_FINDS, *TRAINERS, _PYG, *_IGNITES), hints=frozenset((*_FINDS, *TRAINERS))
     )
+    strength = Strength.FIRM
 
     def __init__(self) -> None:
         self._told: set[str] = set()
@@ -92,7 +93,7 @@ class ChosenDevice(Rule):
         unmarked = row == _SETTINGS and module.target.mode == "lazy"  # its trainer marks no step
         return self.finding(
             module,
-            module.span(node),  # told beside what covers the call: it is about the whole of it
+            node,
             f"`{module.source(node)}` chooses the device itself: {said}",
             row=answer.row,
             severity="warning" if given or unmarked else "info",
@@ -106,7 +107,7 @@ class ChosenDevice(Rule):
             fix = Rewrite("name the device", "safe", (Replace(call, new), *needed))
         return self.finding(
             module,
-            module.span(call.func),
+            call.func,
             f"`{module.source(call.func)}` chooses the device itself: {inside(answer.note)}",
             fix=fix,
             row=answer.row,

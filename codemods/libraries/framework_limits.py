@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.rule import Found, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
@@ -57,10 +57,11 @@ class FrameworkLimit(RowNameRule):
         verdict = judge(module, found)
         return self.finding(
             module,
-            module.span(node),  # told whatever covers it: no other rule speaks of the same
+            node,
             f"{what}: {inside(verdict.note)}",
             row=row,
             severity=SEVERITY[verdict.status],
+            strength=Strength.FIRM,
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Yield
+from hpushim.engine.rules.rule import Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 from hpushim.model import Span
@@ -127,7 +127,7 @@ class Library(RowRule):
         facts=(MAKERS_NAMED,),
         hints=frozenset((*_ATTENTION, *_QUANTISED)),
     )
-    uncovered = True
+    strength = Strength.FIRM
 
     @classmethod
     def words_of_rows(cls) -> Wants:
@@ -224,7 +224,7 @@ class Library(RowRule):
             fix = Rewrite("use hpu", "unsafe", (retext(module, statement.value, "hpu"),))
         yield self.finding(
             module,
-            module.span(statement),
+            statement,
             f"`{module.source(statement).splitlines()[0]}`: {inside(verdict.note)}",
             fix=fix,
             row=row.name,
@@ -251,7 +251,7 @@ class Library(RowRule):
         answer = ask(module, "bitsandbytes")
         yield self.finding(
             module,
-            module.span(node),  # told beside what covers the call: it is about the argument
+            node,
             f"`{module.source(node).splitlines()[0]}` asks for bitsandbytes: {inside(answer.note)}",
             row=answer.row,
             severity="warning",

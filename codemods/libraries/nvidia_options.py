@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kernels import PROVIDERS
@@ -53,6 +53,7 @@ class NvidiaOption(Rule):
         keywords=("optim", *_SWITCHES),
         strings=PROVIDERS,
     )
+    strength = Strength.FIRM
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if module.qualified(node) != name:
@@ -109,7 +110,7 @@ class NvidiaOption(Rule):
                 severity = "warning"  # asked for only where somebody wants it
         return self.finding(
             module,
-            module.span(node),  # told beside what covers the call: it is about the option
+            node,
             f"`{shown}`: {inside(answer.note)}",
             fix=fix,
             row=answer.row,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Kept, Rule, Yield
+from hpushim.engine.rules.rule import Claim, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.registrations import registrations
@@ -27,11 +27,11 @@ class RegisteredKernel(Rule):
         answer = ask(module, _ROW)
         for found in module.view(registrations):
             body = found.kernel.body if found.kernel is not None else []
-            yield from map(Kept, body)
+            yield from map(Claim, body)
             yield self.finding(
                 module,
                 found.devices[0],
                 f"`{module.source(found.call.func)}`: {inside(answer.note)}",
                 row=answer.row,
-                covers=found.devices,
+                claims=found.devices,
             )

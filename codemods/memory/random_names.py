@@ -67,7 +67,7 @@ class RandomName(NameRule):
             row=answer.row,
             code="HPU409",
             severity="warning",
-            covers=site.covers,
+            claims=site.claims,
         )
 
     def _made_on_variable(self, module: Module, node: ast.expr) -> Yield:

@@ -123,7 +123,7 @@ class CudaAutocast(Rule):
             fix=Rewrite("autocast on hpu in bfloat16", answer.safety, tuple(changes)),
             row=answer.row,
             code="HPU202",
-            covers=(device,),
+            claims=(device,),
         )
 
 

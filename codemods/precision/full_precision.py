@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.entry import is_entry
@@ -30,6 +30,7 @@ class FullPrecision(Rule):
 
     HPU217 = Code("training-in-float32", severity="info", effect="speed")
     wants = Wants(words=("backward",), beside=("cuda", "hpu", "device"), advice=True)
+    strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
         if not is_of_torch(module) or not module.view(is_on_device):
@@ -46,7 +47,7 @@ class FullPrecision(Rule):
                 answer = ask(module, "torch.bfloat16")
                 yield self.finding(
                     module,
-                    module.span(call.func),  # beside what is told of the step
+                    call.func,
                     "this trains in float32; bfloat16 is "
                     f"{inside(answer.note)}: compute model and loss under "
                     '`torch.autocast("hpu", dtype=torch.bfloat16)`',

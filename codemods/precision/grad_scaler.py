@@ -76,7 +76,7 @@ class GradScaler(Rule):
                 "bfloat16 on Gaudi needs none, the numbers differ a little",
                 fix=Rewrite("remove loss scaling", answer.safety, (gone,), group),
                 row=answer.row,
-                covers=(call,),
+                claims=(call,),
             )
         for use in scaler.uses:
             yield self.finding(
@@ -106,7 +106,7 @@ class GradScaler(Rule):
                 fix=fix if answer.fixable else None,
                 row=answer.row,
                 code="HPU310" if sharded else "HPU204",
-                covers=_gone(module, call, sharded) if answer.fixable else (),
+                claims=_gone(module, call, sharded) if answer.fixable else (),
             )
 
     def _built_on(self, module: Module, node: ast.expr, own: ast.ClassDef) -> Found:

@@ -144,7 +144,7 @@ class AutocastHalf(Rule):
             fix=fix if answer.fixable else None,
             row=answer.row,
             severity=None if answer.status == "unsupported" else "warning",
-            covers=(node,),
+            claims=(node,),
         )
 
     def _elsewhere(self, module: Module, node: ast.expr) -> Found:

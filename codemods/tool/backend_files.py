@@ -42,7 +42,7 @@ class BackendFile(Rule):
                     module.tree.body[0],
                     f"the file needs `{package}`, which has no counterpart on Gaudi, and stays as it is; "
                     "migrate again when that is replaced",
-                    covers=(module.tree,),
+                    claims=(module.tree,),
                 )
             return
         if found.accelerator == CUDA:
@@ -57,5 +57,5 @@ class BackendFile(Rule):
             module.tree.body[0],
             message,
             severity=None if found.accelerator == CUDA else "info",
-            covers=(module.tree,),
+            claims=(module.tree,),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +19,7 @@ from ..values.checks import Check, Regions
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+    from hpushim.engine.rules.claims import Said
 
 _LEVELS: tuple[Safety, ...] = ("safe", "unsafe", "manual")
 _SHOWN = 40
@@ -29,11 +31,13 @@ class CheckRegions(Rule):
     HPU028 = Code("check-controls-cuda", severity="error", fix=("unsafe", "manual"))
     wants = Wants(words=("cuda", "is_cuda"))
 
-    def review(self, module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
+    def finish(
+        self, module: Module, said: Said, found: Sequence[Found]
+    ) -> Iterable[tuple[Found, Found]]:
         regions = module.view(Regions)
         if not regions.checks or not found:
-            return {}
-        return _Review(self, module, regions, found).result()
+            return ()
+        return _Review(self, module, regions, found).result().items()
 
 
 class _Review:
@@ -55,7 +59,7 @@ class _Review:
             self._by_node.setdefault(item.node, []).append(item)  # type: ignore[arg-type]
             for node in _changed(item):
                 self._changed.setdefault(node, []).append(item)
-            for node in item.covers:
+            for node in item.claims:
                 self._covered.setdefault(node, []).append(item)
         #: The findings that turn each check; a check without any stays.
         self._turns = {
@@ -168,12 +172,9 @@ class _Review:
             assert fix is not None
             if level == self._base[item] and (group is None or group == fix.group):
                 continue
-            safety = _LEVELS[level]
-            new = msgspec.structs.replace(
-                fix, safety=safety, group=fix.group if group is None else group
-            )
-            finding = msgspec.structs.replace(item.finding, fix=new, safety=safety)
-            result[item] = Found(finding, item.node, item.changes, item.covers)
+            group = fix.group if group is None else group
+            new = msgspec.structs.replace(fix, safety=_LEVELS[level], group=group)
+            result[item] = item.with_fix(new)
         for check, why in self._keeps.items():
             first = self._turns[check][0]
             result[first] = self._told(check, why, result.get(first, first))
@@ -194,15 +195,11 @@ class _Review:
             told += "which needs CUDA; change that first, or leave the branch to CUDA"
         else:
             told += "which stays with a check of its own; change what keeps that one first"
+        code = self._rule.HPU028
         finding = msgspec.structs.replace(
-            item.finding,
-            code=self._rule.code,
-            name=self._rule.HPU028.name,
-            severity=self._rule.HPU028.severity,
-            message=told,
-            fix=item.finding.fix if unsafe else None,
+            item.finding, code=self._rule.code, name=code.name, severity=code.severity, message=told
         )
-        return Found(finding, item.node, item.changes if unsafe else (), item.covers)
+        return replace(item, finding=finding).with_fix(finding.fix if unsafe else None)
 
     def _joined(self) -> dict[Found, str]:
         """The groups: a check, what it controls, and those that they were in before."""

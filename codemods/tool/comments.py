@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Found, Rule
+from hpushim.engine.rules.rule import Found, Rule, Strength
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Span
 
@@ -15,7 +15,7 @@ from ..edits.spelling import dual
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.told import Told
+    from hpushim.engine.rules.claims import Said
 
 _WORDS = ("cuda", "CUDA", "nccl", "NCCL")
 #: A line with a comment, alone or behind code; what holds a quote may be a part of a string.
@@ -31,12 +31,13 @@ class Comment(Rule):
 
     HPU029 = Code("comment-names-cuda", severity="info")
     wants = Wants(texts=_WORDS, advice=True)
+    strength = Strength.REST
 
-    def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
+    def finish(self, module: Module, said: Said, found: Sequence[Found]) -> Iterable[Found]:
         if dual(module) or not module.holds("#"):
             return
         lost = {node.lineno for node in module.index.lost if hasattr(node, "lineno")}
-        for about in told.rewritten:
+        for about in said.rewritten:
             if about in lost:
                 continue
             for line in range(max(about - 1, 1), about + 1):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Define, Import, Rewrite
-from hpushim.engine.rules.rule import Kept, Rule, Yield
+from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..edits.imports import local_name
@@ -29,7 +29,7 @@ class DualConstant(Rule):
 
     HPU023 = Code("accelerator-constant", severity="info", fix=("safe", "unsafe"))
     wants = Wants(words=(ACCELERATOR,))
-    uncovered = True
+    strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
         if not dual(module):
@@ -68,13 +68,13 @@ def _imports(module: Module, package: str) -> bool:
     return False
 
 
-def _sides_of_cuda(module: Module) -> Iterator[Kept]:
+def _sides_of_cuda(module: Module) -> Iterator[Claim]:
     """What a choice by the constant keeps for CUDA."""
     for use in module.index.names(ACCELERATOR):
         test = module.parent(use)
         choice = module.parent(test) if isinstance(test, ast.Compare) and is_choice(test) else None
         if isinstance(choice, ast.IfExp) and choice.test is test:
-            yield Kept(choice.orelse)
+            yield Claim(choice.orelse)
 
 
 def _first_user(module: Module, uses: list[ast.Name]) -> ast.stmt | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Kept, Rule, Yield
+from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.gaudi_code import GaudiCode
@@ -24,9 +24,10 @@ class GaudiAware(Rule):
         code = module.view(GaudiCode)
         if not code.governed:
             return
-        yield from map(Kept, code.governed)
+        yield from map(Claim, code.governed)
         left = code.left()
-        yield Kept(module.tree, but=left)
+        yield Claim(module.tree)
+        yield from (Claim(node, Strength.OPEN) for node in left)
         if module.holds("cuda"):  # else nothing that the user would look for stays
             yield self.finding(
                 module,

@@ -18,9 +18,10 @@ from ..bases.torch_name import CUDA, respell
 from ..edits.spelling import dual, retext
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from hpushim.engine.python.module import Module
+    from hpushim.engine.rules.claims import Said
 
 _MODULE = CUDA.rstrip(".")
 _ATTRIBUTES = ("builtins.getattr", "builtins.hasattr", "builtins.setattr")
@@ -113,9 +114,11 @@ class Indirect(Rule):
             fix = Rewrite("patch torch.hpu", "unsafe", respell(module, node, "torch.hpu"))
         return self.finding(module, node, _told(f"{part}"), fix=fix, code=TARGET)
 
-    def review(self, module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
+    def finish(
+        self, module: Module, said: Said, found: Sequence[Found]
+    ) -> Iterable[tuple[Found, Found]]:
         """A test that replaces a part of ``torch.cuda`` turns as a whole."""
-        return together(module, found)
+        return together(module, found).items()
 
     # -- a part of it, by name --------------------------------------------------------------
 

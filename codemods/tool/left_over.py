@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.cuda_words import told_of, whole
@@ -24,10 +24,10 @@ from ..values.tokens import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hpushim.engine.python.module import Module
-    from hpushim.engine.rules.told import Told
+    from hpushim.engine.rules.claims import Said
     from hpushim.pycode.scope import Binding
 
 _MODULE = "torch.cuda"
@@ -53,6 +53,8 @@ class LeftOver(Rule):
         hints=frozenset(["cuda", "CUDA"]),
         texts=_VARIABLES,
     )
+
+    strength = Strength.REST
 
     def __init__(self) -> None:
         self._seen: dict[ast.AST, _Seen] = {}
@@ -109,38 +111,37 @@ class LeftOver(Rule):
             self._seen[node] = _Seen(found.kind, found.text, shown)
         return ()
 
-    def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
-        module.view(Account).told = told
+    def finish(self, module: Module, said: Said, found: Sequence[Found]) -> Iterable[Found]:
+        module.view(Account).said = said
         for name, keyword in _variables(module):
             self._seen.setdefault(keyword, _Seen("variable", name, name))
         for keyword in _tables(module):
             self._seen.setdefault(keyword, _Seen("device", "cuda", "cuda="))
-        for node in self._left(module, told):
+        for node in self._left(module, said):
             seen = self._seen.get(node) or _Seen(*_kind_of(module, node))
             message, row, severity = told_of(module, *seen)
             span = word_span(module, node)
-            yield self.finding(module, span, message, row=row, severity=severity, node=node)
+            yield self.finding(module, span, message, row=row, severity=severity)
 
-    def _left(self, module: Module, told: Told) -> Iterator[ast.AST]:
+    def _left(self, module: Module, said: Said) -> Iterator[ast.AST]:
         """What no rule has reported, and what does something on the device as far as the value graph knows."""
         reasons, spans = module.view(Reasons), set()
         for node in self._seen:
             span = word_span(module, node)
-            if told.covers(span, module.position(span.start)[0]):
+            if said.of(span):
                 continue
             spans.add(span)
-            text = isinstance(
-                node, ast.Constant
-            )  # a name that is known to be CUDA's needs no reason
+            # A name that is known to be CUDA's needs no reason.
+            text = isinstance(node, ast.Constant)
             if not (reasons.of(node) if text else reasons.beside(node)):
                 yield node
         for token in tokens(module):
-            span = token.span
-            beside = any(span.start < s.end and s.start < span.end for s in spans)
-            if isinstance(token.node, ast.Constant) and token.node not in self._seen and not beside:
-                covered = told.covers(span, module.position(span.start)[0])
-                if not covered and not reasons.of(token.node):
-                    yield token.node
+            node, span = token.node, token.span
+            if not isinstance(node, ast.Constant) or node in self._seen:
+                continue
+            near = any(span.start < s.end and s.start < span.end for s in spans)
+            if not near and not said.of(span) and not reasons.of(node):
+                yield node
 
 
 def _kind_of(module: Module, node: ast.AST) -> tuple[str, str, str]:

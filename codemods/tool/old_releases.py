@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Kept, Rule, Yield
+from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..values.never_run import FLAGS, Gone, NeverRun
@@ -28,12 +28,12 @@ class OldReleases(Rule):
 
     HPU030 = Code("branch-for-old-release", severity="info")
     wants = Wants(texts=("",), facts=(FLAGS,), advice=True)
-    uncovered = True
+    strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
         told: dict[int, list[Gone]] = {}
         for gone in module.view(NeverRun).gone:
-            yield from (Kept(node, never=True) for node in gone.nodes)
+            yield from (Claim(node, Strength.FIRM) for node in gone.nodes)
             if any(_ASKED.search(module.source(node)) for node in gone.nodes):
                 told.setdefault(_place(gone).lineno, []).append(gone)
         for parts in told.values():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.references import find
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 
@@ -35,7 +35,7 @@ class OwnRow(Rule):
     )
     #: Any file that is read: which words these are, only the project knows.
     wants = Wants(texts=("",), advice=True)
-    uncovered = True
+    strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
         rows = _own_rows(module)

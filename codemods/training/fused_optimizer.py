@@ -75,7 +75,7 @@ class FusedOptimizer(Rule):
                 fix=Rewrite(_TITLE, "safe", (Replace(test, off),)),
                 row=answer.row,
                 code="HPU605",
-                covers=(test,),
+                claims=(test,),
             )
 
 

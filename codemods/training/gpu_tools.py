@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
@@ -40,7 +40,7 @@ class GpuTool(Rule):
         numbers=_PEAKS,
         hints=frozenset({"ncu", "nvprof"}),
     )
-    uncovered = True
+    strength = Strength.FIRM
 
     def __init__(self) -> None:
         self._told: set[ast.AST] = set()

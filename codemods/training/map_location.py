@@ -116,7 +116,7 @@ class MapLocation(Rule):
             f"`{module.source(node)}` sends storages to CUDA devices; a process on Gaudi has one, `hpu`",
             fix=Rewrite(f"map to {new}", "safe", (Replace(node, new),)),
             row=ask(module, _ROW).row,
-            covers=(node,),
+            claims=(node,),
         )
 
     def _as_other_half(self, module: Module, node: ast.expr) -> Yield:

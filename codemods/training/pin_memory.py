@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kinds import defines_method
@@ -34,7 +34,7 @@ class PinMemory(Rule):
     HPU606 = Code("pin-memory-without-device", fix="safe", effect="speed")
     HPU607 = Code("pinned-without-device", fix="safe", effect="speed")
     wants = Wants(keywords=("pin_memory",), calls=("pin_memory", "is_pinned"))
-    uncovered = True
+    strength = Strength.FIRM
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """``x.pin_memory()``, ``x.is_pinned()``."""

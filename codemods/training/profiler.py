@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.rules.rule import Found, Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_name
@@ -130,10 +130,11 @@ class ProfilerDevice(Rule):
         if isinstance(call, ast.Call) and module.qualified(call.func) in _PROFILES:
             yield self.finding(
                 module,
-                module.span(node),  # told whatever covers the call: there is no other word on it
+                node,
                 f"`{module.source(node)}` profiles CUDA alone; "
                 "use `torch.profiler.profile` with `ProfilerActivity.HPU`",
                 code="HPU618",
+                strength=Strength.FIRM,
             )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.base.accounted import Accounted, Outcome
-from hpushim.engine.rules.told import Told
+from hpushim.engine.rules.claims import Said
 from hpushim.model import Finding, Span
 from hpushim.pycode.places import SAME, How
 from hpushim.pycode.values import At, Cell, Edge, Values
@@ -56,17 +56,17 @@ class Account:
     """What the rules have said of a file, for later readers: ``module.view(Account)``."""
 
     def __init__(self, module: Module) -> None:
-        self.told = Told(())
+        self.said = Said(module, ())
 
 
 def entries(module: Module, findings: Iterable[Finding]) -> Iterator[Accounted]:
     """What becomes of each token, in source order."""
-    told = module.view(Account).told
+    account = module.view(Account).said
     findings = list(findings)
     rows = {f.row for f in findings} - {None}  # some say what they have to say once in a file
     for token in tokens(module):
         line, column = module.position(token.span.start)
-        said, why = told.said(token.span, line), ""
+        said, why = account.of(token.span), ""
         outcome: Outcome = "unknown"
         here = [f for f in findings if f.span.start < token.span.end and token.span.start < f.span.end]  # fmt: skip
         if any(f.severity == "unknown" and f.fix is None for f in here):

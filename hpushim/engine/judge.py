@@ -18,10 +18,10 @@ from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Change
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import dispatch, references
+from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.listed import Listed
 from hpushim.engine.rules.registry import accounting, rules, text_rules
 from hpushim.engine.rules.rule import TextRule
-from hpushim.engine.rules.told import Told
 from hpushim.engine.suppress import suppress
 from hpushim.matrix import Matrix
 from hpushim.model import Finding
@@ -120,11 +120,11 @@ def examine_document(document: Document, context: Context) -> Examined:
             found += kind().check(document)
         except Exception as error:
             found.append(dispatch.raised(kind, error, 1))
-    told = Told(found)
+    said = Said(document, tuple(found))
     for kind in marked:
-        if kind.rest is not TextRule.rest:
+        if kind.finish is not TextRule.finish:
             try:
-                found += kind().rest(document, told)
+                found += kind().finish(document, said)
             except Exception as error:
                 found.append(dispatch.raised(kind, error, 1))
     return _examined(document, [(finding, ()) for finding in found], reading, context, python=False)

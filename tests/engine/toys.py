@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import libcst as cst
@@ -15,9 +15,9 @@ from hpushim.engine.context import Context
 from hpushim.engine.data.document import Document
 from hpushim.engine.python.changes import Import, Remove, Rename, Replace, Rewrite
 from hpushim.engine.python.module import Module
+from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.listed import Listed
-from hpushim.engine.rules.rule import Found, Kept, Rule, TextRule, Yield
-from hpushim.engine.rules.told import Told
+from hpushim.engine.rules.rule import Claim, Found, Rule, Strength, TextRule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span, Target
@@ -74,9 +74,11 @@ class Rest(Rule):
     HPU912 = Code("rest", severity="unknown", fix="safe")
     wants = Wants(words=("odd",))
 
-    def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
+    strength = Strength.REST
+
+    def finish(self, module: Module, said: Said, found: Sequence[Found]) -> Iterable[Found]:
         for node in module.index.names("odd"):
-            if not told.covers(module.span(node), node.lineno):
+            if not said.of(module.span(node)):
                 yield self.finding(module, node, "`odd` is not known")
 
 
@@ -87,8 +89,9 @@ class Keeps(Rule):
     wants = Wants(words=("keep",))
 
     def on_module(self, module: Module) -> Yield:
-        opened = (module.statement(node) for node in module.index.names("open_"))
-        yield Kept(module.tree, but=frozenset(opened))
+        yield Claim(module.tree)
+        for node in module.index.names("open_"):
+            yield Claim(module.statement(node), Strength.OPEN)
 
 
 class Raises(Rule):
@@ -191,7 +194,7 @@ class Library(Rule):
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         fix = Rewrite("drop", "safe", (Remove(node),))
-        yield self.finding(module, node, "spare", fix=fix, covers=(node,))
+        yield self.finding(module, node, "spare", fix=fix, claims=(node,))
 
 
 class Quiet(_OnWords):
@@ -203,7 +206,7 @@ class Quiet(_OnWords):
     def on_word(self, module: Module, node: ast.Name) -> Yield:
         call = module.parent(node)
         assert call is not None
-        yield Kept(call)
+        yield Claim(call)
 
 
 EVERY: tuple[Any, ...] = (

@@ -55,7 +55,8 @@ class NAME(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         answer = ask(module, name)
         fix = Rewrite("TITLE", answer.safety, (Replace(node, "NEW"),))
-        yield self.finding(module, node, f"`{{module.source(node)}}` …", fix=fix, row=answer.row)
+        message = f"`{{module.source(node)}}` …"
+        yield self.finding(module, node, message, fix=fix, row=answer.row, claims=(node,))
 '''
 _PAGE = """\
 # {code} `kebab-name-of-the-pattern`

@@ -13,11 +13,11 @@ import msgspec
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.python.module import Module
 from hpushim.engine.rules import references
+from hpushim.engine.rules.claims import Claims, Said
 from hpushim.engine.rules.listed import Listed
-from hpushim.engine.rules.rule import AnyRule, Found, Kept, Rule
-from hpushim.engine.rules.told import Told
+from hpushim.engine.rules.rule import AnyRule, Claim, Found, Rule
 from hpushim.engine.rules.wants import Wants
-from hpushim.model import Finding, Span
+from hpushim.model import Finding
 from hpushim.pycode.words import Texts, Words, words_in
 
 
@@ -134,7 +134,7 @@ def interesting(text: Words, candidates: tuple[Listed, ...]) -> bool:
 
 
 def run(module: Module, candidates: tuple[Listed, ...]) -> list[tuple[type[Rule], Found]]:
-    """What the rules find, without what is covered by another rule's finding.
+    """What the rules find, without what lies in another rule's claim.
 
     A rule that raises loses what it found in this file, and that is said; the others go on.
     """
@@ -153,11 +153,7 @@ class _Working:
         fitting = looking.fitting(looking.words & self._text.words, self._held, None)
         self._rules: dict[int, Rule] = {place: candidates[place].load()() for place in fitting}
         self._found: dict[type[Rule], list[Found]] = {}
-        self._covers: list[tuple[type[Rule], ast.AST]] = []
-        #: Nodes inside kept ones where findings are told after all.
-        self._open: set[ast.AST] = set()
-        #: Code that never runs.
-        self._never: list[Span] = []
+        self._claims: list[tuple[type[Rule], Claim]] = []
         self._failed: dict[type[Rule], Found] = {}
 
     def run(self) -> list[tuple[type[Rule], Found]]:
@@ -215,113 +211,58 @@ class _Working:
             kind = rule.__class__
             try:
                 for item in getattr(rule, handler)(self._module, *arguments):
-                    if isinstance(item, Kept):
-                        self._covers.append((kind, item.node))
-                        self._open |= item.but
-                        if item.never:
-                            self._never.append(self._module.span(item.node))
+                    if isinstance(item, Claim):
+                        self._claims.append((kind, item))
                     else:
                         self._found.setdefault(kind, []).append(item)
-                        self._covers += [(kind, node) for node in item.covers]
+                        self._claims += [(kind, Claim(node)) for node in item.claims]
             except Exception as error:
                 line = getattr(arguments[0], "lineno", 1) if arguments else 1
                 self._failed[kind] = Found(raised(kind, error, line), None)
 
     def _result(self) -> list[tuple[type[Rule], Found]]:
-        covered: dict[ast.AST, set[type[Rule]]] = {}
-        for kind, node in self._covers:
-            if kind not in self._failed:
-                covered.setdefault(node, set()).add(kind)
-        whole = covered.get(self._module.tree, _NOBODY)
-        kept: list[tuple[type[Rule], Found]] = []
-        for kind, items in self._found.items():
-            for item in items if kind not in self._failed else ():
-                around, opened = self._around(item.node, covered)
-                if self._runs_never(item):
-                    continue
-                if opened:
-                    kept.append((kind, _unsafe(item)))
-                elif kind.uncovered or not around - {kind}:
-                    kept.append((kind, item if whole <= {kind} else _unchanged(item)))
-        kept = self._reviewed(kept)
-        kept += self._rest(kept, covered)
-        return [*kept, *((kind, item) for kind, item in self._failed.items())]
-
-    def _reviewed(self, kept: list[tuple[type[Rule], Found]]) -> list[tuple[type[Rule], Found]]:
-        """The findings as the rules leave them that look at those of all."""
-        for rule in self._rules.values():
-            kind = rule.__class__
-            if kind.review is Rule.review or kind in self._failed:
-                continue
+        """What is left of the findings when the claims are settled, and what the rules finish with."""
+        made = [claim for claim in self._claims if claim[0] not in self._failed]
+        claims = Claims.of(self._module, made)
+        kept = [
+            (kind, settled)
+            for kind, items in self._found.items()
+            if kind not in self._failed
+            for item in items
+            if (settled := _settled(item, kind, claims)) is not None
+        ]
+        for kind, rule in self._finishing():
+            found = [item for _, item in kept]
+            said = Said(self._module, [item.finding for item in found], claims)
             try:
-                changed = rule.review(self._module, [item for _, item in kept])
+                finished = list(rule.finish(self._module, said, found))
             except Exception as error:
                 self._failed[kind] = Found(raised(kind, error, 1), None)
                 continue
+            changed = dict(item for item in finished if isinstance(item, tuple))
             kept = [(one, changed.get(item, item)) for one, item in kept]
-        return kept
+            kept += [(kind, item) for item in finished if isinstance(item, Found)]
+        return [*kept, *((kind, item) for kind, item in self._failed.items())]
 
-    def _runs_never(self, item: Found) -> bool:
-        place = item.finding.span
-        return any(span.start <= place.start and place.end <= span.end for span in self._never)
-
-    def _spans(self, nodes: Iterable[ast.AST]) -> Iterator[Span]:
-        module = self._module
-        for node in nodes:
-            if node is module.tree:
-                yield Span(0, len(module.data))
-            elif hasattr(node, "lineno") and node not in module.index.lost:
-                yield module.span(node)
-
-    def _around(
-        self, node: ast.AST | None, covered: dict[ast.AST, set[type[Rule]]]
-    ) -> tuple[set[type[Rule]], bool]:
-        """The rules that cover a node, and whether what they cover as a whole is open there."""
-        if node is None or not covered:
-            return _NOBODY, False
-        around: set[type[Rule]] = set()
-        for above in (node, *self._module.ancestors(node)):
-            if above in self._open and not around:
-                return around, True
-            around |= covered.get(above, _NOBODY)
-        return around, False
-
-    def _rest(
-        self, found: list[tuple[type[Rule], Found]], covered: Iterable[ast.AST]
-    ) -> Iterator[tuple[type[Rule], Found]]:
-        """What some rules say of places that nobody has spoken of."""
-        asking = [p for p, rule in self._rules.items() if type(rule).on_rest is not Rule.on_rest]
-        if not asking:
-            return
-        told = Told(
-            (item.finding for _, item in found), self._spans(covered), self._spans(self._open)
-        )
-        for place in asking:
-            kind = type(self._rules[place])
-            before = len(self._found.get(kind, ()))
-            self._call((place,), "on_rest", told)
-            yield from ((kind, item) for item in self._found.get(kind, ())[before:])
+    def _finishing(self) -> list[tuple[type[Rule], Rule]]:
+        """Those that finish, the ones that report what the others leave last."""
+        rules = ((type(rule), rule) for rule in self._rules.values())
+        finishing = [
+            (kind, rule)
+            for kind, rule in rules
+            if kind.finish is not Rule.finish and kind not in self._failed
+        ]
+        return sorted(finishing, key=lambda each: -each[0].strength)
 
 
-_NOBODY: set[type[Rule]] = set()
-
-
-def _unchanged(item: Found) -> Found:
-    """The finding without its fix: what is said of a file that another rule keeps as it is."""
-    if item.finding.fix is None:
-        return item
-    finding = msgspec.structs.replace(item.finding, fix=None, safety="manual")
-    return Found(finding, item.node)
-
-
-def _unsafe(item: Found) -> Found:
-    """The finding with its fix left to a person: what is said where code of the author's own is near."""
-    fix = item.finding.fix
-    if fix is None or fix.safety != "safe":
-        return item
-    fix = msgspec.structs.replace(fix, safety="unsafe")
-    finding = msgspec.structs.replace(item.finding, fix=fix, safety="unsafe")
-    return Found(finding, item.node, item.changes, item.covers)
+def _settled(item: Found, kind: type[Rule], claims: Claims) -> Found | None:
+    """What the claims of the other rules leave of a finding."""
+    verdict = claims.judge(item.finding.span, kind, item.strength)
+    if verdict == "drop":
+        return None
+    if verdict == "unsafe":
+        return item.unsafe()
+    return item.with_fix(None) if verdict == "manual" and item.finding.fix else item
 
 
 def _imported_by(wanted: dict[str, tuple[int, ...]], name: str) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +17,6 @@ import msgspec
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.rules.told import Told
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Finding, Fix, Safety, Severity, Span
 
@@ -25,35 +25,55 @@ if TYPE_CHECKING:
     from hpushim.engine.base.text import Text
     from hpushim.engine.data.document import Document
     from hpushim.engine.python.module import Module
+    from hpushim.engine.rules.claims import Said
+
+
+class Strength(IntEnum):
+    """How firmly a rule claims a place, or reports one. Another rule's claim drops the findings in it that are not stronger."""
+
+    #: A claim that opens a place inside a usual one: findings are reported there, but their fixes are unsafe.
+    OPEN = 0
+    #: The rules that report what the others leave; they finish last.
+    REST = 1
+    USUAL = 2
+    #: Findings that usual claims do not drop; in a file that is claimed as a whole they lose their fixes. As a claim: code that never runs.
+    FIRM = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """A node that a rule decides about as a whole."""
+
+    node: ast.AST
+    strength: Strength = Strength.USUAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """A finding in Python code with the changes that its fix makes.
-
-    ``covers`` are nodes that the finding is about as a whole: other rules' findings inside them are not told.
-    """
+    """A finding in Python code with the changes that its fix makes."""
 
     finding: Finding
     node: ast.AST | None
     changes: tuple[Change, ...] = ()
-    covers: tuple[ast.AST, ...] = ()
+    #: What the finding is about as a whole: other rules report nothing there.
+    claims: tuple[ast.AST, ...] = ()
+    strength: Strength = Strength.USUAL
+
+    def with_fix(self, fix: Fix | None) -> Found:
+        """The finding with another safety or group, or without a fix."""
+        safety = fix.safety if fix is not None else "manual"
+        finding = msgspec.structs.replace(self.finding, fix=fix, safety=safety)
+        return replace(self, finding=finding, changes=self.changes if fix is not None else ())
+
+    def unsafe(self) -> Found:
+        """The finding with its fix left to a person."""
+        fix = self.finding.fix
+        if fix is None or fix.safety != "safe":
+            return self
+        return self.with_fix(msgspec.structs.replace(fix, safety="unsafe"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """A node that stays as it is on purpose: other rules' findings inside it are not told.
-
-    Those inside ``but`` are, and their fixes are unsafe: whether they are wanted there is for a person to say. Of code that ``never`` runs
-    nothing is told at all.
-    """
-
-    node: ast.AST
-    but: frozenset[ast.AST] = frozenset()
-    never: bool = False
-
-
-Yield = Iterable[Found | Kept]
+Yield = Iterable[Found | Claim]
 
 
 class Named:
@@ -129,13 +149,16 @@ class Rule(Named):
     A subclass declares its codes, says what it ``wants`` and defines the handlers for it:
     ``on_name(module, node, name)``, ``on_attribute``, ``on_call``, ``on_keyword``, ``on_string``, ``on_number``,
     ``on_definition(module, node)``, ``on_import(module, alias, name)``, and ``on_module(module)``, which is called last, once, where
-    any of its words is in the file. Each returns an iterable of :class:`Found` and :class:`Kept` and may be a generator. An instance
+    any of its words is in the file. Each returns an iterable of :class:`Found` and :class:`Claim` and may be a generator. An instance
     serves one file, so state between handlers lives on ``self``.
+
+    One place gets one code: a finding inside another rule's claim is dropped unless it is stronger (:class:`Strength`). When the
+    claims are settled, ``finish(module, said, found)`` may replace findings, and report what nobody has reported.
     """
 
     wants: ClassVar[Wants] = Wants()
-    #: The findings are told also where another rule covers the node; they change nothing in a file that is covered as a whole.
-    uncovered: ClassVar[bool] = False
+    #: How firmly the rule reports, unless a finding says otherwise.
+    strength: ClassVar[Strength] = Strength.USUAL
 
     def finding(
         self,
@@ -148,13 +171,11 @@ class Rule(Named):
         code: str | None = None,
         severity: Severity | None = None,
         safety: Safety | None = None,
-        covers: Iterable[ast.AST] = (),
+        claims: Iterable[ast.AST] = (),
         node: ast.AST | None = None,
+        strength: Strength | None = None,
     ) -> Found:
-        """A finding at ``where``; its safety is the fix's unless given. ``node`` is the one that a span is a part of.
-
-        A span without one is told wherever it stands, as if no other rule covered it.
-        """
+        """A finding at ``where``; its safety is the fix's unless given. ``node`` is the one that a span is a part of."""
         span = where if isinstance(where, Span) else module.span(where)
         if fix is not None and module.target.style == "dual" and not fix.fits_dual:
             fix, safety = None, "manual"
@@ -162,18 +183,18 @@ class Rule(Named):
         new = _texts(fix.changes) if fix is not None else ""
         finding = self._finding(module, span, message, plain, row, code, severity, safety, new)
         about = node if isinstance(where, Span) else where
-        return Found(finding, about, fix.changes if fix is not None else (), tuple(covers))
+        changes = fix.changes if fix is not None else ()
+        firm = self.strength if strength is None else strength
+        return Found(finding, about, changes, tuple(claims), firm)
 
     def on_module(self, module: Module) -> Yield:
         """What can be said when everything else has been looked at."""
         return ()
 
-    def review(self, module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
-        """What becomes of the findings of all rules, where one of them depends on others: the old one and the new."""
-        return {}
-
-    def on_rest(self, module: Module, told: Told) -> Iterable[Found]:
-        """What is said of places of which no rule has said anything; called when all findings are known."""
+    def finish(
+        self, module: Module, said: Said, found: Sequence[Found]
+    ) -> Iterable[Found | tuple[Found, Found]]:
+        """Called when the claims are settled: further findings, and pairs of a finding and the one that takes its place."""
         return ()
 
 
@@ -213,8 +234,8 @@ class TextRule(Named):
         """The findings in one file; build them with :meth:`finding`."""
         raise NotImplementedError
 
-    def rest(self, document: Document, told: Told) -> Iterable[Finding]:
-        """What is said of places of which no rule has said anything; called when all findings are known."""
+    def finish(self, document: Document, said: Said) -> Iterable[Finding]:
+        """What no rule has reported; called when all have."""
         return ()
 
 

@@ -1,4 +1,4 @@
-"""What rules may say of places of which no other rule has spoken."""
+"""Which rule reports a place, and what rules say of places that no other has reported."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.data.document import Document
 from hpushim.engine.one_file import examine, settle
-from hpushim.engine.rules.told import Told
+from hpushim.engine.rules.claims import Claims, Said
+from hpushim.engine.rules.rule import Strength
 from hpushim.model import Edit, Fix, Span
 
 
@@ -61,9 +63,9 @@ def test_what_is_kept_is_not_told_but_for_what_is_open_in_it(
     assert daring.text == "keep\nodd\nold_name\nopen_(odd, new_name)\n"
 
 
-def test_a_rule_that_fails_at_the_rest_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_fails_when_it_finishes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     class Fails(toys.Rest):
-        def on_rest(self, *_: object) -> object:  # type: ignore[override]
+        def finish(self, *_: object) -> object:  # type: ignore[override]
             raise KeyError("rest")
 
     toys.use(monkeypatch, Fails, toys.Swap)
@@ -71,26 +73,45 @@ def test_a_rule_that_fails_at_the_rest_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 SPANS = st.builds(lambda a, b: Span(min(a, b), max(a, b)), st.integers(0, 12), st.integers(0, 12))
+CLAIMED = st.sampled_from([Strength.OPEN, Strength.USUAL, Strength.FIRM])
+REPORTED = st.sampled_from([Strength.USUAL, Strength.FIRM])
+TEXT = Document("x" * 12, "a.sh", "shell", toys.context().target, toys.context().matrix)
 
 
-@given(st.lists(SPANS, max_size=6), st.lists(st.booleans(), min_size=6, max_size=6), SPANS)
-def test_a_place_is_kept_by_the_smallest_span_around_it(
-    drawn: list[Span], values: list[bool], asked: Span
+def around(one: Span, other: Span) -> bool:
+    return one.start <= other.start and other.end <= one.end
+
+
+@given(st.lists(st.tuples(st.booleans(), SPANS, CLAIMED), max_size=6), SPANS, REPORTED)
+def test_a_finding_gives_way_to_claims_that_are_as_strong(
+    drawn: list[tuple[bool, Span, Strength]], asked: Span, strength: Strength
 ) -> None:
-    nested: dict[Span, bool] = {}
-    for span, value in zip(drawn, values, strict=False):
-        if all(
-            (s.start <= span.start and span.end <= s.end)
-            or (span.start <= s.start and s.end <= span.end)
-            or span.end < s.start
-            or s.end < span.start
+    """By the words of the strengths: ``own`` claims do not count, unless the code never runs."""
+    nested: dict[Span, tuple[bool, Strength]] = {}
+    for own, span, claimed in drawn:
+        apart = (
+            around(s, span) or around(span, s) or s.end < span.start or span.end < s.start
             for s in nested
-        ):
-            nested[span] = value
-    told = Told((), [s for s, v in nested.items() if v], [s for s, v in nested.items() if not v])
-    around = [s for s in nested if s.start <= asked.start and asked.end <= s.end]
-    smallest = min(around, key=lambda s: s.end - s.start, default=None)
-    assert told.covers(asked, 1) == (smallest is not None and nested[smallest])
+        )
+        if span not in nested and all(apart):
+            nested[span] = own, claimed
+    whole = Span(0, 12)
+    claims = Claims(((own, span, claimed) for span, (own, claimed) in nested.items()), whole)
+    held = sorted((s for s in nested if around(s, asked)), key=lambda s: s.end - s.start)
+    others = [nested[s][1] for s in held if not nested[s][0]]
+    kept = whole in held and nested[whole] == (False, Strength.USUAL)
+    if Strength.FIRM in [nested[s][1] for s in held]:
+        wanted = "drop"
+    elif not others:
+        wanted = "report"
+    elif others[0] == Strength.OPEN:
+        wanted = "unsafe"
+    elif strength == Strength.USUAL:
+        wanted = "drop"
+    else:
+        wanted = "unsafe" if Strength.OPEN in others else "manual" if kept else "report"
+    assert claims.judge(asked, True, strength) == wanted
+    assert claims.holds(asked) == bool(held and nested[held[0]][1] > Strength.OPEN)
 
 
 @given(st.lists(SPANS, max_size=6), SPANS)
@@ -100,4 +121,4 @@ def test_what_is_rewritten_tells_of_what_it_touches(spans: list[Span], asked: Sp
         for span in spans
     ]
     touched = any(s.start < asked.end and asked.start < s.end for s in spans)
-    assert Told(findings).covers(asked, 1) == touched
+    assert Said(TEXT, findings).of(asked) == ("rewritten" if touched else "")
