@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.edits import overlap
-from hpushim.engine.python.changes import Change, Insert, Remove, Rename, Replace
+from hpushim.engine.python.changes import Change, Guard, Insert, Remove, Rename, Replace
 from hpushim.model import Edit, Finding
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def swallows(change: Change) -> bool:
 def _about(change: Change) -> ast.AST | None:
     if isinstance(change, Insert):
         return change.anchor
+    if isinstance(change, Guard):
+        return change.statement
     return change.node if isinstance(change, (Replace, Remove, Rename)) else None
 
 
@@ -136,7 +138,7 @@ class _Taken:
         if node is None:
             return True
         known = self._changes.get(node)
-        if known is not None and not isinstance(change, Insert):
+        if known is not None and not isinstance(change, (Insert, Guard)):
             return known == change
         if node in self._swallowed or any(
             above in self._swallowed for above in self._ancestors(node)
@@ -149,7 +151,7 @@ class _Taken:
             node = _about(change)
             if node is None:
                 continue
-            if not isinstance(change, Insert):
+            if not isinstance(change, (Insert, Guard)):
                 self._changes[node] = change
                 if swallows(change):
                     self._swallowed.add(node)

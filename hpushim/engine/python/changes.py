@@ -8,6 +8,7 @@ to the new one, which sees what other changes have done inside it::
     Rename(attribute, "torch.amp.autocast")       # the name is written as the file's imports allow
     Remove(keyword)                             # also a statement, a decorator, an item of `with`, an element
     Insert(statement, "htcore.mark_step()", after=True)
+    Guard(statement, "rank == 0")                # `if rank == 0:` around it
     Import("habana_frameworks.torch.core", "htcore")
 """
 
@@ -72,6 +73,14 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """``statement``, which has lines of its own, runs only where ``test`` holds."""
+
+    statement: ast.stmt
+    test: str
+
+
+@dataclass(frozen=True, slots=True)
 class Import:
     """The file imports ``module``, as ``alias`` where one is given; nothing is done where it does already.
 
@@ -98,7 +107,7 @@ class Define:
     early: str = ""
 
 
-Change = Replace | Rename | Remove | Insert | Import | Define
+Change = Replace | Rename | Remove | Insert | Guard | Import | Define
 
 
 @dataclass(frozen=True, slots=True)

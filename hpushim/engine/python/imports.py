@@ -16,6 +16,7 @@ from hpushim.engine.python.changes import (
     Change,
     Define,
     Function,
+    Guard,
     Import,
     Insert,
     Remove,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.pycode.scope import Binding
 
-Plain = Replace | Remove | Insert
+Plain = Replace | Remove | Insert | Guard
 #: In front of the key of what is defined, beside those of what is imported.
 _DEFINED = "="
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.build import Builder
-from hpushim.engine.python.changes import Insert, Remove, Replace
+from hpushim.engine.python.changes import Guard, Insert, Remove, Replace
 from hpushim.engine.python.narrow import narrowed
 from hpushim.engine.python.removal import Removal, removal
 from hpushim.engine.python.slots import Unplaced
@@ -50,7 +50,7 @@ class Count:
 
 
 def rewrite(
-    module: Module, changes: Iterable[Replace | Remove | Insert]
+    module: Module, changes: Iterable[Replace | Remove | Insert | Guard]
 ) -> tuple[list[Edit], set[ast.AST]]:
     """The edits that make the changes, in text order, and the statements whose text they touch."""
     work = _Work(module)
@@ -64,13 +64,17 @@ class _Work:
         self._module = module
         self._builders: dict[ast.AST, Builder] = {}
         self._inserts: list[Insert] = []
+        self._guards: list[Guard] = []
         self._removed: dict[ast.stmt, None] = {}
         self.touched: set[ast.AST] = set()
 
-    def add(self, change: Replace | Remove | Insert) -> None:
+    def add(self, change: Replace | Remove | Insert | Guard) -> None:
         if isinstance(change, Insert):
             self._inserts.append(change)
             self._touch(change.anchor)
+        elif isinstance(change, Guard):
+            self._guards.append(change)
+            self._touch(change.statement)
         elif isinstance(change, Remove) and isinstance(change.node, ast.stmt):
             self._removed[change.node] = None
             self._touch(change.node)
@@ -116,6 +120,7 @@ class _Work:
                 edits.append(self._line(insert, plan))
             else:
                 beside.setdefault(insert.anchor, []).append(insert)
+        edits += map(self._guard, self._guards)
         done: set[ast.AST] = set()
         passed = set(plan.passed)
         for node in (*self._builders, *shared, *beside):
@@ -222,13 +227,31 @@ class _Work:
     # -- lines of their own -----------------------------------------------------------------
 
     def _lines_of_its_own(self, insert: Insert) -> bool:
-        module = self._module
         if insert.own_line or is_compound(insert.anchor):
             return True
-        group = line_group(module, insert.anchor)
+        return self._is_alone(insert.anchor)
+
+    def _is_alone(self, statement: ast.stmt) -> bool:
+        """Does nothing share the lines of a simple statement?"""
+        module = self._module
+        group = line_group(module, statement)
         start = module.start(group[0])
         line = module.line_span(module.position(start)[0])
         return len(group) == 1 and not module.source(Span(line.start, start)).strip()
+
+    def _guard(self, guard: Guard) -> Edit:
+        """The edit that puts a condition above a simple statement; lines that continue it need no indentation."""
+        module = self._module
+        if is_compound(guard.statement) or not self._is_alone(guard.statement):
+            raise NotRewritable("a condition cannot be put before a part of a line")
+        (head,) = _checked(f"if {guard.test}: ...")
+        start = module.start(guard.statement)
+        at = module.line_span(module.position(start)[0]).start
+        indent = module.indent(guard.statement)
+        deeper = "\t" if indent.endswith("\t") else "    "
+        return Edit(
+            Span(at, at), "", f"{indent}{head.removesuffix(' ...')}{module.newline}{deeper}"
+        )
 
     def _line(self, insert: Insert, plan: Removal) -> Edit:
         """The edit that puts a line, or several, of its own before or behind a statement."""

@@ -1,0 +1,89 @@
+"""A step whose gradients are not finite: a scaler leaves it out, an optimizer makes it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.base.code import Code
+from hpushim.engine.python.changes import Guard, Rewrite
+from hpushim.engine.python.imports import through
+from hpushim.engine.rules.references import find
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
+
+from ..analysis.scalers import SHARDED, creates
+from ..analysis.verdict import ask
+from ..edits.spelling import dual
+from ..values.training import is_scaler
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_ROW = "torch.amp.GradScaler.step"
+#: What a condition asks that leaves out such a step already.
+_ASKS = frozenset({"isfinite", "isnan", "isinf"})
+
+
+class SkippedStep(Rule):
+    """``scaler.step(optimizer)``, which makes no step where a gradient is infinite or NaN."""
+
+    HPU215 = Code("skipped-step", severity="info", fix=("unsafe", "manual"), effect="numbers")
+    wants = Wants(calls=("step",), beside=("GradScaler",))
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
+        func = node.func
+        if not isinstance(func, ast.Attribute) or not node.args or not _scales(module, func.value):
+            return
+        if _is_guarded(module, node):
+            return
+        optimizer = node.args[0]
+        yield self.finding(
+            module,
+            optimizer,
+            f"`{module.source(func)}` skips a step whose gradients are not finite; without loss scaling the step is made. "
+            "To keep the behavior, check the gradients, which waits for the device in each step",
+            fix=_guard(module, node, optimizer),
+            row=ask(module, _ROW).row,
+        )
+
+
+def _scales(module: Module, node: ast.expr) -> bool:
+    """Is it a scaler that scales, and not the sharded one, whose ranks each see a part of the gradients?"""
+    made = [one for one in module.view(Values).origins(node) if isinstance(one, ast.Call)]
+    if made:
+        return any(
+            creates(module, call) and not module.possible_names(call.func) & SHARDED
+            for call in made
+        )
+    return is_scaler(module, node) and not any(True for _ in find(module, *sorted(SHARDED)))
+
+
+def _guard(module: Module, call: ast.Call, optimizer: ast.expr) -> Rewrite | None:
+    """On CUDA, where the dual style keeps its scaler, `scaler.update()` fails behind a step that was not asked for."""
+    statement = module.parent(call)
+    if dual(module) or not isinstance(statement, ast.Expr) or not _is_a_name(optimizer):
+        return None
+    stack, imported = through(module, call, "torch.stack")
+    groups = f"{module.source(optimizer)}.param_groups"
+    finite = f'p.grad.isfinite().all() for group in {groups} for p in group["params"]'
+    guard = Guard(statement, f"{stack}([{finite} if p.grad is not None]).all()")
+    return Rewrite("check the gradients", "unsafe", (guard, *imported))
+
+
+def _is_a_name(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _is_guarded(module: Module, call: ast.Call) -> bool:
+    """Does a condition around the call, in its function, ask whether something is finite?"""
+    around = module.function(call)
+    return any(
+        isinstance(above, ast.If)
+        and module.function(above) is around
+        and any(getattr(n, "attr", getattr(n, "id", "")) in _ASKS for n in ast.walk(above.test))
+        for above in module.ancestors(call)
+    )
