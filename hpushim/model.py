@@ -138,6 +138,32 @@ class Kernels(msgspec.Struct, frozen=True):
     lines: int
 
 
+#: What the files of a package say about the device that it needs; ``by row``: the matrix says it.
+DependencyKind = Literal[
+    "by row",
+    "compiled for CUDA",
+    "builds CUDA",
+    "Triton kernels",
+    "demands CUDA tensors",
+    "chooses its device",
+    "knows hpu",
+    "plain Python",
+    "not assessed",
+]
+
+
+class Dependency(msgspec.Struct, frozen=True):
+    """A third-party package: in how many files it is imported, whether one does so unconditionally, who assessed it, and on what that rests."""
+
+    name: str
+    files: int
+    required: bool
+    assessed_by: Literal["matrix", "files", "none"]
+    version: str = ""
+    kind: DependencyKind = "not assessed"
+    evidence: str = ""
+
+
 class Page(msgspec.Struct, frozen=True):
     """The page of a code: what it finds, and the whole of it, as Markdown; with the highest severity of its findings."""
 
@@ -170,3 +196,4 @@ class Report(msgspec.Struct, frozen=True):
     other_framework: str = ""
     #: How many findings a baseline or a revision leaves out; None where all are shown.
     hidden: int | None = None
+    dependencies: tuple[Dependency, ...] = ()

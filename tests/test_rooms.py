@@ -42,6 +42,7 @@ ROOMS: dict[str, set[str]] = {
     "quiet_git": set(),
     "safe_files": set(),
     "showing": set(),
+    "dependencies": {*_ANY, "pycode", "safe_files"},
     "matrix": {"errors", "kept", "model", "quiet_git", "safe_files"},
     "engine/base": _READING,
     "engine/files": {*_READING, *_SAFE, "engine/base"},
@@ -74,6 +75,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {
         *_ANY,
         *_SAFE,
+        "dependencies",
         "engine",
         *(f"engine/{room}" for room in ("base", "data", "files", "rules")),
         "following",
@@ -108,6 +110,7 @@ FORBIDDEN = {
     "safe_files": _BEFORE_ALL,
     "showing": _BEFORE_ALL,
     "matrix": _HEAVY,
+    "dependencies": _HEAVY,
     "engine": {"click", "habana_frameworks", "torch"},
     "codemods": {"click", "habana_frameworks", "torch"},
     "ledgers": {"click", "habana_frameworks", "libcst", "torch"},

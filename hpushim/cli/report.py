@@ -1,11 +1,13 @@
-"""``hpushim report``: the judgement of a project; exit code 0 whatever it finds."""
+"""``hpushim report``: the assessment of a project; exit code 0 whatever it finds."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
+import msgspec
 
 from hpushim.cli.options import (
     output_options,
@@ -16,8 +18,10 @@ from hpushim.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from hpushim.cli.options import Request
     from hpushim.ledgers.model import Told
     from hpushim.matrix import Matrix
+    from hpushim.model import Dependency
 
 
 @click.command("report")
@@ -31,15 +35,32 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Compare the findings with a run, from the file of `run --ledger`; printed after the report.",
 )
+@click.option(
+    "--env",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PYTHON",
+    help="Assess dependencies from the files of this environment (its folder or Python), which is not run.",
+)
+@click.option(
+    "--wheels",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="Assess dependencies from the wheels in this folder.",
+)
 def command(
     paths: tuple[Path, ...],
     format_: str,
     output: Path | None,
     jobs: int | None,
     ledger: Path | None,
+    env: Path | None,
+    wheels: Path | None,
     **options: Any,
 ) -> int:
     """Assess PATH (default: the current folder): what runs on Gaudi, what behaves differently, what stops.
+
+    Dependencies are assessed by the compatibility matrix, else from their own files where they are installed: in the project's .venv,
+    beside hpushim, or where --env and --wheels say. Nothing of them is imported.
 
     Exit code 0; 3 when a file could not be read, because the verdict is then incomplete.
     """
@@ -63,6 +84,7 @@ def command(
             progress=update,
             propose=format_ in PROPOSING,
         )
+    report = msgspec.structs.replace(report, dependencies=_dependencies(asked, env, wheels))
     shown = show(report, format_, output, asked.root)
     if told is not None:
         from hpushim.cli.output import say
@@ -70,6 +92,31 @@ def command(
 
         say(f"\n{text_of(join(report, told))}", nl=False)
     return 3 if exit_code(report) == 3 or not shown else 0
+
+
+def _dependencies(asked: Request, env: Path | None, wheels: Path | None) -> tuple[Dependency, ...]:
+    from hpushim import safe_files
+    from hpushim.dependencies import Places, assess
+    from hpushim.engine.base.kind import Kind
+    from hpushim.engine.data.pins import names, says_versions
+    from hpushim.engine.facts import modules
+    from hpushim.engine.files.discover import discover
+
+    kinds: frozenset[Kind] = frozenset(get_args(Kind))
+    if asked.given:
+        return ()
+    files = discover(asked.paths, asked.root, kinds, asked.exclude).files
+    sources: list[bytes] = []
+    wanted: set[str] = set()
+    for file in files:
+        with suppress(OSError):
+            if file.kind == "python":
+                sources.append(safe_files.read(file.path))
+            if says_versions(file.path, file.kind):
+                wanted |= names(safe_files.read(file.path), file.kind)
+    places = Places(asked.root, env, wheels)
+    own = modules(asked.root, files)
+    return assess(sources, own, sorted(wanted), places, asked.matrix(), asked.target)
 
 
 def _told(ledger: Path, matrix: Matrix, format_: str, output: Path | None) -> Told:

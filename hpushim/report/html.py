@@ -48,7 +48,15 @@ def render_html(report: Report) -> str:
         "body",
         el("a", "Skip to the findings", href="#findings", class_="skip"),
         _top(made, name),
-        el("main", _blockers(made), _cards(made), _work(made), _unread(report), _findings(made)),
+        el(
+            "main",
+            _blockers(made),
+            _cards(made),
+            _work(made),
+            _dependencies(report),
+            _unread(report),
+            _findings(made),
+        ),
         _foot(report),
         _raw("script", script),
     )
@@ -200,6 +208,17 @@ def _works(title: str, works: Sequence[Work]) -> ET.Element:
 def _piece(work: Work) -> ET.Element:
     takes, what, where = words.work(work)
     return el("tr", el("th", takes, scope="row"), el("td", what), el("td", el("code", where)))
+
+
+def _dependencies(report: Report) -> list[ET.Element]:
+    found = words.dependencies(report)
+    if not found:
+        return []
+    rows = (el("tr", el("th", name, scope="row"), el("td", says)) for name, says in found)
+    head = el("tr", el("th", "package", scope="col"), el("th", "what is known", scope="col"))
+    table = el("table", el("thead", head), el("tbody", rows))
+    scroll = el("div", table, class_="scroll", tabindex="0", role="region", aria_label="Dependencies")  # fmt: skip
+    return [el("section", el("h2", "Dependencies"), scroll, aria_label="Dependencies")]
 
 
 def _unread(report: Report) -> list[ET.Element]:

@@ -7,7 +7,18 @@ from typing import Any
 import msgspec
 
 from hpushim import showing
-from hpushim.model import Basis, Effect, Effort, Kernels, Report, Safety, Severity, Stage, Status
+from hpushim.model import (
+    Basis,
+    Dependency,
+    Effect,
+    Effort,
+    Kernels,
+    Report,
+    Safety,
+    Severity,
+    Stage,
+    Status,
+)
 from hpushim.model import Target as _Target
 from hpushim.report.assessment import Handling, Item, Summary, Trouble, assess
 from hpushim.report.fingerprints import fingerprints
@@ -55,6 +66,7 @@ class Document(msgspec.Struct, frozen=True):
     summary: Summary
     rows: dict[str, Basis]
     kernels: tuple[Kernels, ...]
+    dependencies: tuple[Dependency, ...]
     files: tuple[File, ...]
 
 
@@ -71,6 +83,7 @@ def document(report: Report) -> Document:
         summary=made.summary,
         rows=report.rows,
         kernels=report.kernels,
+        dependencies=report.dependencies,
         files=tuple(
             File(
                 path=file.path,

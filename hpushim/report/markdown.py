@@ -38,6 +38,11 @@ def _lines(made: Assessment) -> Iterator[str]:
             path, why = code(showing.quoted(file.path)), prose(file.reason or "")
             yield f"| {path} | {file.status} | {why} |"
         yield from _more(len(broken), _MOST)
+    if report.dependencies:
+        yield from ("### Dependencies", "", "| package | what is known |", "|---|---|")
+        for name, says in words.dependencies(report):
+            yield f"| {prose(name)} | {prose(says)} |"
+        yield ""
     if not summary.findings:
         return
     yield from ("### Next steps", "", "| step | does |", "|---|---|")

@@ -81,6 +81,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
         yield [("", "")]
         yield [(f"{TROUBLES[trouble]}: {len(items):,}", "bold underline")]
         yield from (_quiet if trouble in _QUIET else _messages)(items, sources)
+    yield from _dependencies(report)
     if not summary.findings:
         return
     yield [("", "")]
@@ -205,6 +206,15 @@ def _messages(
 def _shape(message: str) -> str:
     """A message without what it quotes from the code."""
     return _QUOTED.sub("``", message)
+
+
+def _dependencies(report: Report) -> Iterator[Line]:
+    if not report.dependencies:
+        return
+    yield [("", "")]
+    yield [("Dependencies", "bold underline"), (" (name, and in how many files)", "dim")]
+    for name, says in words.dependencies(report):
+        yield [(f"  {showing.quoted(name)}: ", "bold"), (_clipped(says), "")]
 
 
 def _by_hand(assessment: Assessment) -> Iterator[Line]:

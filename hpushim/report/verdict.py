@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from hpushim.report.work import in_words, is_aside, span
 
 if TYPE_CHECKING:
-    from hpushim.model import Report
+    from hpushim.model import DependencyKind, Report
     from hpushim.report.assessment import Item, LineCounts
     from hpushim.report.work import Work
 
@@ -32,6 +32,7 @@ def decide(
 ) -> tuple[Verdict, str]:
     """The verdict, from the worst that was found in files that a training run needs."""
     verdict, sentence = _worst(report, items, works)
+    verdict, sentence = _with_dependencies(report, verdict, sentence)
     if lines.total and verdict not in _NOTHING:
         sentence += f" {_share(lines)}"
     if report.hidden is not None:
@@ -51,6 +52,27 @@ def decide(
 
 
 _NOTHING: frozenset[Verdict] = frozenset({"nothing to do", "nothing looked at"})
+
+
+def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple[Verdict, str]:
+    """The verdict where packages that the project imports decide; what nobody assessed is counted."""
+    needs = [each for each in report.dependencies if each.kind in _NEED_CUDA and each.required]
+    if needs:
+        names = ", ".join(f"{each.name} ({count(each.files, 'file')})" for each in needs[:3])
+        more = f" and {len(needs) - 3:,} more" if len(needs) > 3 else ""
+        sentence += f" {names}{more} {_verb(len(needs), 'needs')} CUDA."
+        verdict = verdict if verdict in ("blocked", "incomplete") else "needs work"
+    unknown = sum(each.kind == "not assessed" and each.files > 0 for each in report.dependencies)
+    if unknown:
+        noun = "dependency" if unknown == 1 else "dependencies"
+        sentence += f" {unknown:,} {noun} {_verb(unknown, 'is')} not assessed."
+    return verdict, sentence
+
+
+#: The kinds of packages that do not work without CUDA.
+_NEED_CUDA: frozenset[DependencyKind] = frozenset(
+    {"compiled for CUDA", "builds CUDA", "Triton kernels", "demands CUDA tensors"}
+)
 
 
 def count(number: int, noun: str) -> str:

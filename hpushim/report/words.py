@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hpushim import showing
-from hpushim.model import Effort, Report
+from hpushim.model import Dependency, DependencyKind, Effort, Report
 from hpushim.report.assessment import Assessment, Item, Summary
 from hpushim.report.verdict import count
 from hpushim.report.work import Work, in_words
@@ -65,6 +65,46 @@ def work(found: Work) -> tuple[str, str, str]:
         rest = f"{len(found.places) - 1:,} more"
         where += f" and {rest}" + (f" in {count(files, 'file')}" if files > 1 else "")
     return takes, f"{found.code} {found.message}", where
+
+
+#: What the files of a package mean for the project, by their kind.
+_MEANING: dict[DependencyKind, str] = {
+    "compiled for CUDA": "compiled for CUDA, and its code does not mention hpu",
+    "builds CUDA": "ships or builds CUDA kernels, and its code does not mention hpu",
+    "Triton kernels": "has Triton kernels, and its code does not mention hpu",
+    "demands CUDA tensors": "refuses tensors that are not on CUDA",
+    "chooses its device": "in places chooses CUDA or the CPU by itself, so on Gaudi the CPU; `hpushim run` answers for CUDA there",
+}
+
+
+def dependencies(report: Report) -> tuple[tuple[str, str], ...]:
+    """The dependencies that need a look, each with what is known of it, then how many others there are, and those not assessed."""
+    found: list[tuple[str, str]] = []
+    for each in report.dependencies:
+        if meaning := _MEANING.get(each.kind):
+            version = f" {each.version}" if each.version else ""
+            found.append((f"{each.name}{version}", f"{_in_files(each)}: {meaning} ({each.evidence})"))  # fmt: skip
+    for kind, what in _OTHERS.items():
+        names = [
+            f"{each.name} ({each.files:,})" for each in report.dependencies if each.kind == kind
+        ]
+        if names:
+            more = f" and {len(names) - _MOST:,} more" if len(names) > _MOST else ""
+            found.append((what, f"{', '.join(names[:_MOST])}{more}"))
+    return tuple(found)
+
+
+_MOST = 12
+_OTHERS: dict[DependencyKind, str] = {
+    "by row": "in the matrix",
+    "knows hpu": "mention hpu themselves",
+    "plain Python": "no CUDA code of their own",
+    "not assessed": "not assessed, not installed here",
+}
+
+
+def _in_files(each: Dependency) -> str:
+    return count(each.files, "file") if each.files else "required"
 
 
 def amount(summary: Summary) -> str:

@@ -15,6 +15,8 @@ _CLAUSE = r"(?:===|[~=!<>]=|[<>=])[ \t]*[\w.*+!-]+"
 _SPECIFIER = rf"(?P<specifier>{_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*)"
 _ON_A_LINE = re.compile(rf"^[ \t]*(?:-[ \t]+)?[\"']?{_NAME}{_SPECIFIER}", re.MULTILINE)
 _IN_QUOTES = re.compile(rf"[\"']{_NAME}{_SPECIFIER}")
+#: A requirement, with or without a version.
+_ASKED = re.compile(r"^[ \t]*([A-Za-z][\w.-]*)(?=[ \t]*(?:[\[;#=<>!~@\r]|$))", re.MULTILINE)
 _LARGEST = 200_000
 
 
@@ -32,6 +34,15 @@ def pins(data: bytes, kind: str) -> dict[str, str]:
         re.sub(r"[-_.]+", "-", found["name"]).lower(): _plain(found["specifier"])
         for found in pattern.finditer(data.decode("utf-8", "replace"))
     }
+
+
+def names(data: bytes, kind: str) -> set[str]:
+    """The packages that a requirements file asks for, in whatever version; of other files those with a version."""
+    found = set(pins(data, kind))
+    if kind == "requirements" and len(data) <= _LARGEST:
+        text = data.decode("utf-8", "replace")
+        found |= {re.sub(r"[-_.]+", "-", name).lower() for name in _ASKED.findall(text)}
+    return found
 
 
 def _plain(specifier: str) -> str:
