@@ -270,7 +270,8 @@ def _lines(items: Iterable[Item]) -> LineCounts:
     for item in items:
         if item.finding.code not in NO_LINE:
             place = (item.path, item.finding.line)
-            level = {"unsafe": 1, "by-hand": 2}.get(item.handling, 0)
+            offered = item.finding.severity == "info"  # a rewrite that nobody has to take
+            level = 0 if offered else {"unsafe": 1, "by-hand": 2}.get(item.handling, 0)
             asked[place] = max(asked.get(place, 0), level)
     levels = Counter(asked.values())
     return LineCounts(len(asked), levels[0], levels[1], levels[2])
