@@ -8,7 +8,10 @@ with the files on disk (filters) or shows differences (other programs). Only the
 from __future__ import annotations
 
 import os
-import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 #: Seconds for one question; git waits for ever where it is made to read from a pipe.
 PATIENCE = 60.0
@@ -43,6 +46,8 @@ def ask(git: str, *words: str | bytes, given: bytes = b"") -> subprocess.Complet
 
     Raises OSError when git does not start, and TimeoutError when it does not answer.
     """
+    import subprocess
+
     off = [word for setting in _OFF for word in ("-c", setting)]
     try:
         return subprocess.run(

@@ -31,6 +31,7 @@ SETTINGS = {
         default="auto",
     ),
     "HPUSHIM_ALLOW_IMPORT": Setting(),
+    "HPUSHIM_CACHE": Setting(("0", "1"), default="1"),
     "HPUSHIM_CACHE_DIR": Setting(),
     "HPUSHIM_CAPABILITY": Setting(
         pattern=r"\d+(\.\d+)?", expected="a version such as 8.0", default="8.0"

@@ -49,7 +49,9 @@ def backend(module: Module) -> Backend | None:
     for found in _WORD.finditer(path):
         word = found.group()
         siblings = [f"{path[: found.start()]}{other}{path[found.end() :]}" for other in _OTHERS]
-        sibling = next((name for name in siblings if name in module.project.files - {path}), "")
+        sibling = next(
+            (name for name in siblings if name != path and name in module.project.files), ""
+        )
         if word == CUDA and sibling and not is_entry(module):
             return Backend(word, sibling)
         if word not in (CUDA, "hpu", "gaudi") and _speaks_of(module, word):

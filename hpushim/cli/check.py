@@ -9,6 +9,7 @@ import click
 
 from hpushim.cli.options import (
     Request,
+    cache_option,
     output_options,
     paths_argument,
     request,
@@ -29,6 +30,7 @@ _TOKEN = 60
 @target_options
 @rule_options
 @output_options
+@cache_option
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even with findings.")
 @click.option("--fail-on", type=click.Choice(("error", "warning", "note")),
               help="Lowest severity that fails the check (default: warning; `unknown` counts as warning).")  # fmt: skip
@@ -48,6 +50,7 @@ def command(
     since: str | None,
     explain_silence: bool,
     jobs: int | None,
+    cache: bool,
     **options: Any,
 ) -> int:
     """Report CUDA uses under PATH (default: the current folder) without writing anything.
@@ -82,6 +85,7 @@ def command(
             jobs=jobs,
             progress=update,
             propose=format_ in PROPOSING,
+            cache=cache,
         )
     if write_baseline:
         return _write(asked, narrowing.baseline_of(report), exit_code(report))

@@ -220,6 +220,16 @@ def output_options(function: F) -> F:
     return function
 
 
+def cache_option(function: F) -> F:
+    """``--cache``, ``--no-cache``."""
+    return click.option(
+        "--cache/--no-cache",
+        default=True,
+        envvar="HPUSHIM_CACHE",
+        help="Reuse the findings of unchanged files, kept in the user's cache folder (default).",
+    )(function)
+
+
 def _be_quiet(_context: click.Context, _option: click.Parameter, value: bool) -> None:
     from hpushim.cli import output
 

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from hpushim.cli.options import (
+    cache_option,
     output_options,
     paths_argument,
     request,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @target_options
 @rule_options
 @output_options
+@cache_option
 @click.option(
     "--ledger",
     type=click.Path(path_type=Path),
@@ -52,6 +54,7 @@ def command(
     format_: str,
     output: Path | None,
     jobs: int | None,
+    cache: bool,
     ledger: Path | None,
     env: Path | None,
     wheels: Path | None,
@@ -83,6 +86,7 @@ def command(
             jobs=jobs,
             progress=update,
             propose=format_ in PROPOSING,
+            cache=cache,
         )
     report = msgspec.structs.replace(report, dependencies=_dependencies(asked, env, wheels))
     shown = show(report, format_, output, asked.root)

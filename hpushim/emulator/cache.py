@@ -6,11 +6,11 @@ import contextlib
 import errno
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from hpushim import safe_files
 from hpushim.emulator.trust import require_own
 from hpushim.errors import EmulatorError
 
@@ -29,25 +29,13 @@ def cache_dir() -> Path:
 
     Raises EmulatorError for a relative path: it would mean another folder, and another library, wherever one stands.
     """
-    chosen = os.environ.get("HPUSHIM_CACHE_DIR")
-    if chosen:
-        return _absolute(chosen, f"HPUSHIM_CACHE_DIR is {chosen!r}")
-    home = _absolute("~", f"HOME is {os.environ.get('HOME')!r}")
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "hpushim"
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else home / ".cache") / "hpushim"  # as its standard has it
-
-
-def _absolute(text: str, found: str) -> Path:
-    with contextlib.suppress(RuntimeError):  # no such user
-        path = Path(text).expanduser()
-        if path.is_absolute():
-            return path
-    raise EmulatorError(
-        f"{found}, a relative path; expected an absolute one: the emulated HPU is loaded from there; "
-        "set HPUSHIM_CACHE_DIR to a folder of your own"
-    )
+    folder, found = safe_files.cache_folder()
+    if not os.path.isabs(folder):  # noqa: PTH117
+        raise EmulatorError(
+            f"{found}, a relative path; expected an absolute one: the emulated HPU is loaded from there; "
+            "set HPUSHIM_CACHE_DIR to a folder of your own"
+        )
+    return Path(folder)
 
 
 def make_own_folder(folder: Path) -> None:

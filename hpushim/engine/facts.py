@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+import msgspec
 
 from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
-from hpushim.engine.links import Links
+from hpushim.engine.links import Links, imported
 from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.wants import FRAMEWORKS, ProjectFact
 
@@ -30,88 +32,131 @@ _DECLARES = (b"add_argument", b"add_option", b"click.option")
 _OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
 
 
+class Said(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """What one file says of its project."""
+
+    #: How often each name of a method is defined, properties taken off.
+    methods: dict[bytes, int] = {}
+    #: The modules and names that it imports, with the words of a file that takes all names of one.
+    imports: tuple[tuple[str, str], ...] = ()
+    words: tuple[str, ...] = ()
+    #: The names that it gives to what is torch's, and the options that it declares.
+    named: tuple[bytes, ...] = ()
+    options: tuple[bytes, ...] = ()
+    #: The names of each fact that rules collect, of those that have any.
+    collected: dict[str, tuple[bytes, ...]] = {}
+    #: Of the texts that rules ask for, those that stand in its code.
+    mentioned: tuple[str, ...] = ()
+    pins: tuple[tuple[str, str], ...] = ()
+
+
 class Facts:
     """Collects what the files of a project say, each seen once."""
 
     def __init__(self) -> None:
-        self._methods: Counter[bytes] = Counter()
-        self._asked: dict[tuple[str, str], None] = {}
-        self._options: set[bytes] = set()
-        #: What the files that import all of a module say, and the names that anybody gives to what is torch's.
-        self._stars: list[tuple[str, frozenset[str]]] = []
-        self._named: set[bytes] = set()
-        wanted = dict.fromkeys(fact for rule in rules() for fact in rule.facts)
-        #: In how many files each name of a fact was found.
-        self._collected: dict[ProjectFact, Counter[bytes]] = {fact: Counter() for fact in wanted}
+        self._said: list[tuple[File, Said]] = []
+        self._wanted: tuple[ProjectFact, ...] = tuple(
+            dict.fromkeys(fact for rule in rules() for fact in rule.facts)
+        )
         self._asked_for = {text for rule in rules() for text in rule.wants.project}
-        self._mentioned: set[str] = set()
-        self._links = Links()
-        #: Of facts about files: those that have it.
-        self._having: dict[ProjectFact, set[str]] = {fact: set() for fact in wanted if fact.spreads}
 
     def see(self, file: File, data: bytes) -> None:
+        self.add(file, self.said(file, data))
+
+    def add(self, file: File, said: Said) -> None:
+        """Takes in what a file says."""
+        self._said.append((file, said))
+
+    def said(self, file: File, data: bytes) -> Said:
+        """What a file says of its project."""
+        methods: Counter[bytes] = Counter()
+        imports: set[tuple[str, str]] = set()
+        words: Iterable[bytes] = ()
+        named: set[bytes] = set()
+        options: Iterable[bytes] = ()
+        collected: dict[str, tuple[bytes, ...]] = {}
+        code = b"\n" + data if file.kind in ("python", "notebook") else data
         if file.kind in ("python", "notebook"):
-            data = b"\n" + data
-            for fact, found in self._collected.items():
-                if fact.notebooks or file.kind == "python":
-                    said = set(fact.find(data))
-                    found.update(said)
-                    if said and fact.spreads:
-                        self._having[fact].add(file.shown)
+            for fact in self._wanted:
+                if (fact.notebooks or file.kind == "python") and (found := set(fact.find(code))):
+                    collected[fact.name] = tuple(sorted(found))
         if file.kind == "python":
-            self._methods.update(_METHOD.findall(data))
-            self._methods.subtract(_PROPERTY.findall(data))
-            for module in self._links.see(file.shown, data):
-                self._stars.append((module, frozenset(map(_text, _WORD.findall(data)))))
-            self._named.update(one or two for one, two in _NAMED.findall(data))
-            if any(word in data for word in _DECLARES):
-                self._options.update(_OPTION.findall(data))
-        if file.kind in _CODE:
-            waiting = self._asked_for - self._mentioned
-            self._mentioned |= {text for text in waiting if _in_code(data, text.encode())}
-        if says_versions(file.path, file.kind):
-            self._asked.update(dict.fromkeys(pins(data, file.kind).items()))
+            methods.update(_METHOD.findall(code))
+            methods.subtract(_PROPERTY.findall(code))
+            imports = imported(code)
+            if any(name == "*" for _, name in imports):
+                words = sorted(set(_WORD.findall(code)))
+            named = {one or two for one, two in _NAMED.findall(code)}
+            if any(word in code for word in _DECLARES):
+                options = sorted(set(_OPTION.findall(code)))
+        mentioned = (
+            sorted(text for text in self._asked_for if _in_code(code, text.encode()))
+            if file.kind in _CODE
+            else ()
+        )
+        asked = pins(data, file.kind) if says_versions(file.path, file.kind) else {}
+        return Said(
+            dict(methods),
+            tuple(sorted(imports)),
+            tuple(map(_text, words)),
+            tuple(sorted(named)),
+            tuple(options),
+            collected,
+            tuple(mentioned),
+            tuple(asked.items()),
+        )
 
     def project(self, root: Path, files: Sequence[File]) -> Project:
         own = modules(root, files)
+        methods: Counter[bytes] = Counter()
+        for _, said in self._said:
+            methods.update(said.methods)
+        links = Links({f.shown: said.imports for f, said in self._said if f.kind == "python"})
         return Project(
-            frozenset(name.decode("utf-8", "replace") for name in +self._methods),
+            frozenset(map(_text, +methods)),
             own,
-            tuple(self._asked),
-            frozenset(name.decode("ascii") for name in self._options),
+            tuple(dict.fromkeys(pin for _, said in self._said for pin in said.pins)),
+            frozenset(_text(each) for _, said in self._said for each in said.options),
             frozenset(self._imports(own | {file.path.stem for file in files})),
-            tuple(
-                (fact.name, frozenset(name.decode("utf-8", "replace") for name in found))
-                for fact, found in self._collected.items()
-            ),
+            tuple((f.name, frozenset(map(_text, self._count(f.name)))) for f in self._wanted),
             frozenset(file.shown for file in files if file.kind == "python"),
-            frozenset(self._mentioned),
+            frozenset(text for _, said in self._said for text in said.mentioned),
             shadowing(files),
             tuple(
-                (fact.name, self._links.around(having))
-                for fact, having in self._having.items()
-                if having
+                (
+                    fact.name,
+                    links.around([f.shown for f, s in self._said if fact.name in s.collected]),
+                )
+                for fact in self._wanted
+                if fact.spreads
             ),
         )
+
+    def _count(self, fact: str) -> Counter[bytes]:
+        """In how many files each name of a fact was found."""
+        return Counter(name for _, said in self._said for name in said.collected.get(fact, ()))
 
     @property
     def other_framework(self) -> str:
         """The framework that most files import, where none imports one that the rules are about; else ""."""
-        count = next((n for fact, n in self._collected.items() if fact.name == FRAMEWORKS), None)
+        count = self._count(FRAMEWORKS)
         if not count or b"" in count:
             return ""
         return min(count, key=lambda name: (-count[name], name)).decode()
 
     def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
         """What is imported from the project's own modules; a script's neighbours are found without their package."""
-        named = set(map(_text, self._named))
-        for module, name in self._links.taken():
+        every = [said for _, said in self._said]
+        named = {_text(name) for said in every for name in said.named}
+        for module, name in {one for said in every for one in said.imports if one[1]}:
             if name != "*" and (module.startswith(".") or module.partition(".")[0] in own):
                 yield module.rpartition(".")[2], name
             named.add(name)
-        for module, words in self._stars:
-            for name in words & named:
-                yield module.rpartition(".")[2], name
+        for said in every:
+            used = named.intersection(said.words)
+            for module in [module for module, name in said.imports if name == "*"]:
+                for name in used:
+                    yield module.rpartition(".")[2], name
 
 
 def _text(data: bytes) -> str:

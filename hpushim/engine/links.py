@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import PurePath
 
 #: ``from .utils import a, b``, also over several lines in parentheses. A comment there is read up to its end, in one way
@@ -20,34 +21,32 @@ _TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
 _Parts = tuple[str, ...]
 
 
+def imported(data: bytes) -> set[tuple[str, str]]:
+    """The modules that a file imports, each with a name that it takes from there or ""; ``data`` begins with a newline."""
+    found: set[tuple[str, str]] = set()
+    for written, statement in _FROM.findall(data):
+        module = written.decode("utf-8", "replace").replace(" ", "").replace("\t", "")
+        taken = _TAKEN.findall(_COMMENT.sub(b"", statement))
+        found.update((module, name.decode("utf-8", "replace")) for name in taken)
+    for several in _IMPORT.findall(data):
+        found.update((part.split()[0].decode(), "") for part in several.split(b",") if part.split())
+    return found
+
+
 class Links:
-    """The imports between the Python files of a project: what each file imports, then which files that are."""
+    """The imports between the Python files of a project: which files those are that each file imports."""
 
-    def __init__(self) -> None:
-        self._asked: dict[str, set[tuple[str, str]]] = {}
-
-    def see(self, path: str, data: bytes) -> list[str]:
-        """Takes note of a file's imports, and gives the modules that it takes all names of; ``data`` begins with a newline."""
-        asked = self._asked[path] = set()
-        for written, statement in _FROM.findall(data):
-            module = written.decode("utf-8", "replace").replace(" ", "").replace("\t", "")
-            taken = _TAKEN.findall(_COMMENT.sub(b"", statement))
-            asked.update((module, name.decode("utf-8", "replace")) for name in taken)
-        for several in _IMPORT.findall(data):
-            asked.update(
-                (part.split()[0].decode(), "") for part in several.split(b",") if part.split()
-            )
-        return [module for module, name in asked if name == "*"]
-
-    def taken(self) -> set[tuple[str, str]]:
-        """What ``from … import`` takes from which module, as it is written."""
-        return {one for asked in self._asked.values() for one in asked if one[1]}
+    def __init__(self, imports: Mapping[str, Collection[tuple[str, str]]]) -> None:
+        self._asked = imports
 
     def around(self, starts: Collection[str]) -> frozenset[str]:
         """The files that import one of ``starts``, however far, those that one of them imports, and themselves."""
-        on, back = self._resolved()
+        if not starts:
+            return frozenset()
+        on, back = self._resolved
         return frozenset(_closure(starts, on) | _closure(starts, back))
 
+    @cached_property
     def _resolved(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
         by_parts: dict[_Parts, str] = {}
         by_last: defaultdict[str, list[_Parts]] = defaultdict(list)

@@ -16,7 +16,7 @@ changed files, ``before`` alone where a file has findings and stays as it is. ``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +26,7 @@ import msgspec
 
 from hpushim import showing
 from hpushim.engine.base.diagnostics import diagnostic
+from hpushim.engine.cache import Asked, Cache, Entry
 from hpushim.engine.context import Context, Unparsable
 from hpushim.engine.facts import Facts
 from hpushim.engine.files import pool
@@ -84,6 +85,7 @@ def analyse(
     progress: Progress | None = None,
     propose: bool = False,
     given: Given = _NONE,
+    cache: bool = False,
 ) -> Report:
     """What the rules find under ``paths``; nothing is written, no fix is applied.
 
@@ -93,9 +95,11 @@ def analyse(
     ``select`` and ``ignore`` are codes or prefixes (``HPU1``, ``HPU302``), ``exclude`` gitignore
     patterns. ``matrix`` defaults to the shipped one. ``jobs`` caps the processes; None decides by the
     amount of work. With ``given`` only the files that it names are judged, by the content that it gives for them; the others under
-    ``paths`` say what the project is. Where ``paths`` are those very files, they need not exist. Raises :class:`~hpushim.errors.HpushimError` for a path that does not exist.
+    ``paths`` say what the project is. With ``cache``, what was found before is kept in the user's cache folder, see :mod:`hpushim.engine.cache`. Where ``paths`` are those very files, they need not exist. Raises :class:`~hpushim.errors.HpushimError` for a path that does not exist.
     """
-    run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=propose, given=given)
+    run = _Run(
+        paths, target, matrix, select, ignore, exclude, unsafe=propose, given=given, cached=cache
+    )
     report = run.report(run.results(_proposed if propose else _analysed, jobs, progress))
     return msgspec.structs.replace(report, pages=_pages(report)) if propose else report
 
@@ -198,11 +202,13 @@ class _Run:
         *,
         unsafe: bool | frozenset[Origin],
         given: Given = _NONE,
+        cached: bool = False,
     ) -> None:
         if matrix is None:
             from hpushim.matrix import load
 
             matrix = load()
+        self.matrix = matrix
         paths = paths or (Path(),)
         self.root = project_root(paths)
         self.found: Found = (
@@ -214,27 +220,48 @@ class _Run:
         self.data: list[bytes | str | None] = []
         self.python_lines = 0
         self.kernels = tuple(map(_counted, self.found.kernels))
+        self.cache = self._opened(target, select, ignore, unsafe) if cached else None
         facts = Facts()
         own = own_words(matrix)
         for file in self.found.files:
             data = given[file.path] if file.path in given else read(file.path)
+            wanted = True
             if isinstance(data, bytes):
-                facts.see(file, data)
+                entry = self._seen(file, data, facts, own)
+                facts.add(file, entry.said)
+                wanted = entry.wanted
                 if file.kind == "python":
                     self.python_lines += data.count(b"\n")
-            wanted = isinstance(data, str) or interesting(data, file.kind, file.shown, own)
             if given and file.path not in given:
                 wanted = False
             self.data.append(data if wanted else None)
         self.other_framework = facts.other_framework
+        project = facts.project(self.root, self.found.files)
         self.context = Context(
             target=target,
             matrix=matrix,
-            project=facts.project(self.root, self.found.files),
+            project=self.cache.watch(project) if self.cache else project,
             select=tuple(select),
             ignore=tuple(ignore),
             unsafe=unsafe,
         )
+
+    def _opened(self, *options: object) -> Cache | None:
+        """What was found before; None where the user has no folder for it."""
+        with suppress(OSError):
+            return Cache(self.root, options, self.matrix)
+        return None
+
+    def _seen(self, file: File, data: bytes, facts: Facts, own: Sequence[str]) -> Entry:
+        """What a file says of its project, and whether a rule may want it."""
+        key = self.cache.key(file, data) if self.cache else b""
+        entry = self.cache.entry(key) if self.cache else None
+        if entry is None:
+            said = facts.said(file, data)
+            entry = Entry(said, interesting(data, file.kind, file.shown, own))
+            if self.cache:
+                self.cache.add(key, entry)
+        return entry
 
     def results(
         self,
@@ -251,6 +278,8 @@ class _Run:
                 done[index] = _failed(file, data, "HPU002")
             elif data is None:
                 done[index] = FileResult(file.shown, "unchanged")
+            elif (known := self._known(file, data)) is not None:
+                done[index] = known
             else:
                 work.append((index, file, data))
         total = len(self.found.files)
@@ -258,16 +287,23 @@ class _Run:
         sizes = [len(data) for _, _, data in work]
         if len(work) > _MANY:
             every_rule()  # loaded before processes are forked, which have them then
-        one = partial(_one, judge=judge, context=self.context)
+        one = partial(_one, judge=judge, context=self.context, cache=self.cache)
         # Closed at once where somebody stops in the middle: its children must not go on.
         with closing(pool.each(one, work, sizes, jobs, _lost)) as results:
-            for number, result in results:
-                index, file, _ = work[number]
+            for number, (result, asked) in results:
+                index, file, data = work[number]
                 done[index] = result
+                if self.cache:
+                    self.cache.put(self.cache.key(file, data), result, asked)
                 count += 1
                 if progress is not None:
                     progress(count, total, file.shown)
+        if self.cache:
+            self.cache.write()
         return [*(done[i] for i in range(total)), *map(_passed, self.found.passed)]
+
+    def _known(self, file: File, data: bytes) -> FileResult | None:
+        return self.cache.find(self.cache.key(file, data), data) if self.cache else None
 
     def written(self, results: list[FileResult], *, allow_dirty: bool) -> list[FileResult]:
         """Writes what changed; a file that could not be written is failed."""
@@ -313,6 +349,19 @@ def _one(
     *,
     judge: Callable[[File, Source, Context], FileResult],
     context: Context,
+    cache: Cache | None,
+) -> tuple[FileResult, Asked]:
+    """The result for a file, with what was asked of the project for it."""
+    if cache is None:
+        return _judged(item, judge, context), []
+    cache.begin()
+    return _judged(item, judge, context), cache.asked()
+
+
+def _judged(
+    item: tuple[int, File, bytes],
+    judge: Callable[[File, Source, Context], FileResult],
+    context: Context,
 ) -> FileResult:
     _, file, data = item
     if written_here(file, data):
@@ -336,8 +385,8 @@ def _one(
         return _failed(file, why, "HPU004")
 
 
-def _lost(item: tuple[int, File, bytes], why: str) -> FileResult:
-    return _failed(item[1], why, "HPU002")
+def _lost(item: tuple[int, File, bytes], why: str) -> tuple[FileResult, Asked]:
+    return _failed(item[1], why, "HPU002"), []
 
 
 def _analysed(file: File, source: Source, context: Context) -> FileResult:

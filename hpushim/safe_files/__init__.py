@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 from hpushim.safe_files import descriptors
 from hpushim.safe_files.descriptors import Refused, Torn
@@ -26,6 +27,7 @@ __all__ = [
     "Folder",
     "Refused",
     "Torn",
+    "cache_folder",
     "check",
     "head",
     "is_temporary",
@@ -93,6 +95,22 @@ def is_temporary(name: str) -> bool:
     digits = name[9:-4]
     known = name.startswith(".hpushim-") and name.endswith(".tmp")
     return known and len(digits) == 16 and set(digits) <= set("0123456789abcdef")
+
+
+def cache_folder() -> tuple[str, str]:
+    """The folder for what can be made again, HPUSHIM_CACHE_DIR or the user's own for such things, and which setting says so.
+
+    It may be relative, and would then be another one wherever the user stands: nothing is to be loaded from there.
+    """
+    chosen = os.environ.get("HPUSHIM_CACHE_DIR")
+    if chosen:
+        return os.path.expanduser(chosen), f"HPUSHIM_CACHE_DIR is {chosen!r}"
+    home, said = os.path.expanduser("~"), f"HOME is {os.environ.get('HOME')!r}"
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Caches", "hpushim"), said
+    base = os.environ.get("XDG_CACHE_HOME", "")  # an absolute one, as its standard has it
+    base = base if os.path.isabs(base) else os.path.join(home, ".cache")
+    return os.path.join(base, "hpushim"), said
 
 
 def _draft(name: str) -> str:

@@ -6,7 +6,6 @@ commit (see :mod:`hpushim.quiet_git`), and the bytes on disk are compared here. 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterable
@@ -202,6 +201,8 @@ def _same(file: Path, item: bytes) -> bool:
 
 def _object(data: bytes, like: bytes) -> bytes:
     name = "sha256" if len(like) == 64 else "sha1"
+    import hashlib
+
     digest = hashlib.new(name, b"blob %d\0" % len(data), usedforsecurity=False)
     digest.update(data)
     return digest.hexdigest().encode()
