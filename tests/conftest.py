@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import warm
 
 # A job that a script starts in the background ignores Ctrl-C, or the end of its terminal, and so do all its children: the tests of
 # stopping would wait.
@@ -31,3 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(LONG)}
     here = Path(__file__).parent
     items.sort(key=lambda item: places.get(item.path.relative_to(here).parts[0], len(LONG)))
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[None]:
+    """Each Python that a test of this module starts, by whatever code, is forked from the one that holds torch."""
+    with warm.serving():
+        yield

@@ -26,7 +26,6 @@ import tomli
 
 ROOT = related.ROOT
 PARTS = ("codemods", *(f"hpushim/{p}" for p in ("engine", "shim", "prove", "report", "emulator", "pycode", "compare", "ledgers", "matrix")))  # fmt: skip
-SECONDS = 600
 _SWAPS: dict[type, str] = {
     ast.Eq: "!=", ast.NotEq: "==", ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">",
     ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is",
@@ -130,26 +129,67 @@ def environment(folder: Path, files: list[str]) -> tuple[Path, str]:
     return tree, str(folder / "venv" / "bin" / "python")
 
 
-def outcome(mutant: Mutant, tree: Path, python: str) -> str:
-    """``killed``, ``survived``, or ``no test``."""
-    path = tree / mutant.file
-    data = path.read_bytes()
-    env = {**os.environ, "HPUSHIM": "off"}
-    ran = False
-    try:
-        path.write_bytes(data[: mutant.start] + mutant.after.encode() + data[mutant.end :])
-        for words in related.commands([mutant.file]):
-            command = [python, "-m", "pytest", "-x", "-q", "-m", "not slow and not bench", *words]
-            try:
-                done = subprocess.run(command, cwd=tree, env=env, capture_output=True, timeout=SECONDS, check=False)  # fmt: skip
-            except subprocess.TimeoutExpired:
-                return "killed"
-            if done.returncode not in (0, 5):
-                return "killed"
-            ran = ran or done.returncode == 0
-    finally:
-        path.write_bytes(data)
-    return "survived" if ran else "no test"
+class Asked:
+    """The tests of one tree, run by forks of a Python that holds torch; they read the sources anew each time."""
+
+    def __init__(self, tree: Path, python: str, seconds: float) -> None:
+        self.tree, self.seconds = tree, seconds
+        code = "import warm; print(warm.python(), flush=True); input()"
+        env = {**os.environ, "HPUSHIM": "off", "PYTHONPATH": str(tree / "tests")}
+        self._server = subprocess.Popen([python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True)  # fmt: skip
+        assert self._server.stdout
+        self._python = self._server.stdout.readline().strip()
+
+    def end(self) -> None:
+        assert self._server.stdin
+        self._server.stdin.close()
+        self._server.wait()
+
+    def failed(self, words: list[str], ends: float) -> tuple[str, bool]:
+        """The test that failed, or was not through in time; empty if none. And whether any ran."""
+        command = [self._python, "-m", "pytest", "-x", "-vv", "-p", "no:cacheprovider", "-m", "not slow and not bench", *words]  # fmt: skip
+        env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+        try:
+            left = max(1, ends - time.monotonic())
+            out = subprocess.run(command, cwd=self.tree, env={**env, "HPUSHIM": "off"}, capture_output=True, timeout=left, check=False).stdout  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            out = late.stdout or b""
+        lines = out.decode(errors="replace").splitlines()
+        tests = [line for line in lines if re.match(r"tests/\S+::", line)]
+        for line in tests:
+            if not re.search(r" (PASSED|SKIPPED|XFAIL|XPASS)\b", line):
+                return re.split(r" (?:FAILED|ERROR)?\s*(?:\[ *\d+%\])?$", line)[0].strip(), True
+        broken = [line.split()[1] for line in lines if line.startswith("ERROR ")]
+        return (broken[0] if broken else ""), bool(tests)
+
+    def outcome(self, mutant: Mutant) -> tuple[str, str]:
+        """``killed`` and by which test, ``survived``, ``no test``, or ``undecided`` where the time did not suffice."""
+        path = self.tree / mutant.file
+        data = path.read_bytes()
+        changed = data[: mutant.start] + mutant.after.encode() + data[mutant.end :]
+        ends, ran, left_out = time.monotonic() + self.seconds, False, []
+        commands = [c for c in related.commands([mutant.file], always=False) if c]
+        try:
+            while commands:
+                path.write_bytes(changed)
+                words = [*commands[0], *(f"--deselect={test}" for test in left_out)]
+                test, some = self.failed(words, ends)
+                ran = ran or some
+                if not test:
+                    del commands[0]
+                    continue
+                late = time.monotonic() > ends
+                if late:  # one test that hangs, or one of many
+                    test, _ = self.failed([test], time.monotonic() + self.seconds / 2)
+                path.write_bytes(data)
+                if test and not self.failed([test], time.monotonic() + self.seconds)[0]:
+                    return "killed", test
+                if late:
+                    return "undecided", ""
+                left_out.append(test)
+        finally:
+            path.write_bytes(data)
+        return ("survived" if ran else "no test"), ""
 
 
 def main() -> int:
@@ -158,6 +198,7 @@ def main() -> int:
     asked.add_argument("--count", type=int, default=100)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--minutes", type=float, default=240)
+    asked.add_argument("--seconds", type=float, default=40, help="for each mutant")
     asked.add_argument("--changed", metavar="COMMIT")
     options = asked.parse_args()
     said = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -170,14 +211,15 @@ def main() -> int:
     counts: dict[str, list[Mutant]] = {}
     ends = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
-        tree, command = environment(Path(folder), files)
+        tests = Asked(*environment(Path(folder), files), options.seconds)
         for mutant in drawn:
             if time.monotonic() > ends:
                 break
             known = (mutant.file, mutant.before, mutant.after) in equivalent
-            what = "equivalent" if known else outcome(mutant, tree, command)
+            what, test = ("equivalent", "") if known else tests.outcome(mutant)
             counts.setdefault(what, []).append(mutant)
-            print(f"{what}: {mutant}", flush=True)
+            print(f"{what}: {mutant}{f'  by {test}' if test else ''}", flush=True)
+        tests.end()
     print(", ".join(f"{len(found)} {what}" for what, found in sorted(counts.items())))
     return int("survived" in counts)
 

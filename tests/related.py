@@ -21,6 +21,8 @@ OF_DATA = {
     "README": ["tests/test_docs.py", "tests/test_wording.py"],
     "hpushim/emulator/csrc/": ["tests/emulator/test_device_tensors.py", "tests/emulator/test_trust.py"],
     "hpushim/emulator/site/": ["tests/emulator/api"],
+    "hpushim/shim/patches/": ["tests/shim/test_patch_rows.py", "tests/shim/test_idioms.py", "tests/shim/test_tail.py", "tests/shim/test_identity.py"],
+    "hpushim/pycode/": ["tests/pycode", "tests/test_rules.py"],
 }  # fmt: skip
 ALWAYS = ["tests/test_rooms.py", "tests/test_catalogue.py"]
 #: More test files than this say that a file is used by all: then its own folder's tests have to do.
@@ -52,14 +54,17 @@ def related(file: str) -> list[str]:
             code = re.search(r"HPU\d{3}", page)
             found += [name for name, text in _tests().items() if code and code[0] in text]
         else:
-            found += ["tests/test_rules.py"]
+            found.append("tests/test_rules.py")
+            dotted = "hpushim." + ".".join(path.with_suffix("").parts)
+            found += [name for name, text in _tests().items() if _imports(dotted, text)]
+            found += [name for name in _tests() if name.endswith(f"/test_{stem}.py")]
     elif path.suffix == ".py" and path.parts[0] == "hpushim":
         dotted = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
         importing = [name for name, text in _tests().items() if _imports(dotted, text)]
         folder = f"tests/{path.parts[1]}"
         if 0 < len(importing) <= MANY:
             found += importing
-        elif (ROOT / folder).is_dir():
+        elif not found and (ROOT / folder).is_dir():
             found.append(folder)
     return sorted(set(found))
 
@@ -86,15 +91,15 @@ def changed(commit: str) -> list[str]:
     return sorted({line for out in said for line in out.splitlines() if (ROOT / line).exists()})
 
 
-def commands(files: Iterable[str]) -> list[list[str]]:
+def commands(files: Iterable[str], *, always: bool = True) -> list[list[str]]:
     """Words for pytest: once for whole files and folders, once for pages."""
-    asked = {test for file in files for test in related(file)} | set(ALWAYS)
+    asked = {test for file in files for test in related(file)} | set(ALWAYS if always else ())
     whole = sorted(test for test in asked if "::" not in test)
     pages = sorted(test.partition("::")[2] for test in asked if "::" in test)
-    found = [[*whole]]
+    found = []
     if pages and "tests/test_rules.py" not in whole:
         found.append(["tests/test_rules.py", "-k", " or ".join(pages)])
-    return found
+    return [*found, whole] if whole else found
 
 
 def main(commit: str = "HEAD") -> int:

@@ -12,6 +12,8 @@ from forms import FORMS, FormCase
 from hpushim.compare import Comparison, Form, find, find_named
 from hpushim.pycode.source import Source
 
+pytestmark = pytest.mark.usefixtures("served")
+
 
 def found(code: str) -> list[Comparison]:
     return find(Source(code))

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from environments import plain_environment
 
+pytestmark = pytest.mark.usefixtures("served")
+
 COMPILER = """#!/bin/sh
 # a stand-in: writes its output file
 {before}
@@ -26,12 +28,6 @@ done
 """
 
 BUILD = "from hpushim.emulator import build; print(build.build())"
-
-
-@pytest.fixture
-def run(start):
-    """A process of its own: what it finds at its first use is the subject."""
-    return start
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("served")
+
 pytest.importorskip("torch")
 
 #: By release and mode, statements of which each fails on a card.

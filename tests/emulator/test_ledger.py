@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+pytestmark = pytest.mark.usefixtures("served")
+
 TRAIN = """
 import hpushim.emulator
 hpushim.emulator.enable()

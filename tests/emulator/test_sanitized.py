@@ -9,6 +9,8 @@ import sanitized
 
 from hpushim.emulator import compiling
 
+pytestmark = pytest.mark.usefixtures("served")
+
 
 @pytest.mark.parametrize("name", ["address", "thread"])
 def test_each_fault_made_for_the_check_is_reported(name, tmp_path):

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch_suite
 
+pytestmark = pytest.mark.usefixtures("served")
+
 pytest.importorskip("expecttest", reason="torch's test library needs the package expecttest")
 
 WRITTEN_FOR_ANY_DEVICE = """

@@ -178,7 +178,11 @@ KINDS = (
 SEEDS = int(os.environ.get("HPUSHIM_HOSTILE_EXAMPLES", "60")) // 6
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+#: Each kind with two seeds; with all of them in ``make test-all``.
+SEEDED = [pytest.param(n, marks=[pytest.mark.slow] if n > 1 else []) for n in range(SEEDS)]
+
+
+@pytest.mark.parametrize("seed", SEEDED)
 @pytest.mark.parametrize("name", KINDS)
 def test_mutilated_files(project: Path, hpushim: Run, name: str, seed: int) -> None:
     """generated: good files with bytes changed, cut and doubled"""

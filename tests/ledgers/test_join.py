@@ -7,12 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hpushim.engine.project import analyse
 from hpushim.ledgers.join import join, text_of
 from hpushim.ledgers.reading import read
 from hpushim.ledgers.telling import tell
 from hpushim.matrix import load
 from hpushim.model import Target
+
+pytestmark = pytest.mark.usefixtures("served")
 
 PROGRAMS = Path(__file__).parent / "programs"
 VARIABLE = ("16", "16", "24", "16", "24", "32", "16")

@@ -15,6 +15,8 @@ from hpushim.matrix import load, readings, sources
 from hpushim.matrix.readings import Reading, fingerprint, span
 from hpushim.matrix.schema import Source
 
+pytestmark = pytest.mark.usefixtures("served")
+
 FILE = ["import torch", "", "def first():", "    return 1", "", "def second():", "    return 2"]
 WORKS = {"ours": Source(title="Ours", url="https://github.com/us/our-lib/blob/1.0/{}")}
 

@@ -17,6 +17,8 @@ from hpushim.plan.estimate import estimate, sent
 from hpushim.plan.observed import Collective, Observed, Parameters
 from hpushim.plan.text import render
 
+pytestmark = pytest.mark.usefixtures("served")
+
 M = load()
 ALL = tuple(range(64))
 

@@ -14,6 +14,8 @@ import golden
 import pytest
 import running
 
+pytestmark = pytest.mark.usefixtures("served")
+
 HERE = Path(__file__).resolve().parent
 BEFORE = HERE / "char_gpt" / "before"
 torch_missing = importlib.util.find_spec("torch") is None

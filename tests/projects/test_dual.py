@@ -12,6 +12,8 @@ import pytest
 import running
 from running import Run, Way
 
+pytestmark = pytest.mark.usefixtures("served")
+
 BEFORE = Path(__file__).resolve().parent / "char_gpt" / "before"
 torch_missing = importlib.util.find_spec("torch") is None
 compiler_missing = shutil.which("g++") is None and shutil.which("clang++") is None

@@ -10,6 +10,8 @@ import pytest
 import running
 from test_char_gpt import BEFORE, needs_emulator
 
+pytestmark = pytest.mark.usefixtures("served")
+
 ITERATIONS, ACCUMULATION = 4, 2
 WORDS = (
     f"--config config/verses.yaml --max_iters {ITERATIONS} --eval_interval {ITERATIONS} --dtype float32"

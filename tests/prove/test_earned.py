@@ -11,6 +11,8 @@ from hpushim.prove.trial import Request
 from hpushim.prove.trial import prove as prove_here
 from hpushim.prove.words import parse
 
+pytestmark = pytest.mark.usefixtures("served")
+
 FAILS = TRAIN.replace("    scaler.step(optimizer)\n", '    raise ValueError("no")\n')
 COMPLEX = """\
 import torch

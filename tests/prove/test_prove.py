@@ -19,6 +19,8 @@ from hpushim.prove.trial import Request
 from hpushim.prove.trial import prove as prove_here
 from hpushim.prove.words import parse
 
+pytestmark = pytest.mark.usefixtures("served")
+
 
 def test_a_script_is_proved_and_its_folder_left_as_it_was(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory

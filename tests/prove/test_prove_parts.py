@@ -18,6 +18,8 @@ from hpushim.prove.compare import compare
 from hpushim.prove.records import Process, Record, read
 from hpushim.prove.runs import STARTUP, Run
 
+pytestmark = pytest.mark.usefixtures("served")
+
 OPTIONS = """
 import argparse
 p = argparse.ArgumentParser()

@@ -133,7 +133,14 @@ def test_one_statement(statement: str, level: str) -> None:
     assert _stepped(lambda: find(Source.of_tree(tree))) > 100
 
 
-@pytest.mark.parametrize("levels", list(itertools.product(LEVELS, LEVELS)), ids=" in ".join)
+#: Each level around and inside of some other; all pairs in ``make test-all``.
+PAIRS = [
+    pytest.param(pair, marks=[pytest.mark.slow] if number % 7 else [], id=" in ".join(pair))
+    for number, pair in enumerate(itertools.product(LEVELS, LEVELS))
+]
+
+
+@pytest.mark.parametrize("levels", PAIRS)
 def test_all_statements_two_levels_deep(levels: tuple[str, str]) -> None:
     text = _program(*levels)
     tree = ast.parse(text)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("served")
+
 pytest.importorskip("torch")
 
 DRAW = """

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("served")
+
 torch = pytest.importorskip("torch", reason="start-up is about programs that import torch")
 if torch.backends.cuda.is_built():
     pytest.skip("a CUDA build of torch cannot host an hpu device", allow_module_level=True)
