@@ -68,17 +68,18 @@ class RowRule(Rule):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "code" in vars(cls):
-            cls.wants = cls.words_of_rows() | cls.wants
+            reasons, others = cls.words_of_rows()
+            cls.wants, cls.also = reasons | cls.wants, others | cls.also
 
     @classmethod
-    def words_of_rows(cls) -> Wants:
-        """What the rows of its codes name: ``lightning.Trainer`` for ``lightning.Trainer(accelerator=)``."""
+    def words_of_rows(cls) -> tuple[Wants, Wants]:
+        """What the rows of its codes name, ``lightning.Trainer`` for ``lightning.Trainer(accelerator=)``: reasons to read a file, and others."""
         rows = [
             row for row in load().by_kind("argument") if row.rule in cls.codes and may_speak(row)
         ]
         reasons = _called(row for row in rows if row.status not in ADVICE)
-        hints = _called(rows) - reasons
-        return Wants(names=tuple(sorted(reasons | hints)), hints=hints)
+        others = _called(rows) - reasons
+        return Wants(names=tuple(sorted(reasons))), Wants(names=tuple(sorted(others)))
 
     def __init__(self) -> None:
         #: Where an argument was told: two calls may be given one dictionary.

@@ -32,20 +32,19 @@ class RowNameRule(RowRule):
     """Base of the rules whose findings are rows of the matrix, on names as well as on arguments."""
 
     @classmethod
-    def words_of_rows(cls) -> Wants:
+    def words_of_rows(cls) -> tuple[Wants, Wants]:
         """The names under its codes with what lies below them, and what is called with an argument under one."""
-        called = super().words_of_rows()
+        reasons, others = super().words_of_rows()
         rows = [row for row in load().by_kind("python") if row.rule in cls.codes and may_speak(row)]
-        below: dict[str, bool] = {}
         for row in rows:
             for name in row.names:
                 if name.partition(".")[0] in _PACKAGES:
-                    below[name] = below[f"{name}.*"] = _is_reason(row, name)
-        reasons = {name for name, reason in below.items() if reason} | {
-            *called.names
-        } - called.hints
-        names = tuple(dict.fromkeys((*below, *called.names)))
-        return Wants(names=names, hints=frozenset(names) - reasons)
+                    words = Wants(names=(name, f"{name}.*"))
+                    if _is_reason(row, name):
+                        reasons |= words
+                    else:
+                        others |= words
+        return reasons, others
 
     def __init__(self) -> None:
         super().__init__()

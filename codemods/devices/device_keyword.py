@@ -33,11 +33,11 @@ class DeviceKeyword(Rule):
     HPU105 = Code("cuda-device-argument", severity="error", fix=("safe", "unsafe", "manual"))
     wants = Wants(
         keywords=("device",),
-        words=("cuda", *_CARDS),
+        words=("cuda",),
         beside=("cuda", *_CARDS),
-        hints=frozenset(_CARDS),
         facts=(DEVICE_PARAMETERS,),
     )
+    also = Wants(words=_CARDS)
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """``torch.zeros(3, device=rank)``: the number of a device."""

@@ -32,7 +32,7 @@ class CardCount(Rule):
     """A batch, a learning rate or a number of workers times or over the number of devices."""
 
     HPU323 = Code("device-count-as-factor", effect="numbers")
-    wants = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), beside=("cuda", "hpu", "nccl"), advice=True)  # fmt: skip
+    also = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), beside=("cuda", "hpu", "nccl"))  # fmt: skip
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:

@@ -38,7 +38,7 @@ class CompileModels(Rule):
     """``model.to("cuda")`` of a model that an optimizer gets, where nothing compiles it."""
 
     HPU530 = Code("model-not-compiled", severity="info", fix=("safe", "manual"), effect="speed")
-    wants = Wants(words=("parameters", "named_parameters"), texts=("optim",), advice=True)
+    also = Wants(words=("parameters", "named_parameters"), texts=("optim",))
 
     def on_module(self, module: Module) -> Yield:
         if module.target.mode != "compile" or PurePath(module.path).name.startswith("test_"):

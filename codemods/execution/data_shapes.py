@@ -33,6 +33,8 @@ _METHODS = {
     "unique": "torch.unique",
     "unique_consecutive": "torch.unique",
 }
+#: Those that other code has as well.
+_OFTEN = ("topk", "unique", "unique_consecutive", "nonzero")
 _NUMBERS = (int, float)
 
 
@@ -41,12 +43,11 @@ class DataShape(Rule):
 
     HPU515 = Code("size-from-data", fix=("safe", "manual"), effort="hours", effect="speed")
     wants = Wants(
-        names=("torch.where",),
-        calls=("topk", *_METHODS),
-        texts=("mask]", "]"),
+        calls=tuple(method for method in _METHODS if method not in _OFTEN),
+        texts=("mask]",),
         beside=("cuda", "hpu", "device", "nn.Module"),
-        hints=frozenset(["torch.where", "topk", "unique", "unique_consecutive", "nonzero", "]"]),
     )
+    also = Wants(names=("torch.where",), calls=_OFTEN, texts=("]",))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """``torch.where`` with a condition alone."""

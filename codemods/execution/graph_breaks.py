@@ -28,12 +28,8 @@ class GraphBreaks(Rule):
     """``x.item()``, ``print(x)``, ``if x.any():`` in ``forward``."""
 
     HPU531 = Code("graph-break-in-forward", severity="info", effort="hours", effect="speed")
-    wants = Wants(
-        calls=(*_READS, *MARKS, "print"),
-        names=_RECURRENT,
-        words=_TRUTHS,
-        beside=("forward",),
-        advice=True,
+    also = Wants(
+        calls=(*_READS, *MARKS, "print"), names=_RECURRENT, words=_TRUTHS, beside=("forward",)
     )
 
     def __init__(self) -> None:

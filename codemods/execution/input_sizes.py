@@ -46,11 +46,10 @@ class InputSize(Rule):
     HPU525 = Code("changing-input-size", effort="hours", effect="speed")
     HPU526 = Code("short-last-batch", severity="info", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
-        names=(_LOADER, *_RESIZE, *_PAD, *_COLLATORS),
-        keywords=("padding", "collate_fn"),
+        names=(_LOADER,),
         beside=("cuda", "hpu", "device", "accelerat"),
-        hints=frozenset((*_RESIZE, *_PAD, *_COLLATORS, "padding", "collate_fn")),
     )
+    also = Wants(names=(*_RESIZE, *_PAD, *_COLLATORS), keywords=("padding", "collate_fn"))
 
     def __init__(self) -> None:
         self._told: set[ast.Call] = set()

@@ -49,10 +49,10 @@ class MarkStep(Rule):
     wants = Wants(
         calls=MARKS,
         words=("backward",),
-        texts=(".step(", *_HANDED),
-        hints=frozenset(_HANDED),
+        texts=(".step(",),
         facts=(CLASSES, DEVICE_CHOSEN, SCALERS),
     )
+    also = Wants(texts=_HANDED)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         """A mark in a mode that has none."""

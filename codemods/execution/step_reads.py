@@ -38,11 +38,10 @@ class StepRead(Rule):
     """A read of the device in a step of training, told once for each statement."""
 
     HPU513 = Code("read-in-training-loop", severity="info", effect="speed")
-    wants = Wants(
+    also = Wants(
         calls=(*_METHODS, *_NUMBERS),
         words=("backward", "manual_backward"),
         beside=("cuda", "hpu", "device", ".to(", "nn.Module", ".grad"),
-        advice=True,
     )
 
     def __init__(self) -> None:

@@ -35,10 +35,11 @@ class AccelerateTrap(Rule):
 
     HPU721 = Code("accelerate-trap", severity="info")
     wants = Wants(
-        names=(_GROUP,), calls=("add_argument", "prepare", *_SAVES), texts=_SAGEMAKER,
+        names=(_GROUP,), calls=("prepare",), texts=_SAGEMAKER,
         beside=("accelerate", "sagemaker", "SM_MODEL_DIR", "/opt/ml/model", "mps"),
-        project=_SAGEMAKER, hints=frozenset(("add_argument", *_SAVES)),
+        project=_SAGEMAKER,
     )  # fmt: skip
+    also = Wants(calls=("add_argument", *_SAVES))
     strength = Strength.FIRM
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:

@@ -57,11 +57,11 @@ class AskedCards(Rule):
     )
     wants = Wants(
         names=("ray.get_gpu_ids",),
-        keywords=(*_ASKED, *_OF_RLLIB, "accelerator_type", *_OF_SLURM),
-        strings=(*_RESOURCE, _OPTION),
-        hints=frozenset(("accelerator_type", *_RESOURCE)),
+        keywords=(*_ASKED, *_OF_RLLIB, *_OF_SLURM),
+        strings=(_OPTION,),
         beside=("ray", "submitit", "update_parameters"),
     )
+    also = Wants(keywords=("accelerator_type",), strings=_RESOURCE)
     strength = Strength.FIRM
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:

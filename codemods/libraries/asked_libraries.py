@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _ROW = "a device requested from a library"
 #: Arguments that switch CUDA on, that count devices, and that number one.
-_SWITCHES = ("use_cuda", "use_gpu", "cuda", "gpu", "enable_cuda", "enable_gpu", "on_gpu")
+_SWITCHES = ("use_cuda", "use_gpu", "enable_cuda", "enable_gpu", "on_gpu")
+_SHORT = ("cuda", "gpu")
 _COUNTS = ("gpus", "n_gpu", "n_gpus", "num_gpu", "num_gpus", "ngpu", "ngpus")
 _NUMBERS = ("gpu_id", "gpu_ids", "cuda_device", "cuda_id", "gpu_device")
 #: Arguments that take a device or Lightning's accelerator by name; they are told for names that only CUDA's libraries know.
@@ -38,7 +39,7 @@ _DIGITS = re.compile(r"\d+(,\d+)*")
 #: Functions of libraries that look for a device themselves.
 _FINDERS = (
     "try_gpu", "try_all_gpus", "get_gpu", "find_gpus", "get_cuda_device_if_available", "get_cuda_or_mps_device_if_available",
-    "default_device", "get_default_device", "get_best_device", "get_device", "select_device", "choose_device", "infer_device",
+    "get_default_device", "get_best_device", "select_device", "choose_device", "infer_device",
     "auto_device", "detect_device", "resolve_device", "set_gpu",
 )  # fmt: skip
 #: Packages that know Gaudi or have findings of their own, and those that only keep or start what they are given.
@@ -55,11 +56,11 @@ class AskedLibrary(Rule):
 
     HPU726 = Code("device-asked-of-library", fix=("safe", "manual"), effect="cpu")
     wants = Wants(
-        keywords=(*_SWITCHES, *_COUNTS, *_NUMBERS, *_DEVICES, _ACCELERATOR),
+        keywords=(*_SWITCHES, *_COUNTS, *_NUMBERS, _ACCELERATOR),
         strings=(_ACCELERATOR,),
         calls=_FINDERS,
-        hints=frozenset({"cuda", "gpu", *_DEVICES, "get_device", "default_device"}),
     )
+    also = Wants(keywords=(*_SHORT, *_DEVICES), calls=("default_device", "get_device"))
     strength = Strength.FIRM
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
@@ -145,7 +146,7 @@ def _asks(module: Module, name: str, value: ast.expr) -> bool:
         return False  # -1 is no device
     if not isinstance(value, ast.Constant):
         return True
-    if name in _COUNTS or name in _SWITCHES:
+    if name in (*_COUNTS, *_SWITCHES, *_SHORT):
         none = constant is None or constant is False or constant in ("", "cpu", "0")
         return not none and (name == "gpu" or constant != 0)
     return constant not in (None, "", "-1", "cpu")

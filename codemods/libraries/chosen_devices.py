@@ -41,9 +41,8 @@ class ChosenDevice(Rule):
         fix=("safe", "manual"),
         lower={"info": "the library finds a Gaudi itself"},
     )
-    wants = Wants(
-        names=(*_FINDS, *TRAINERS, _PYG, *_IGNITES), hints=frozenset((*_FINDS, *TRAINERS))
-    )
+    wants = Wants(names=(_PYG, *_IGNITES))
+    also = Wants(names=(*_FINDS, *TRAINERS))
     strength = Strength.FIRM
 
     def __init__(self) -> None:

@@ -120,27 +120,27 @@ class Library(RowRule):
     )
     HPU715 = Code("graph-operators", severity="error", effort="hours", lower=by_package("info"))
     wants = Wants(
-        keywords=(_MAP, *_ATTENTION, *_QUANTISED),
+        keywords=(_MAP,),
         words=_FLASH,
         strings=(_MAP,),
         attributes=("accelerator",),
         facts=(MAKERS_NAMED,),
-        hints=frozenset((*_ATTENTION, *_QUANTISED)),
     )
+    also = Wants(keywords=(*_ATTENTION, *_QUANTISED))
     strength = Strength.FIRM
 
     @classmethod
-    def words_of_rows(cls) -> Wants:
+    def words_of_rows(cls) -> tuple[Wants, Wants]:
         """The packages under its codes, and their arguments."""
-        packages = {
-            name: row.status not in ADVICE
-            for row in load().by_kind("package")
-            if row.rule in cls.codes and may_speak(row)
-            for name in row.names
-            if name.replace(".", "_").isidentifier()
-        }
-        hints = frozenset(name for name, reason in packages.items() if not reason)
-        return super().words_of_rows() | Wants(imports=tuple(packages), hints=hints)
+        packages: tuple[list[str], list[str]] = [], []
+        for row in load().by_kind("package"):
+            if row.rule in cls.codes and may_speak(row):
+                names = [name for name in row.names if name.replace(".", "_").isidentifier()]
+                packages[row.status in ADVICE].extend(names)
+        reasons, others = super().words_of_rows()
+        return reasons | Wants(imports=tuple(packages[0])), others | Wants(
+            imports=tuple(packages[1])
+        )
 
     def __init__(self) -> None:
         super().__init__()

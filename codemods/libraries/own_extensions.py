@@ -33,12 +33,8 @@ class OwnExtension(Rule):
         effect="kernel",
         lower={"warning": "only some runs reach the import", "info": "the code goes on without it"},
     )
-    wants = Wants(
-        words=("Function", "torch", "_C", "_ext"),
-        beside=("import",),
-        hints=frozenset({"torch"}),
-        facts=(EXTENSIONS,),
-    )
+    wants = Wants(words=("Function", "_C", "_ext"), beside=("import",), facts=(EXTENSIONS,))
+    also = Wants(words=("torch",))
 
     def on_module(self, module: Module) -> Yield:
         built = module.project.names(EXTENSIONS.name)

@@ -50,12 +50,12 @@ class AutocastHalf(Rule):
         lower={"warning": "the device runs it, in other numbers"},
     )
     wants = Wants(
-        names=(*sorted(HALF), *TRAINERS),
+        names=tuple(sorted(HALF)),
         calls=("half",),
         keywords=("fp16", "mixed_precision"),
         strings=("fp16",),
-        hints=frozenset(TRAINERS),
     )
+    also = Wants(names=tuple(TRAINERS))
 
     def __init__(self) -> None:
         self._turned = False

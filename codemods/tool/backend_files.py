@@ -27,7 +27,7 @@ class BackendFile(Rule):
         effort="hours",
         lower={"info": "the file is made for an accelerator other than CUDA"},
     )
-    wants = Wants(texts=("",), advice=True)
+    also = Wants(texts=("",))
 
     def on_module(self, module: Module) -> Yield:
         found = backend(module)

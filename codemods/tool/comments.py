@@ -30,7 +30,7 @@ class Comment(Rule):
     """``x = x.cuda()  # NCCL needs a CUDA tensor``."""
 
     HPU029 = Code("comment-names-cuda", severity="info")
-    wants = Wants(texts=_WORDS, advice=True)
+    also = Wants(texts=_WORDS)
     strength = Strength.REST
 
     def finish(self, module: Module, said: Said, found: Sequence[Found]) -> Iterable[Found]:

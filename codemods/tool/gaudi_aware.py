@@ -18,7 +18,7 @@ class GaudiAware(Rule):
     """``if is_hpu_available(): …``."""
 
     HPU009 = Code("file-handles-gaudi", severity="info")
-    wants = Wants(texts=("hpu", "HPU", "Hpu"), advice=True)
+    also = Wants(texts=("hpu", "HPU", "Hpu"))
 
     def on_module(self, module: Module) -> Yield:
         code = module.view(GaudiCode)

@@ -46,13 +46,12 @@ class LeftOver(Rule):
     )
     wants = Wants(
         names=(_MODULE, f"{_MODULE}.*"),
-        attributes=("cuda",),
-        strings=("cuda", "nccl", "CUDA", "NCCL"),
+        strings=("nccl", "NCCL"),
         imports=(_MODULE,),
-        words=("cuda", "nccl"),
-        hints=frozenset(["cuda", "CUDA"]),
+        words=("nccl",),
         texts=_VARIABLES,
     )
+    also = Wants(attributes=("cuda",), strings=("cuda", "CUDA"), words=("cuda",))
 
     strength = Strength.REST
 

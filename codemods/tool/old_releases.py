@@ -27,7 +27,7 @@ class OldReleases(Rule):
     """``if torch.__version__ < "1.6": from apex import amp``."""
 
     HPU030 = Code("branch-for-old-release", severity="info")
-    wants = Wants(texts=("",), facts=(FLAGS,), advice=True)
+    also = Wants(texts=("",), facts=(FLAGS,))
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:

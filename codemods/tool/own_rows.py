@@ -34,7 +34,7 @@ class OwnRow(Rule):
         lower=by_row("warning", "info"),
     )
     #: Any file that is read: which words these are, only the project knows.
-    wants = Wants(texts=("",), advice=True)
+    also = Wants(texts=("",))
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:

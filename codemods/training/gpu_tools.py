@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _PACKAGES = ("pynvml", "py3nvml", "nvidia_smi", "GPUtil", "gpustat", "nvsmi", "nvitop")
-_COMMANDS = ("nvidia-smi", "nvcc", "nsys", "ncu", "nvprof")
+_COMMANDS = ("nvidia-smi", "nvcc", "nsys")
+_PROFILERS = ("ncu", "nvprof")
 _RUNNERS = ("os.system", "os.popen", "subprocess.")
-_COMMAND = re.compile(rf"\b({'|'.join(_COMMANDS)})\b")
+_COMMAND = re.compile(rf"\b({'|'.join((*_COMMANDS, *_PROFILERS))})\b")
 #: Peak rates that people divide by, as they write them: V100, A100, H100, RTX 3090 and 4090.
 _PEAKS = (
     *("125e12", "312e12", "624e12", "989e12", "989.4e12", "989.5e12", "1979e12"),
@@ -34,12 +35,8 @@ class GpuTool(Rule):
     HPU620 = Code("nvidia-tool")
     HPU020 = Code("nvidia-command")
     HPU621 = Code("nvidia-peak-rate", severity="info")
-    wants = Wants(
-        imports=_PACKAGES,
-        strings=_COMMANDS,
-        numbers=_PEAKS,
-        hints=frozenset({"ncu", "nvprof"}),
-    )
+    wants = Wants(imports=_PACKAGES, strings=_COMMANDS, numbers=_PEAKS)
+    also = Wants(strings=_PROFILERS)
     strength = Strength.FIRM
 
     def __init__(self) -> None:

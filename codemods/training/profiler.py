@@ -40,12 +40,12 @@ class ProfilerDevice(Rule):
         lower={"warning": "newer torch has another name for the same figure"},
     )
     wants = Wants(
-        attributes=(_CUDA, *_COLUMNS),
+        attributes=_COLUMNS,
         strings=("cuda_time", "cuda_memory_usage", "_time_total", "_memory_usage"),
         keywords=("use_cuda",),
         words=("ProfilerActivity",),
-        hints=frozenset({_CUDA}),
     )
+    also = Wants(attributes=(_CUDA,))
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
         if node.attr == _CUDA:

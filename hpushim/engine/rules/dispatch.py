@@ -115,7 +115,7 @@ def _table(candidates: tuple[Listed, ...]) -> _Table:
     names = references.catalog(candidates)
     return _Table(
         _Choice.of(wanted),
-        _Choice.of([wants.reasons() for wants in wanted]),
+        _Choice.of([rule.reasons for rule in candidates]),
         names,
         by_word,
         frozenset(names.by_word).union(*by_word.values()),

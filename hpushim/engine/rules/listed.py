@@ -34,7 +34,7 @@ class Listed:
     def of(cls, rule: AnyRule) -> Listed:
         """The entry of a rule that is loaded."""
         python = issubclass(rule, Rule)
-        wants = rule.wants if issubclass(rule, Rule) else Wants()
+        wants, also = (rule.wants, rule.also) if issubclass(rule, Rule) else (Wants(), Wants())
         found = cls(
             {
                 "rule": (rule.__module__, rule.__qualname__),
@@ -46,13 +46,9 @@ class Listed:
                 "markers": [] if issubclass(rule, Rule) else rule.markers,
                 "chooses": issubclass(rule, TextRule)
                 and rule.files.__func__ is not TextRule.files.__func__,  # type: ignore[attr-defined]
-                "wants": {
-                    field: value if isinstance(value, bool) else sorted(value)
-                    if isinstance(value, frozenset) else list(value)
-                    for field in _FIELDS
-                    if (value := getattr(wants, field))
-                },
-                "facts": [_place(fact) for fact in wants.facts],
+                "wants": _words(wants),
+                "also": _words(also),
+                "facts": [_place(fact) for fact in (wants | also).facts],
             }
         )  # fmt: skip
         found.__dict__["_class"] = rule
@@ -68,10 +64,14 @@ class Listed:
         return self._class
 
     @cached_property
+    def reasons(self) -> Wants:
+        """What of the rule's words is a reason to read a file."""
+        return Wants(**{name: tuple(value) for name, value in self.kept["wants"].items()})
+
+    @cached_property
     def wants(self) -> Wants:
-        """What the rule wants, but for the facts."""
-        kept = {name: _frozen(name, value) for name, value in self.kept["wants"].items()}
-        return Wants(**kept)
+        """All that the rule wants, but for the facts."""
+        return self.reasons | Wants(**{name: tuple(v) for name, v in self.kept["also"].items()})
 
     @property
     def facts(self) -> tuple[ProjectFact, ...]:
@@ -89,10 +89,8 @@ class Listed:
         return not self.kept["chooses"] or bool(self.load().files(path, kind))
 
 
-def _frozen(name: str, value: Any) -> Any:
-    if isinstance(value, bool):
-        return value
-    return frozenset(value) if name == "hints" else tuple(value)
+def _words(wants: Wants) -> dict[str, list[str]]:
+    return {field: list(value) for field in _FIELDS if (value := getattr(wants, field))}
 
 
 def _named(module: str, name: str) -> Any:

@@ -157,6 +157,8 @@ class Rule(Named):
     """
 
     wants: ClassVar[Wants] = Wants()
+    #: What the rule looks for as well in files that are read for another word, of its own or of another rule.
+    also: ClassVar[Wants] = Wants()
     #: How firmly the rule reports, unless a finding says otherwise.
     strength: ClassVar[Strength] = Strength.USUAL
 

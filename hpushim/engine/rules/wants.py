@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
@@ -30,11 +29,7 @@ FRAMEWORKS = "frameworks"
 
 
 class Wants(msgspec.Struct, frozen=True):
-    """The words of a rule, each kind with the handler that is called for it.
-
-    A rule sees a file only where one of its words stands in it. ``advice`` is no reason to read a file: the rule sees it
-    where another rule's word has let it through.
-    """
+    """The words of a rule, each kind with the handler that is called for it: a rule sees a file only where one of its words stands in it."""
 
     #: ``on_name``: dotted names (``torch.device``); with ``.*`` whatever lies below (``torch.cuda.*``).
     names: tuple[str, ...] = ()
@@ -62,17 +57,12 @@ class Wants(msgspec.Struct, frozen=True):
     project: tuple[str, ...] = ()
     #: What the rule wants to know of all files: ``module.project.names(fact.name)``.
     facts: tuple[ProjectFact, ...] = ()
-    #: Those of the above that are no reason to read a file, as they are written there.
-    hints: frozenset[str] = frozenset()
-    advice: bool = False
 
     def __or__(self, other: Wants) -> Wants:
-        """The words of both."""
-        both: dict[str, Any] = {
-            field: getattr(self, field) + getattr(other, field)
-            for field in (*_WORDS, "beside", "project", "facts")
-        }
-        return Wants(**both, hints=self.hints | other.hints, advice=self.advice or other.advice)
+        """The words of both, each once."""
+        fields = self.__struct_fields__
+        both = (getattr(self, field) + getattr(other, field) for field in fields)
+        return Wants(*(tuple(dict.fromkeys(words)) for words in both))
 
     def alternatives(self) -> tuple[tuple[frozenset[str], str], ...]:
         """Sets of words; the rule may find something where a file has all words of one of them.
@@ -85,27 +75,6 @@ class Wants(msgspec.Struct, frozen=True):
         found += [(frozenset(_WORD.findall(name)), last(name)) for name in self.imports]
         found += [(frozenset(_WORD.findall(number)), "") for number in self.numbers]
         return tuple(dict.fromkeys(found))
-
-    def reasons(self) -> Wants:
-        """What of this is a reason to read a file."""
-        if self.advice:
-            return Wants()
-        if not self.hints:
-            return self
-        return msgspec.structs.replace(
-            self,
-            **{
-                field: tuple(word for word in getattr(self, field) if word not in self.hints)
-                for field in _WORDS
-            },
-        )
-
-
-#: The fields that hold words, names and texts to look for.
-_WORDS = (
-    *("names", "attributes", "calls", "keywords", "strings"),
-    *("imports", "definitions", "numbers", "words", "texts"),
-)
 
 
 def last(name: str) -> str:
