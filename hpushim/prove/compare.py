@@ -39,9 +39,7 @@ class Difference(msgspec.Struct, frozen=True):
     step: int = 0
     rank: int = 0
     place: tuple[str, int] | None = None
-    missing: tuple[str, int] | None = (
-        None  # the line of the first run whose operators the second one lacks right before
-    )
+    missing: tuple[str, int] | None = None  # the line of the first run that the second one lacks
 
 
 class Comparison(msgspec.Struct):
@@ -127,7 +125,10 @@ def _endings(first: Run, second: Run, result: Comparison) -> Difference | None:
     if first.code != second.code:
         return Difference("exit", f"exit code {second.code}, {first.code} expected", more + 1)
     if done != more:
-        return Difference("steps", f"{more} optimizer steps, {done} expected", min(done, more) + 1)
+        steps = first.record.processes[0].steps if first.record.processes else []
+        lacking = _placed(steps[more]) if more < len(steps) else None
+        what = f"{more} optimizer steps, {done} expected"
+        return Difference("steps", what, min(done, more) + 1, missing=lacking)
     return None
 
 
@@ -167,7 +168,8 @@ def _step(
         return Difference("optimizer", what, place=step)
     if len(a["losses"]) != len(b["losses"]):
         what = f"backward ran {len(b['losses'])} times, {len(a['losses'])} expected"
-        return Difference("backward", what, place=back or step)
+        lacking = _placed(a["losses"][len(b["losses"])]) if len(b["losses"]) < len(a["losses"]) else None  # fmt: skip
+        return Difference("backward", what, place=back or step, missing=lacking)
     if same and (odd := _odd_parameters(a, b)):
         return Difference("parameters", odd)
     for x, y in zip(a["losses"], b["losses"], strict=True):
@@ -269,8 +271,8 @@ def _operators(
         a, b = one.operators[step], other.operators[step]
         if _sent(a, same) != _sent(b, same):
             what = f"collectives {_sent(b, same)}, {_sent(a, same)} expected"
-            sent = b["collectives"] or [{"place": None}]
-            found.append(Difference("collective", what, step, max(one.rank, 0), _placed(sent[-1])))
+            place, lacking = _odd_collective(a["collectives"], b["collectives"], same)
+            found.append(Difference("collective", what, step, max(one.rank, 0), place, lacking))
             return
         wrong = first_operator(a, b) if same else None
         if same and wrong is None and _bits(one, step) != _bits(other, step):
@@ -295,6 +297,21 @@ def _sent(noted: dict[str, Any], same: bool) -> dict[str, int]:
         name = f"{one['name']} of {one['group']}" if same and one["group"] else one["name"]
         sent[name] = sent.get(name, 0) + one["bytes"]
     return sent
+
+
+def _odd_collective(
+    ours: list[dict[str, Any]], theirs: list[dict[str, Any]], same: bool
+) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+    """The line of the first collective that only the second run has, or has otherwise; or of one that it lacks."""
+    one, other = ([_kind(sent, same) for sent in run] for run in (ours, theirs))
+    at = next((n for n, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))  # fmt: skip
+    if len(other) < len(one):
+        return None, _placed(ours[at])
+    return (_placed(theirs[at]) if at < len(theirs) else None), None
+
+
+def _kind(sent: dict[str, Any], same: bool) -> tuple[Any, ...]:
+    return (sent["name"], sent["bytes"], sent["group"] if same else None)
 
 
 def _bits(process: Process, step: int) -> list[Any]:
@@ -327,6 +344,9 @@ def first_operator(
             if within is not None and "rand" not in y[0]:
                 continue  # another kernel for the same
             return Difference("operator", f"{y[0]} ran, which was not expected", place=place)
+        if within is None and x[4] != y[4]:
+            what = f"{y[0]} was given tensors on {' and '.join(y[4])}, on {' and '.join(x[4])} expected"
+            return Difference("device", what, place=place)
         for (dtype, device, shape), (dtype2, device2, shape2) in zip(x[1], y[1], strict=False):
             if within is not None and shape == shape2:
                 continue
@@ -337,7 +357,7 @@ def first_operator(
                 what = f"{y[0]} gave {dtype2}{shape2}, {dtype}{shape} expected"
                 kind = "dtype" if shape == shape2 else "operator"
                 return Difference(kind, what, place=place)
-        for v, w in zip(x[4], y[4], strict=False) if len(x) > 4 and len(y) > 4 else ():
+        for v, w in zip(x[5], y[5], strict=False) if len(x) > 5 and len(y) > 5 else ():
             if v is not None and w is not None and distance(float(v), float(w)) > (within or 1e-6):
                 what = f"{y[0]} gave other values (sum {float(w):.6g}, {float(v):.6g} expected)"
                 return Difference("operator", what, place=place, missing=missing)

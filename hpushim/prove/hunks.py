@@ -109,6 +109,22 @@ def write(root: Path, copy: Path, hunks: Iterable[Hunk]) -> None:
         (copy / name).write_bytes("".join(lines).encode("utf-8", "surrogateescape"))
 
 
+def with_line(
+    original: Path, folder: Path, hunks: list[Hunk], place: tuple[str, int], text: str
+) -> None:
+    """Puts the copy's files into another folder, with another text for one line of them."""
+    for name in {hunk.file for hunk in hunks} | {place[0]}:
+        lines = _lines(original / name)
+        if name == place[0]:
+            lines[place[1] - 1] = text
+        (folder / name).write_bytes("".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def line_of(copy: Path, file: str, line: int) -> str:
+    """A line of a file, with its end."""
+    return _lines(copy / file)[line - 1]
+
+
 def shared_imports(hunks: list[Hunk]) -> list[Hunk]:
     """Hunks that import for others: both what they take away and what they give can stand there, for no name changes its meaning."""
     return [one for one in hunks if one.file.endswith(".py") and only_imports(one) and not _rebound(one)]  # fmt: skip
@@ -183,31 +199,31 @@ def original_line(hunks: Iterable[Hunk], file: str, line: int) -> int:
     return max(line - moved, 1)
 
 
+def is_left(line: str) -> bool:
+    """Does a line name what only CUDA's side has?"""
+    return _LEFT.search(line.partition("#")[0]) is not None
+
+
+def repaired(line: str) -> list[str]:
+    """What a line that was left could be in HPU code."""
+    words = re.sub(r"\bcuda\b", "hpu", re.sub(r"\bnccl\b", "hccl", line))
+    general = line.replace("torch.cuda.", "torch.")
+    return [one for one in dict.fromkeys((words, general)) if one != line]
+
+
 def left_over(
-    report: Report, root: Path, copy: Path, hunks: list[Hunk], ran: Callable[[str, int], bool]
-) -> tuple[str, int] | None:
-    """A line (of the original) that ``ran`` and still says there what CUDA's side says, before any where no rewrite was made."""
+    report: Report, copy: Path, hunks: list[Hunk], ran: Callable[[str, int], bool]
+) -> list[tuple[str, int]]:
+    """The lines (of the copy) that ``ran`` and still name what only CUDA has, those that a rewrite was made in first."""
     found: list[tuple[bool, str, int]] = []
     for result in report.files:
-        if not result.path.endswith(".py"):
-            continue
-        before, after = _lines(root / result.path), _lines(copy / result.path)
-        made = {f.line for f in result.findings if f.applied}
-        for line, text in enumerate(before, 1):
-            changed = any(
-                h.file == result.path and h.start < line <= max(h.end, h.start) for h in hunks
-            )
-            if changed or not _LEFT.search(text.partition("#")[0]):
-                continue
-            if line in made or text in after:
-                found.append((line not in made, result.path, line))
-        for hunk in hunks:
-            if hunk.file == result.path and any(
-                _LEFT.search(t.partition("#")[0]) for t in hunk.new
-            ):
-                found.append((False, result.path, hunk.start + 1))
-    found = sorted((one for one in found if ran(one[1], one[2])), key=lambda one: one[0])
-    return found[0][1:] if found else None
+        if result.path.endswith(".py"):
+            made = {finding.line for finding in result.findings if finding.applied}
+            for number, text in enumerate(_lines(copy / result.path), 1):
+                line = original_line(hunks, result.path, number)
+                if is_left(text) and ran(result.path, line):
+                    found.append((line not in made, result.path, number))
+    return [one[1:] for one in sorted(found, key=lambda one: one[0])]
 
 
 def finding_at(

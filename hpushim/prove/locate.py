@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hpushim.prove.trial import Outcome, Trial
 
 _MOST_RUNS = 10
+_MOST_REPAIRS = 4  # lines that still name CUDA
 _CODE = re.compile(r"HPU\d{3}")
 _OF_VALUES = ("loss", "gradients", "parameters")
 
@@ -78,26 +79,61 @@ class _Search:
         if place is not None:
             line = hunk_tools.original_line(self.hunks, *place)
             self.cause.shows = f"{place[0]}:{line}"
-            # Where numbers differ, the line that shows it need not be the one that is to blame. A mark is missing behind its line.
-            sure = difference.kind not in _OF_VALUES and self._changed(*place)
-            if sure or difference.kind == "marks":
-                self._at_original(place[0], line)
-                return
+        if not self._lacks(difference, place, line):
+            self._changes(difference, place, line)
+
+    def _lacks(self, difference: Difference, place: tuple[str, int] | None, line: int) -> bool:
+        """Whether the copy lacks something: a call, a mark, a rewrite; names the line that lacks it."""
+        if difference.missing is not None:
+            self._at_original(*difference.missing)
+            return True
+        if place is not None and difference.kind == "marks":
+            self._at_original(place[0], line)
+            return True
+        left = hunk_tools.left_over(self.outcome.report, self.copy, self.hunks, self._ran)
+        for file, number in left[:_MOST_REPAIRS]:
+            if self._is_repaired_at(file, number):
+                self._at_original(file, hunk_tools.original_line(self.hunks, file, number))
+                self.cause.how = "the copy still names there what only CUDA has; with hpu in its place it does what the original does"
+                return True
+        if difference.kind == "error" and place is not None and place in left:
+            self._at_original(place[0], line)
+            return True
+        return False
+
+    def _is_repaired_at(self, file: str, number: int) -> bool:
+        """Whether the copy does what the original does once one line of it says hpu."""
+        trial, outcome = self.trial, self.outcome
+        for text in hunk_tools.repaired(hunk_tools.line_of(self.copy, file, number)):
+            if outcome.rehearsals >= _MOST_RUNS:
+                return False
+            outcome.rehearsals += 1
+            trial.say(f"trying hpu in {file}:{number} of the copy")
+            folder = trial.copy(f"repaired-{outcome.rehearsals}")
+            hunk_tools.with_line(self.copy, folder, self.hunks, (file, number), text)
+            pair = compare(self.shim, trial.run("native", "repaired", folder), same_device=True)
+            if pair.difference is None and self.wrong.what not in [one.shown() for one in pair.odd]:
+                return True
+        return False
+
+    def _changes(self, difference: Difference, place: tuple[str, int] | None, line: int) -> None:
+        """Names the change of the copy that makes the difference, if one alone does."""
+        changed = place is not None and self._changed(*place)
+        # Where numbers differ, the line that shows it need not be the one that is to blame.
+        if place is not None and changed and difference.kind not in _OF_VALUES:
+            self._at_original(place[0], line)
+            return
         self._divide(place)
         if self.cause.file:
             return
         # Under the shim the copy does what it should: what is wrong is what it lacks.
-        left = hunk_tools.left_over(outcome.report, trial.root, self.copy, self.hunks, self._ran)
-        if left is not None:
-            self._at_original(*left)
-            self.cause.how = "the copy still says there what CUDA's side says"
-        elif self.missing is not None:
+        if self.missing is not None:
             self._at_original(*self.missing)
-        elif place is not None:
+        elif place is not None and changed:
             self._at_original(place[0], line)
-            self.cause.how = "no single rewrite explains it; this is where it shows first"
-        else:
-            self.cause.how = "no single rewrite explains it"
+        self.cause.how = "no single rewrite explains it" + (
+            "; this is where it shows first" if place else ""
+        )
 
     def _ran(self, file: str, line: int) -> bool:
         """Whether a line of the original ran, as far as it was asked."""

@@ -151,7 +151,7 @@ def test_a_run_that_never_came_to_its_optimizer_is_told_by_its_end() -> None:
 
 
 def test_the_same_operators_give_the_same_bits() -> None:
-    operators = [["aten.mm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2]]
+    operators = [["aten.mm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2, ["hpu"]]]
 
     def run(bits: int, *more: Any) -> Run:
         norm = {"norm": "2.0", "bits": bits, "count": 1, "kinds": {"float32 on hpu": 1}}
@@ -167,8 +167,50 @@ def test_the_same_operators_give_the_same_bits() -> None:
     assert other is not None
     assert other.kind == "parameters"
     # With another operator, the last bits may differ.
-    fused = ["aten.addmm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2]
+    fused = ["aten.addmm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2, ["hpu"]]
     assert compare(run(7), run(8, fused), same_device=True).difference is None
+
+
+def test_an_argument_on_the_host_is_a_difference() -> None:
+    def run(*given: str) -> Run:
+        found = _run(_step(1))
+        operator = ["aten.mm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2, [*given]]
+        found.record.processes[0].operators[1] = {"operators": [operator], "collectives": []}
+        return found
+
+    found = compare(run("hpu"), run("cpu", "hpu"), same_device=True).difference
+    assert found is not None
+    assert (found.kind, found.place) == ("device", ("t.py", 4))
+    assert compare(run("cpu"), run("hpu"), same_device=False).difference is None
+
+
+def test_what_only_the_original_does_is_blamed_on_its_line() -> None:
+    first = _run(_step(1), _step(2, place=["t.py", 7]))
+    fewer = compare(first, _run(_step(1)), same_device=True).difference
+    assert fewer is not None and fewer.missing == ("t.py", 7)
+    twice = [{**_loss(1.0)[0], "place": ["t.py", n]} for n in (3, 5)]
+    once = compare(_run(_step(1, losses=twice)), _run(_step(1)), same_device=True).difference
+    assert once is not None and (once.kind, once.missing) == ("backward", ("t.py", 5))
+
+    def run(*sizes: int) -> Run:
+        found = _run(_step(1))
+        sent = [{"name": "all_reduce", "bytes": n, "group": 2, "place": ["t.py", n]} for n in sizes]
+        found.record.processes[0].operators[1] = {"operators": [], "collectives": sent}
+        return found
+
+    lost = compare(run(4, 8, 4), run(4, 4), same_device=True).difference
+    assert lost is not None and (lost.kind, lost.missing) == ("collective", ("t.py", 8))
+    more = compare(run(4, 4), run(4, 8, 4), same_device=True).difference
+    assert more is not None and (more.place, more.missing) == (("t.py", 8), None)
+
+
+def test_a_line_that_still_names_cuda_has_repairs() -> None:
+    assert hunks.repaired("from torch.cuda.amp import autocast\n") == [
+        "from torch.hpu.amp import autocast\n",
+        "from torch.amp import autocast\n",
+    ]
+    assert hunks.repaired('dist.init_process_group("nccl")') == ['dist.init_process_group("hccl")']
+    assert hunks.is_left('x.to("cuda:1")') and not hunks.is_left("x = 1  # cuda")
 
 
 def test_equal_runs_are_equal_and_fewer_steps_are_not() -> None:

@@ -70,10 +70,16 @@ class Watch:
         results = result if isinstance(result, (tuple, list)) else (result,)
         tensors = [one for one in results if isinstance(one, self._torch.Tensor)]
         shown = [[str(t.dtype)[6:], t.device.type, list(t.shape)] for t in tensors]
-        entry: list[Any] = [str(func), shown, self.place(), self._length(args, tensors)]
+        entry: list[Any] = [str(func), shown, self.place(), self._length(args, tensors), self._devices(args)]  # fmt: skip
         if self._orders.values:
             entry.append([self._value(t) for t in tensors])
         self._noted.append(entry)
+
+    def _devices(self, args: Any) -> list[str]:
+        """The device types of the tensors that an operator is given; numbers in tensors are at home everywhere."""
+        flat = [one for arg in args for one in (arg if isinstance(arg, (tuple, list)) else (arg,))]
+        tensors = [one for one in flat if isinstance(one, self._torch.Tensor) and one.dim()]
+        return sorted({one.device.type for one in tensors})
 
     def _length(self, args: Any, results: list[Any]) -> int:
         """How many numbers are added up for one element of the result: the rounding errors that can gather in it."""
