@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
@@ -15,12 +15,17 @@ from hpushim.pycode.walk import walk
 from ..analysis.batches import Loop, loops
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
+from ..values.tensors import is_model, is_tensor
 from ..values.training import own_method
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_SAMPLES = re.compile(r"sample|denois|^(model|net|unet|forward|generate|decoder?)(_|$)", re.I)
+#: How models are called, and the steps of sampling.
+_MODELS = re.compile(
+    r"(.*_)?(model|net|unet|module|generator|encoder|decoder|vae|backbone|classifier)(_|$)", re.I
+)
+_SAMPLES = re.compile(r"sample|denois|^(model|net|unet|forward|decode)(_|$)", re.I)
 #: Methods that run a model on the batch that they are handed.
 _EVALUATES = re.compile(
     r"_?(model|net|module|forward\w*|generate|predict\w*|infer(ence)?(_\w+)?|encode\w*|decode\w*|embed\w*|"
@@ -28,8 +33,9 @@ _EVALUATES = re.compile(
 )
 _TEXT = re.compile(r"token|process|extractor|codec$", re.I)
 _BATCHES = re.compile(r"loader|batches|_dl$|^dl$|data_iter", re.I)
-#: Methods that bring a value to the host, and so run what was collected.
+#: Methods that bring a value to the host, and so run what was collected; in a condition any that asks for one.
 _READS = frozenset(["item", "cpu", "tolist", "numpy"])
+_ASKS = frozenset(["any", "all", "min", "max", "sum", "mean", "equal", "isnan"])
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
 
@@ -43,68 +49,102 @@ class InferenceLoop(Rule):
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):
             return
+        batches: dict[ast.stmt, Loop] = {loop.node: loop for loop in module.view(loops)}
+        whole: list[ast.For | ast.While] = [*module.index.statements(ast.For)]
+        whole += module.index.statements(ast.While)
         told: set[ast.Call] = set()
-        for loop in module.view(loops):
-            node = loop.node
-            called = [call for call, _ in loop.calls if _is_model(module, call)]
-            if not called or not loop.always:
-                called = [*_by_method(module, loop), *_feeding(node)]
-            if not called or _trains(node) or not _is_evaluation(module, node, called[0]):
-                continue
-            if called[0] in told or _reads_always(node):
-                continue  # seen in the loop around this one; or the read runs what was collected
-            told.add(called[0])
+        for node in sorted(whole, key=lambda loop: (loop.lineno, loop.col_offset)):
+            if _trains(node) or _reads_always(module, node.body):
+                continue  # the read runs what was collected
+            call = next(_computing(module, node, batches.get(node)), None)
+            if call is None or call in told or not _is_evaluation(module, node, call):
+                continue  # or it is seen in the loop around this one
+            told.update(part for part in walk(node) if isinstance(part, ast.Call))
             yield self.finding(
                 module,
-                called[0],
-                f"in lazy mode what `{module.source(called[0].func)}` does here is collected until a result is read; "
+                call,
+                f"in lazy mode what `{module.source(call.func)}` does here is collected until a result is read; "
                 "call `htcore.mark_step()` after it where the loop keeps results on the device",
             )
 
 
-def _reads_always(loop: ast.For) -> bool:
+def _computing(module: Module, node: ast.For | ast.While, loop: Loop | None) -> Iterator[ast.Call]:
+    """The calls that run a model in each turn: on what the turn before made, for what is kept, on the batch that is moved there."""
+    on_device = module.view(is_on_device)
+    carried = _carried(module, node) if on_device else ()
+    keeps = _keeps(node)
+    for call in walk(node) if on_device else ():
+        if isinstance(call, ast.Call) and isinstance(call.func, (ast.Name, ast.Attribute)):
+            given = [part for arg in (*call.args, *call.keywords) for part in walk(arg)]
+            fed = any(isinstance(part, ast.Name) and part.id in carried for part in given)
+            sampled = _SAMPLES.search(word(call.func)) or any(_MODELS.fullmatch(word(a)) for a in _plain(call))  # fmt: skip
+            if ((fed or keeps) and _runs(module, call)) or (
+                sampled and fed and _is_assigned(module, call)
+            ):
+                yield call
+    if loop is not None and loop.always:
+        yield from (call for call, _ in loop.calls if _is_model(module, call))
+    if loop is not None and on_device:
+        yield from _by_method(module, loop)
+
+
+def _carried(module: Module, loop: ast.For | ast.While) -> set[str]:
+    """The names that each turn takes from the one before: given a value here, and another one before the loop."""
+    inside = set(walk(loop))
+    given = {part for each in loop.body for part in walk(each) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
+    return {n.id for n in given if any(b.node not in inside for b in module.bindings(n))}
+
+
+def _runs(module: Module, call: ast.Call) -> bool:
+    """Is it a model that is called?"""
+    named = _MODELS.fullmatch(word(call.func)) is not None
+    return (named or is_model(module, call.func)) and not _is_others(module, call)
+
+
+def _plain(call: ast.Call) -> Iterator[ast.expr]:
+    yield from (arg for arg in call.args if isinstance(arg, (ast.Name, ast.Attribute)))
+    yield from (k.value for k in call.keywords if isinstance(k.value, (ast.Name, ast.Attribute)))
+
+
+def _is_assigned(module: Module, call: ast.Call) -> bool:
+    """``x = f(x)``, ``x, y = f(x)``: what is made is not only shown or stored away."""
+    statement = module.parent(call)
+    return isinstance(statement, ast.Assign) and not _is_others(module, call)
+
+
+def _keeps(loop: ast.AST) -> bool:
+    """Does the loop put anything by: ``found.append(y)``, ``found += [y]``, ``yield y``?"""
+    return any(
+        isinstance(part, (ast.Yield, ast.AugAssign))
+        or (isinstance(part, ast.Call) and word(part.func) in ("append", "extend"))
+        for part in walk(loop)
+    )
+
+
+def _reads_always(module: Module, parts: Sequence[ast.AST]) -> bool:
     """Does each turn of the loop, or of one inside, read a value to the host: ``losses.update(loss.item())``?"""
-    parts: list[ast.AST] = list(loop.body)
-    while parts:
-        part = parts.pop()
-        if (
-            isinstance(part, ast.Call)
-            and word(part.func) in _READS
-            and isinstance(part.func, ast.Attribute)
-        ):
+    return any(_reads(module, part) for part in parts)
+
+
+def _reads(module: Module, part: ast.AST) -> bool:
+    if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+        if part.func.attr in _READS:
             return True
-        if isinstance(part, (ast.If, ast.IfExp)):
-            parts.append(part.test)  # what is read now and then leaves the other turns collected
-        elif not isinstance(part, (ast.Lambda, ast.FunctionDef)):
-            parts += ast.iter_child_nodes(part)
-    return False
-
-
-def _feeding(loop: ast.For) -> Iterator[ast.Call]:
-    """The calls of a sampling loop: ``x = self.p_sample(x, t)``, which take what the loop has made."""
-    calls = [
-        part.value
-        for part in walk(loop)
-        if isinstance(part, ast.Assign)
-        and isinstance(part.value, ast.Call)
-        and isinstance(part.value.func, (ast.Name, ast.Attribute))
-        and _SAMPLES.search(word(part.value.func))
-    ]
-    if not calls:
-        return
-    made = {
-        part.id
-        for part in walk(loop)
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
-    } - {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
-    for call in calls:
-        if {arg.id for arg in call.args if isinstance(arg, ast.Name)} & made:
-            yield call
+        if part.func.attr in _ASKS and isinstance(module.statement(part), (ast.Assert, ast.If)):
+            return is_tensor(module, part.func.value)
+    if isinstance(part, ast.If):  # what is read now and then leaves the other turns collected
+        both = _reads_always(module, part.body) and _reads_always(module, part.orelse)
+        return both or _reads(module, part.test)
+    if isinstance(part, ast.IfExp):
+        return _reads(module, part.test)
+    if isinstance(part, (ast.Lambda, ast.FunctionDef)):
+        return False
+    return _reads_always(module, list(ast.iter_child_nodes(part)))
 
 
 def _by_method(module: Module, loop: Loop) -> Iterator[ast.Call]:
     """The calls that hand the batch to a method which moves it and runs the model."""
-    if not _BATCHES.search(module.source(loop.node.iter)) or not is_on_device(module):
+    if not _BATCHES.search(module.source(loop.node.iter)):
         return
     for call, _ in loop.calls:
         if (

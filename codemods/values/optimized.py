@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 
 from hpushim.pycode.places import At, Cell, Part
 from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
 from ..analysis.words import calls_like
-from .tensors import proven, used_as_torch
+from .tensors import is_model, proven, used_as_torch
 from .training import is_optimizer
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+#: Ways on which a model goes on under another name.
+_HANDED = frozenset(["argument", "item", "loop"])
+#: What gives the parts of a model.
+_PARTS = frozenset(["modules", "children", "named_modules", "named_children"])
 _OPTIMIZERS = re.compile(r"\w*optim\w*", re.I)
 #: `optimize(x)`, `optimize_for_mobile(x)`: what is done to the argument, which is no model that an optimizer gets.
 _VERBS = re.compile(r"_?optimi[sz]ed?(_\w+)?")
@@ -28,18 +33,28 @@ def optimized(module: Module) -> list[ast.expr]:
     found: dict[ast.expr, None] = {}
     for call in (*module.index.calls("parameters"), *module.index.calls("named_parameters")):
         func = call.func
-        if not isinstance(func, ast.Attribute) or not is_plain(func.value):
-            continue
-        if _reaches_optimizer(module, call):
+        kept = isinstance(func, ast.Attribute) and _is_kept(func.value)
+        if isinstance(func, ast.Attribute) and kept and _reaches_optimizer(module, call):
             found[func.value] = None
     for call in calls_like(module, _OPTIMIZERS, "optim", "Optim"):
         if _VERBS.fullmatch(word(call.func)) or not is_optimizer(module, call):
             continue
+        if any(_gives_parameters(part) for part in walk(call)):
+            continue  # beside them the rest is settings
         owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         for node in (*owner, *call.args, *(k.value for k in call.keywords)):
             if is_plain(node) and word(node) != "self" and _is_model(module, node):
                 found[node] = None
     return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _gives_parameters(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and word(node.func) in ("parameters", "named_parameters")
+
+
+def _is_kept(node: ast.expr) -> bool:
+    """``model``, ``self.model``, or one of several: ``models["a"]``."""
+    return is_plain(node.value if isinstance(node, ast.Subscript) else node)
 
 
 def is_plain(node: ast.expr) -> bool:
@@ -52,7 +67,7 @@ def is_plain(node: ast.expr) -> bool:
 def _is_model(module: Module, node: ast.expr) -> bool:
     if isinstance(node, ast.Name) and any(b.kind == "import" for b in module.bindings(node)):
         return False
-    known = proven(module, node) or used_as_torch(module, node)
+    known = is_model(module, node) or (used_as_torch(module, node) and not proven(module, node))
     return known and "optim" not in word(node).lower()
 
 
@@ -94,29 +109,39 @@ def _is_handed(module: Module, node: ast.AST | Cell) -> bool:
     return word(call.func).startswith("clip_grad_") or is_optimizer(module, call)
 
 
-def origin(module: Module, node: ast.expr) -> ast.expr:
-    """The name or attribute that ``node`` is another name for: what ``self`` holds, what the one caller hands on."""
+def origins(module: Module, node: ast.expr) -> list[ast.expr]:
+    """The names and attributes that ``node`` is another name for: what ``self`` holds, what callers hand on, what a loop goes over."""
     values = module.view(Values)
-    seen: set[At] = set()
-    while isinstance(node, ast.Name) and (cell := values.variable(node)) is not None:
-        found = _single(values, At(cell), seen)
-        if found is None:
-            break
-        node = found
-    return node
+    found: dict[ast.expr, None] = {}
+    todo, seen = [node], {node}
+    for each in todo:  # grows
+        cell = values.variable(each) if isinstance(each, ast.Name) else None
+        behind = _behind(values, At(cell)) if cell is not None else None
+        if behind is None:
+            found[each] = None
+            continue
+        todo += [name for name in behind if name not in seen]
+        seen.update(behind)
+    return list(found)
 
 
-def _single(values: Values, at: At, seen: set[At]) -> ast.expr | None:
-    """The attribute, or the argument, that is the one source of a variable."""
-    while at not in seen:
-        seen.add(at)
-        edges = [edge for edge in values.sources(at) if edge.how != "default"]
-        if len(edges) != 1:
+def _behind(values: Values, at: At) -> list[ast.expr] | None:
+    """The names and attributes that alone give a variable its value; None where anything else does."""
+    found: list[ast.expr] = []
+    todo, seen = [at], {at}
+    for place in todo:  # grows
+        edges = [edge for edge in values.sources(place) if edge.how != "default"]
+        if not edges:
             return None
-        ((at, how),) = edges
-        node = at.node
-        if isinstance(node, ast.expr) and not at.way and is_plain(node):
-            return node if how == "argument" or isinstance(node, ast.Attribute) else None
-        if isinstance(node, ast.expr) and not at.way:
-            return None
-    return None
+        for edge in edges:
+            node = edge.at.node
+            if not edge.at.way and isinstance(node, ast.expr) and is_plain(node) and (edge.how in _HANDED or isinstance(node, ast.Attribute)):  # fmt: skip
+                found.append(node)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PARTS and is_plain(node.func.value):  # fmt: skip
+                found.append(node.func.value)
+            elif isinstance(node, ast.expr) and not edge.at.way:
+                return None
+            elif edge.at not in seen:
+                seen.add(edge.at)
+                todo.append(edge.at)
+    return found

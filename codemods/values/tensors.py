@@ -358,6 +358,11 @@ class Kinds:
             isinstance(parent, ast.Attribute)
             and parent.attr in _torchs_alone()
             and not defines_method(self._module, parent.attr)
+            # `config.train.rate` is a setting: what methods of modules are is never read further.
+            and (
+                parent.attr in _members("Tensor")
+                or not isinstance(self._module.parent(parent), ast.Attribute)
+            )
         )
         return Is.LIKELY if used else NOTHING
 
@@ -477,6 +482,11 @@ def _of_tensor(how: str, name: str, known: int) -> int:
 def proven(module: Module, node: ast.expr | None) -> bool:
     """Is the expression surely a tensor or a torch module?"""
     return node is not None and module.view(Kinds).is_surely(node, TENSORS | Is.MODULE)
+
+
+def is_model(module: Module, node: ast.expr) -> bool:
+    """Is the expression surely a torch module?"""
+    return module.view(Kinds).is_surely(node, Is.MODULE)
 
 
 def used_as_torch(module: Module, node: ast.expr) -> bool:

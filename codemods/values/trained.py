@@ -12,7 +12,7 @@ from ..analysis.cards import is_card
 from ..analysis.kinds import enclosing_class
 from ..analysis.names import word
 from ..analysis.placement import may_be_device
-from .optimized import is_plain, optimized, origin
+from .optimized import is_plain, optimized, origins
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -54,10 +54,11 @@ def trained(module: Module) -> list[Trained]:
     """The models of the file that an optimizer gets, in the order of the optimizers."""
     found: dict[object, Trained] = {}
     for node in optimized(module):
-        inner = _inside_wrapper(module, origin(module, node))
-        key = _identity(module, inner)
-        if key not in found:
-            found[key] = _judged(module, inner, node)
+        for inner in origins(module, node):
+            inner = _inside_wrapper(module, inner)
+            key = _identity(module, inner)
+            if key not in found:
+                found[key] = _judged(module, inner, node)
     return list(found.values())
 
 
@@ -103,6 +104,9 @@ def _occurrences(module: Module, node: ast.expr) -> Iterator[ast.expr]:
 def _judged(module: Module, model: ast.expr, at: ast.expr) -> Trained:
     """The model with its places, or with the reason why none is proved."""
     found = Trained(module.source(model), at)
+    if isinstance(model, ast.Subscript):
+        found.reason = "it is one of several in a container"
+        return found
     moves: dict[ast.stmt, bool] = {}  # with whether the model is made there
     wraps: list[ast.stmt] = []
     for node in _occurrences(module, model):

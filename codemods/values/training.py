@@ -110,19 +110,37 @@ class Roles:
 
     def _made(self, call: ast.Call, way: tuple[object, ...]) -> int:
         """What a call gives, by the name of what is called."""
-        module, func = self._module, call.func
-        name = module.qualified(func) or word(func)
-        last = name.rpartition(".")[2]
-        if name == "deepspeed.initialize":
+        if self._module.qualified(call.func) == "deepspeed.initialize":
             return Is.ENGINE if way[:1] == (0,) else Is.UNSEEN
-        found = self._of_class(name)
-        if found:
-            return found
-        if last == "optimizers" and not call.args:  # Lightning's, whose trainer marks
-            return Is.OTHER
-        if last in ("get", "pop", "setdefault", "list", "tuple", "dict"):
-            return Is.UNSEEN
-        return Is.UNSEEN | (Is.NAMED if _NAMED.search(last) else 0)
+        found = 0
+        for name in self._names(call.func):
+            last = name.rpartition(".")[2]
+            known = self._of_class(name)
+            if last == "optimizers" and not call.args:  # Lightning's, whose trainer marks
+                known = Is.OTHER
+            elif not known and last not in ("get", "pop", "setdefault", "list", "tuple", "dict"):
+                known = Is.UNSEEN | (Is.NAMED if _NAMED.search(last) else 0)
+            found |= known or Is.UNSEEN
+        return found
+
+    def _names(self, func: ast.expr) -> list[str]:
+        """What is called, by name: itself, what a partial, a table or ``getattr(torch.optim, name)`` has for it."""
+        module = self._module
+        name = module.qualified(func)
+        if name is not None:
+            return [name]
+        found = [word(func)]
+        for origin in module.view(Values).origins(func):
+            if isinstance(origin, ast.Call) and origin.args:
+                inner = module.qualified(origin.args[0]) or ""
+                how = module.qualified(origin.func)
+                if how == "functools.partial":
+                    found.append(inner)
+                elif how == "builtins.getattr":
+                    found.append(f"{inner}.?")
+            elif isinstance(origin, (ast.Name, ast.Attribute)):
+                found.append(module.qualified(origin) or "")
+        return list(filter(None, found))
 
     def _of_class(self, name: str) -> int:
         """What objects of a class are, by its name and those of its bases; 0 where neither says."""

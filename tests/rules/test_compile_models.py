@@ -30,6 +30,10 @@ OPTIMIZERS = (
     "def groups_of(net):\n        return [p for p in net.parameters()]\n    optimizer = torch.optim.SGD(groups_of({m}))",
     "def make(net):\n        return torch.optim.SGD(net.parameters(), lr=0.1)\n    optimizer = make({m})",
     "def make(ps):\n        return torch.optim.SGD(ps, lr=0.1)\n    optimizer = make({m}.parameters())",
+    "import functools\n    make = functools.partial(torch.optim.SGD, lr=0.1)\n    optimizer = make({m}.parameters())",
+    "optimizer = getattr(torch.optim, name)({m}.parameters(), lr=0.1)",
+    "known = {{'sgd': torch.optim.SGD, 'adam': torch.optim.Adam}}\n    optimizer = known['sgd']({m}.parameters())",
+    "optimizer = torch.optim.SGD([p for net in [{m}] for p in net.parameters()])",
 )
 MOVES = (
     "{m} = Net().to(device)",
@@ -151,3 +155,9 @@ def test_a_package_of_the_same_name_is_no_model() -> None:
 def test_each_branch_that_moves_is_compiled() -> None:
     body = "model = Net()\n    if many:\n        model.cuda()\n    else:\n        model.to(device)\n    "
     assert len(compiled(body + OPTIMIZERS[0].format(m="model"))) == 2
+
+
+def test_one_of_several_in_a_container_is_reported() -> None:
+    text = f"{HEAD}def main(many):\n    nets = {{'a': Net().cuda()}}\n    torch.optim.SGD(nets['a'].parameters())\n"
+    found = settle(text, "python", "train.py", Context(Target(mode="compile"), load())).findings
+    assert [(f.line, f.fix) for f in found if f.code == "HPU530"] == [(7, None)]
