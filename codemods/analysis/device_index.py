@@ -36,6 +36,11 @@ def _reads(module: Module, is_device: IsDevice) -> Iterator[bool]:
         if isinstance(last, ast.Subscript) and last.slice is sign:
             yield is_device(last.value) and not _is_list(module, last.value)  # device[-1]
     yield any(True for _ in cuts(module, is_device))
+    for device in (*module.index.attributes("device"), *module.index.names("device")):
+        compared = module.parent(device)
+        if isinstance(compared, ast.Compare) and isinstance(compared.ops[0], (ast.Eq, ast.NotEq)):
+            others = [side for side in (compared.left, *compared.comparators) if side is not device]
+            yield all(is_device(side) and module.constant(side) is None for side in others)
 
 
 def cuts(module: Module, is_device: IsDevice) -> Iterator[ast.Subscript]:

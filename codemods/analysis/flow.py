@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.compare import texts
 from hpushim.compare.inside import is_changed_inside
 from hpushim.compare.subjects import OF_SETS, SET_METHODS, Holds
 from hpushim.compare.subjects import Evidence as Subjects
@@ -181,7 +182,7 @@ class Flow:
             yield from self._back(at)
             return
         for edge in self._values.uses(at):
-            if edge.same or edge.how == "part" or (edge.how == "text" and _is_text_call(edge.node)):
+            if edge.same or edge.how == "part" or (edge.how == "text" and _is_whole(edge.node)):
                 yield edge
             elif edge.how == "passed" and last_name(getattr(edge.node, "func", None)) == "compile":
                 yield edge  # a pattern
@@ -201,7 +202,11 @@ class Flow:
         owner, way, far = at.node.owner, at.way, at.node.name == "far"
         assert owner is not None
         for edge in self._values.sources(At(owner, way)):
-            if edge.same or edge.how in ("part", "given"):
+            if (
+                edge.same
+                or edge.how in ("part", "given")
+                or (edge.how == "text" and _is_whole(owner))
+            ):
                 yield Edge(self._ask(edge.at, far=far or edge.how in _FAR), edge.how)
         if isinstance(owner, Cell) and not far:
             yield Edge(At(owner, way), "name")
@@ -455,7 +460,8 @@ class Flow:
         if position is not None:
             role = Role.LOAD if written == "map_location" else Role.ARGUMENT
             return Evidence(_ROLES.get(name, role), call) if place == position else None
-        if isinstance(func, ast.Attribute) and func.attr == "to":
+        moved = last_name(func) == "methodcaller" and self.module.constant(call.args[0]) == "to"
+        if (isinstance(func, ast.Attribute) and func.attr == "to") or (moved and place == 1):
             return Evidence(Role.TO, call)
         if isinstance(func, ast.Attribute) and func.attr == "cuda":
             return Evidence(Role.OTHER_RULE, call)
@@ -483,6 +489,8 @@ class Flow:
         return None
 
 
-def _is_text_call(node: ast.AST | Cell) -> bool:
-    """``str(text)``."""
-    return isinstance(node, ast.Call) and last_name(node.func) == "str"
+def _is_whole(node: ast.AST | Cell) -> bool:
+    """Does a text show a value and nothing else: ``str(device)``, ``f"{device}"``?"""
+    if not isinstance(node, ast.expr) or is_changed_inside(node):
+        return False
+    return texts.shown(node) is not None or (isinstance(node, ast.Call) and last_name(node.func) == "str")  # fmt: skip

@@ -24,6 +24,7 @@ from ..edits.arguments import (
     unwrapped,
     with_arguments,
 )
+from ..edits.imports import through
 from ..edits.makers import on_device
 from ..edits.spelling import chosen, dual, quoted
 from ..values.sizes import host_kind, made_on_the_host
@@ -44,22 +45,56 @@ class CudaCall(Rule):
     HPU102 = Code("cuda-call", severity="error", fix=("safe", "unsafe", "manual"))
     HPU011 = Code("cuda-method-of-the-project", severity="info")
     HPU103 = Code("cuda-call-unproven", severity="error", fix="unsafe")
-    wants = Wants(calls=("cuda",), names=_METHODS)
+    wants = Wants(calls=("cuda", "getattr", "methodcaller"), attributes=("cuda",), names=_METHODS, beside=("cuda",))  # fmt: skip
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
-        if not isinstance(func, ast.Attribute) or foreign(module, func):
+        if word(func) == "methodcaller" and module.constant(node.args[0] if node.args else None) == "cuda":  # fmt: skip
+            if len(node.args) == 1 and not node.keywords and not defines_method(module, "cuda"):
+                yield self._kept(module, node, node.args[0], module.source(func), "to")
+            return
+        if (
+            word(func) == "getattr"
+            and len(node.args) == 2
+            and module.constant(node.args[1]) == "cuda"
+        ):
+            yield from self._bound(module, node, node.args[0])
+            return
+        if word(func) != "cuda" or not isinstance(func, ast.Attribute) or foreign(module, func):
             return
         if not self._of_module(module, func.value) and module.qualified(func) not in _METHODS:
             yield self._judge(module, node, func)
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        """``map(torch.Tensor.cuda, xs)``: the method itself, not called here."""
-        yield self.finding(
+        """``map(torch.Tensor.cuda, xs)``: the method of a class."""
+        if module.qualified(node) in _METHODS:
+            yield self._kept(module, node, node, "operator.methodcaller", "to")
+
+    def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
+        """``move = x.cuda if use else x.cpu``: the method of an object, called later."""
+        call = module.parent(node)
+        if not (isinstance(call, ast.Call) and call.func is node) and isinstance(
+            node.ctx, ast.Load
+        ):
+            yield from self._bound(module, node, node.value)
+
+    def _bound(self, module: Module, node: ast.expr, receiver: ast.expr) -> Yield:
+        if module.qualified(receiver) is None and proven(module, receiver):
+            yield self._kept(module, node, node, "functools.partial", f"{module.source(receiver)}.to")  # fmt: skip
+
+    def _kept(self, module: Module, node: ast.expr, shown: ast.expr, made: str, method: str) -> Found:  # fmt: skip
+        """A method that is not called here: a function that moves takes its place."""
+        new, needed = through(module, node, made) if "." in made else (made, ())
+        answer = ask(module, "torch.Tensor.cuda")
+        first = method if method.endswith(".to") else f'"{method}"'
+        text = f"{new}({first}, {quoted(module, 'hpu', node)})"
+        return self.finding(
             module,
-            node,
-            f'`{module.source(node)}` moves to CUDA, which does not exist on Gaudi; write `.to("hpu")`',
-            row=ask(module, "torch.Tensor.cuda").row,
+            shown,
+            f"`{module.source(shown)}` moves to CUDA, which does not exist on Gaudi; write `{text}`",
+            fix=Rewrite("move with .to", answer.safety, (Replace(node, text), *needed)),
+            row=answer.row,
+            node=node,
         )
 
     def _judge(self, module: Module, call: ast.Call, func: ast.Attribute) -> Found:
@@ -71,7 +106,7 @@ class CudaCall(Rule):
         if self._own_class(module, receiver):
             return self.finding(
                 module, token, f"`{shown}` is a method of a class of this project; it stays",
-                code="HPU011", safety="manual", node=call, claims=claims,
+                code="HPU011", safety="manual", node=call,
             )  # fmt: skip
         if not _is_plain(call):
             return self.finding(
@@ -118,6 +153,10 @@ class CudaCall(Rule):
 
     def _own_class(self, module: Module, receiver: ast.expr) -> bool:
         """Is the receiver surely an instance of a class of this file that defines ``cuda``?"""
+        calls = module.view(Values).calls
+        named = calls.class_named(receiver)
+        if named is not None and calls.method(named, "cuda"):
+            return True
         for value in module.values(receiver):
             if isinstance(value, ast.Name) and value.id == "self":
                 owner = enclosing_class(module, value)

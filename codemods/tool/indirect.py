@@ -9,6 +9,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
 
 from ..analysis.mocks import TARGET, together
 from ..analysis.names import called, word
@@ -98,13 +99,33 @@ class Indirect(Rule):
                 'write `torch.zeros(…, device="hpu")` and the like',
             )
             return
+        fix = None
+        if self._has_all(module, node):
+            fix = Rewrite("name torch.hpu", "safe", respell(module, node, "torch.hpu"))
         yield self.finding(
             module,
             node,
             f"`{module.source(node)}` is used as a value; "
             "what is read from it has to exist in `torch.hpu`",
+            fix=fix,
             severity="warning",
         )
+
+    def _has_all(self, module: Module, node: ast.expr) -> bool:
+        """Does the file read nothing from the module that `torch.hpu` does not have?"""
+        values, used = module.view(Values), False
+        for edge in values.reach(node, values.uses):
+            above = edge.node
+            if edge.same:
+                continue
+            if edge.how == "read" and isinstance(above, ast.Attribute):
+                used = True
+                _, verdict = known(module, f"{_MODULE}.{above.attr}")
+                if verdict is None or verdict.target != f"torch.hpu.{above.attr}":
+                    return False
+            elif edge.how not in ("test", "taken", "index"):
+                return False
+        return used
 
     def _patched(self, module: Module, node: ast.expr, name: ast.expr) -> Found:
         """``monkeypatch.setattr(torch.cuda, "is_available", …)``."""
@@ -130,7 +151,11 @@ class Indirect(Rule):
                 module,
                 node.args[1],
                 f"`{module.source(node)}` reaches `torch.cuda` by its name; the counterpart is `torch.hpu`",
-                fix=Rewrite("name hpu", "unsafe", (retext(module, node.args[1], "hpu"),)),
+                fix=Rewrite(
+                    "name hpu",
+                    "safe" if self._has_all(module, node) else "unsafe",
+                    (retext(module, node.args[1], "hpu"),),
+                ),
                 severity="warning",
             )
         elif owner.startswith(_MODULE) and not owner.startswith("torch.cuda.amp"):

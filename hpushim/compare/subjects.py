@@ -199,6 +199,12 @@ class Evidence:
             return _DEVICE  # getattr(args, "device"), environ.get("DEVICE")
         if name == "attrgetter":
             return _NOTHING
+        if isinstance(node.func, ast.Call) and last_name(node.func.func) == "attrgetter":
+            return (
+                _DEVICE
+                if any(is_named(texts.constant(one)) for one in node.func.args)
+                else _NOTHING
+            )
         passes = name in _PASSING or name in _SHOWING or name in OPERATIONS
         return _DEVICE if not passes and is_named(name) and not name.startswith(_COUNTS) else _NOTHING  # fmt: skip
 

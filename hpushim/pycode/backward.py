@@ -289,6 +289,8 @@ class Backward(Cells):
             yield edge_to("item", base, (_ITEM,), way)
         elif (name in PARTS and way) or (name in CHANGED and not way):
             yield edge_to("part", base)
+            if name == "split" and len(args) > 1:
+                yield edge_to("part", args[1])  # re.split
         elif name == "format" and isinstance(base, ast.Constant):
             for value in (*args, *(keyword.value for keyword in node.keywords)):
                 yield edge_to("text", value)

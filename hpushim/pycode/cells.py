@@ -38,7 +38,7 @@ EXTEND = frozenset(("extend", "update"))
 LOOK_UP = frozenset(("get", "pop", "setdefault", "__getitem__"))
 TEXTS = frozenset(("str", "repr", "format"))
 #: Methods that find a match of a pattern in their last argument.
-MATCHES = frozenset(("match", "search", "fullmatch"))
+MATCHES = frozenset(("match", "search", "fullmatch", "sub", "subn"))
 #: Methods that give parts of a text, and the text with less or with other letters.
 PARTS = frozenset(("split", "rsplit", "partition", "rpartition"))
 CHANGED = frozenset((
@@ -227,6 +227,10 @@ class Cells:
             ):
                 return edge_to("assigned", above.value, inner, way)
             case ast.AugAssign():
+                if way and isinstance(
+                    above.op, ast.BitOr
+                ):  # a table grows by the entries of another
+                    return edge_to("item", above.value, way)
                 if way:  # a list grows by the items of another
                     return edge_to("item", above.value, (Part.ITEM,), way[1:])
                 return edge_to("added", above.value)

@@ -13,6 +13,7 @@ from hpushim.pycode.cells import (
     EXTEND,
     FIELDS,
     LOOK_UP,
+    MATCHES,
     PARTS,
     TEXTS,
     Cells,
@@ -65,6 +66,8 @@ class Forward(Cells):
                     yield from self._to_target(target, way, "assigned")
             case ast.AnnAssign() if node is above.value:
                 yield from self._to_target(above.target, way, "assigned")
+            case ast.AugAssign(op=ast.BitOr()) if node is above.value and way:
+                yield from self._to_target(above.target, way, "item")
             case ast.AugAssign() if node is above.value:
                 yield from self._to_target(
                     above.target, (_ITEM, *way[1:]) if way else (), "item" if way else "added"
@@ -295,6 +298,8 @@ class Forward(Cells):
                 yield edge_to("default", call, way)
             elif name in LOOK_UP and place == 0:
                 yield edge_to("index", call)
+            elif place > 0 and (name in MATCHES or name == "split"):
+                yield edge_to("part", call, (_ITEM,) if name == "split" else ())
             elif name == "format" or (name == "join" and way):
                 yield edge_to("text", call)
             return

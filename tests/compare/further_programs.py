@@ -173,7 +173,6 @@ FURTHER_PROGRAMS = [
         "def f(x, device, given):\n"
         '    return re.split("[:]", str(x.device))[0] == "cuda"\n',
         lines=(3,),
-        holds="word",
         follows=True,
     ),
     FormCase(
@@ -182,7 +181,6 @@ FURTHER_PROGRAMS = [
         "def f(x, device, given):\n"
         '    return re.sub(r":\\d+", "", str(x.device)) == "cuda"\n',
         lines=(3,),
-        holds="word",
         follows=True,
     ),
     FormCase(
