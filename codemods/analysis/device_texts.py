@@ -22,6 +22,8 @@ _NAME = re.compile(
     r"(^|[_\-.])(dev|devs|device|devices|devicetype|devtype|device_?str|device_?name|map_location|maploc)"
     r"($|[_\-.\d])|[a-z]Devices?($|[A-Z])|^device[A-Z]",
 )
+#: A word that is set, and a device that it is set to.
+_SETTING = re.compile(r"""([\w-]+)\\?["']?(?:[ \t]*[:=][ \t]*|[ \t]+)\\?["']?cuda\b""")
 #: Calls that make a path, or a larger text, of what they are given.
 _PATHS = frozenset(
     [
@@ -37,7 +39,7 @@ class DeviceText:
 
     node: ast.expr
     index: str
-    #: The text with Gaudi's word in place of CUDA's, where the text is more than a device, or begins one.
+    #: The source with Gaudi's word in place of CUDA's, where the text is more than a device, or begins one.
     new: str = ""
 
     @property
@@ -62,7 +64,14 @@ def other_texts(module: Module) -> Iterator[DeviceText]:
             whole = _WHOLE.fullmatch(str(constant.value)) is not None
             parts = isinstance(module.parent(constant), (ast.JoinedStr, ast.Expr))
             if new != constant.value and not whole and not parts and not _begins(module, constant):
-                yield DeviceText(constant, "", new)
+                yield DeviceText(constant, "", on_gaudi(module.source(constant)))
+
+
+def settings_on_gaudi(source: str) -> str:
+    """``device: cuda``, ``--device cuda``, ``"device": "cuda"`` in a larger text, with Gaudi's word."""
+    return _SETTING.sub(
+        lambda found: on_gaudi(found[0]) if device_name(found[1]) else found[0], source
+    )
 
 
 def _begins(module: Module, constant: ast.Constant) -> bool:

@@ -44,6 +44,10 @@ class Devices:
         """Does the expression hold a device?"""
         return self._finder.is_device(node)
 
+    def is_parsed(self, node: ast.expr) -> bool:
+        """Is a text read as a configuration or a command line?"""
+        return self.flow.is_parsed(node)
+
     def goes_to_device(self, node: ast.expr) -> bool:
         """Is the value used as a device, or compared with one?"""
         return self.flow.use(node) is not None

@@ -18,7 +18,16 @@ from ..edits import spelling
 from ..edits.spelling import on_gaudi
 from .collections_of_cards import over_all_cards
 from .device_index import reads_index
-from .device_texts import DeviceText, device_texts, glued, is_hpu, is_switch, other_texts, read
+from .device_texts import (
+    DeviceText,
+    device_texts,
+    glued,
+    is_hpu,
+    is_switch,
+    other_texts,
+    read,
+    settings_on_gaudi,
+)
 from .flow import PAIRS, TESTS
 from .kernels import chooses_kernels
 from .roles import Role
@@ -57,7 +66,7 @@ class Finder:
     @cached_property
     def keeps_index(self) -> bool:
         """Is an index read again, so that a device which has one must have one on Gaudi?"""
-        begun = any(text.new.endswith(":") and self.flow.use(text.node) for text in self._others)
+        begun = any(self.module.constant(text.node) == "cuda:" and self.flow.use(text.node) for text in self._others)  # fmt: skip
         return begun or reads_index(self.module, self.is_device)
 
     def is_device(self, node: ast.AST) -> bool:
@@ -83,6 +92,10 @@ class Finder:
             return None
         if any(over_all_cards(self.module, above) for above in self.module.ancestors(node)):
             text = replace(text, new=on_gaudi(self.module.source(node)))
+        elif text.new and self.flow.is_parsed(node):
+            new = settings_on_gaudi(self.module.source(node))
+            if new != self.module.source(node):
+                return Site(text, Role.NAME, node, (spelling.word(self.module, node, new),))
         found = self._classify(text)
         if found is None or found[0] is Role.OTHER_RULE:
             return None
@@ -178,6 +191,8 @@ class Finder:
             return False
         child: ast.AST = node
         for above in self.module.ancestors(node):
+            if isinstance(above, ast.Call) and any(is_hpu(each) for each in above.args):
+                return True
             if isinstance(above, (ast.Tuple, ast.List, ast.Set)):
                 if any(is_hpu(e) for e in above.elts):
                     return True
@@ -241,7 +256,7 @@ class Finder:
         """What is written instead, and the nodes that go."""
         module, node = self.module, text.node
         if text.new:
-            return (spelling.word(module, node),), ()
+            return (spelling.word(module, node, text.new),), ()
         kept = text.index not in ("", "0") and self.keeps_index
         changes: list[Change] = [spelling.device(module, node, text.index, keeps_index=kept)]
         gone: tuple[ast.AST, ...] = ()

@@ -18,7 +18,7 @@ from hpushim.compare.subjects import Evidence as Subjects
 from hpushim.matrix import signatures
 from hpushim.pycode.answers import Answers
 from hpushim.pycode.cells import CHANGED, LOOK_UP, PARTS, is_enum
-from hpushim.pycode.places import At, Cell, Edge, How, Part, Way, last_name
+from hpushim.pycode.places import SAME, At, Cell, Edge, How, Part, Way, last_name
 from hpushim.pycode.values import Values
 
 from .callee import declares_device
@@ -107,6 +107,8 @@ PAIRS = frozenset(
     ("eq", "ne", "contains", "assertEqual", "assertNotEqual", "assertIn", "assertNotIn")
 )
 _SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall", "finditer", "sub", "subn"))  # fmt: skip
+#: What reads a text as a configuration or a command line.
+_PARSERS = frozenset(("json.loads", "ast.literal_eval", "shlex.split", "safe_load", "full_load", "loads", "read_string", "yaml.load", "omegaconf.OmegaConf.create", "parse_args", "parse_known_args"))  # fmt: skip
 #: Ways into and out of functions.
 _FAR: frozenset[How] = frozenset(("argument", "returned"))
 _OPTION_PARTS = ("default", "choices", "const", "value", "default_factory", "options")
@@ -151,6 +153,16 @@ class Flow:
         if node not in self._known:
             self._known[node] = self._found(node)
         return self._known[node]
+
+    def is_parsed(self, node: ast.AST) -> bool:
+        """Is a text read as a configuration or a command line: ``yaml.safe_load(text)``, ``parse_args(text.split())``?"""
+        reached = self._values.reach(node, self._values.uses, SAME | {"part"})
+        calls = (self.module.parent(e.node) if isinstance(e.node, ast.keyword) else e.node for e in reached if e.how == "passed" and isinstance(e.node, ast.AST))  # fmt: skip
+        return any(
+            isinstance(call, ast.Call)
+            and (last_name(call.func) in _PARSERS or self.module.qualified(call.func) in _PARSERS)
+            for call in calls
+        )
 
     def device_like(self, node: ast.AST | None) -> bool:
         """May the expression's value be compared with a device string?"""

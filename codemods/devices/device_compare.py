@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from hpushim.compare import Comparison, Form, find_named
+from hpushim.compare.inside import readings_of
+from hpushim.compare.subjects import Evidence
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.places import last_name
 
+from ..analysis.device_texts import other_texts
 from ..analysis.devices import Devices
 from ..analysis.roles import Role
+from ..edits import spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,52 +25,22 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.engine.rules.claims import Said
 
-#: CUDA's name beside something else in a text, or in letters of its own: ``"run-cuda"``, ``"cuda|mps"``, ``"CUDA"``, ``b"cuda"``.
-_IN_TEXT = re.compile(
-    rb"""["'][\w.\- ]*[-_ :/|,]cuda(?::\d+)?(?:[:/|,;][\w:.|, -]*)?["']|["'](?!torch)[\w-]+\.cuda\."""
-    rb"""|["']cuda(?::\d+)?[,|;-]|["'](?:Cuda|CUDA)(?::\d+)?["']|\bb["']cuda|\(\)\s*[!=]=\s*["']cuda"""
-)
-#: CUDA's name inside a longer text, on a line that reads a device and compares; a table, or JSON, that holds one.
-_INSIDE = re.compile(
-    rb"""(?i)^(?=.*(?:device|\.type\b))(?=.*(?:[!=]=|\bin\b|[<>]))(?:.*(?:[^"'\n]cuda|cuda(?!["']|:\d["'\s]))|.*(?:dumps|repr|str)\([^)\n]*[\[{])""",
-    re.MULTILINE,
-)
-#: A name that is CUDA's or has it at its end, and what looks names up.
-_IN_NAME = re.compile(rb"^[ \t]*def \w+_cuda\(|[(,]\s*cuda=(?!True|False|not |[a-z])", re.MULTILINE)
-_LOOKS_UP = ("getattr(", "hasattr(", "globals(", "vars(")
+#: What looks names up.
+_LOOKS_UP = ("getattr", "hasattr", "globals", "vars")
 
 
 def _may_compare(module: Module) -> bool:
-    """Does a line that speaks of CUDA look as if a device's text were put together, looked up or compared?"""
-    lines = _lines_of_cuda(module.data)
-    if _IN_TEXT.search(lines) or _INSIDE.search(lines):
+    """Is there a text with CUDA's name beside something else, or a name of CUDA's that may be looked up by a device's text?"""
+    if any(True for _ in other_texts(module)) or any(map(module.holds, ('b"cuda', "b'cuda"))):
         return True
     return any(map(module.holds, _LOOKS_UP)) and (
-        _IN_NAME.search(lines) is not None or _names_an_attribute(module)
+        bool(module.index.keywords("cuda")) or any("cuda" in name for name in module.view(_bound))
     )
 
 
-def _names_an_attribute(module: Module) -> bool:
-    """Is there a class with an attribute ``cuda``?"""
-    return any(
-        binding.kind == "assign"
-        for scope in module.index.scopes.values()
-        if scope.is_class
-        for binding in scope.bindings.get("cuda", ())
-    )
-
-
-def _lines_of_cuda(data: bytes) -> bytes:
-    """The lines that have the word in them, in any letters."""
-    small = data.lower()
-    found: list[bytes] = []
-    at = small.find(b"cuda")
-    while at >= 0:
-        start, end = small.rfind(b"\n", 0, at) + 1, small.find(b"\n", at)
-        end = len(small) if end < 0 else end
-        found.append(data[start:end])
-        at = small.find(b"cuda", end)
-    return b"\n".join(found)
+def _bound(module: Module) -> set[str]:
+    """The names that the file binds."""
+    return {name for scope in module.index.scopes.values() for name in scope.bindings}
 
 
 class DeviceCompare(Rule):
@@ -110,15 +84,32 @@ class DeviceCompare(Rule):
             if one.sure and not one.handled and self._speaks_of_cuda(module, one):
                 if said.of(module.span(one.node)):
                     continue
+                fix = self._by_name(module, one)
                 yield self.finding(
                     module,
                     one.node,
                     f"`{module.source(one.subjects[0])}` is made of a device's text, which says `hpu` on Gaudi: "
                     "what it is compared with stays",
+                    fix=fix,
                     severity="warning",
-                    safety="manual",
+                    safety=None if fix else "manual",
                     row="cuda",
                 )
+
+    @staticmethod
+    def _by_name(module: Module, one: Comparison) -> Rewrite | None:
+        """``getattr(self, f"run_{x.device.type}")`` of a class with ``run_cuda``: names that stay."""
+        table = one.node.value if isinstance(one.node, ast.Subscript) else None
+        table = table.func if isinstance(table, ast.Call) else None
+        called = one.node.func if isinstance(one.node, ast.Call) else table
+        if one.form is not Form.LOOKUP or last_name(called) not in _LOOKS_UP:
+            return None
+        names = module.view(_bound)
+        if not any("cuda" in name for name in names) or any("hpu" in name for name in names):
+            return None
+        found = readings_of(ast.Tuple([one.subjects[0]]), module.view(Evidence))
+        changes = tuple(spelling.as_on_cuda(module, each) for each in found)
+        return Rewrite("look up by CUDA's name", "safe", changes) if changes else None
 
     @staticmethod
     def _speaks_of_cuda(module: Module, one: Comparison) -> bool:

@@ -15,7 +15,7 @@ from ..analysis.collections_of_cards import collections_of_cards
 from ..analysis.device_index import cuts
 from ..analysis.devices import Devices
 from ..analysis.roles import Role
-from ..edits.spelling import ACCELERATOR, DEVICE, dual, on_gaudi
+from ..edits.spelling import ACCELERATOR, DEVICE, dual
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -55,7 +55,7 @@ class DeviceLiteral(Rule):
         keeps = site.text.index == "0" or (bool(site.text.index) and devices.keeps_index)
         word = '`"hpu:0"`' if keeps else '`"hpu"`'
         if site.text.new:
-            word = f"`{on_gaudi(module.source(site.node))}`"
+            word = f"`{site.text.new}`" if "\n" not in site.text.new else "`hpu` there"
         note = (
             ""
             if site.text.index in ("", "0") or site.text.new

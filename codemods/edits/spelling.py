@@ -186,12 +186,18 @@ def device(
     return Replace(node, f"{mark}{word}{mark}")
 
 
-def word(module: Module, node: ast.expr) -> Replace:
-    """Writes Gaudi's word in place of CUDA's in a larger text; in the dual style the text stays for CUDA."""
-    new = on_gaudi(module.source(node))
+def word(module: Module, node: ast.expr, new: str) -> Replace:
+    """Writes a larger text with Gaudi's word in place of CUDA's; in the dual style the text stays for CUDA."""
     if module.constant(node) == "cuda:":
         return retext(module, node, f"{DEVICE}:")
     return Replace(node, chosen(module, node, new) if dual(module) else new)
+
+
+def as_on_cuda(module: Module, node: ast.expr) -> Replace:
+    """A device's text with CUDA's name in it again: names that are looked up by it stay, in both styles."""
+    text, mark = module.source(node), _inside(module, node) or '"'
+    is_text = text.endswith(".type") or text.startswith("str(")
+    return Replace(node, f"{text if is_text else f'str({text})'}.replace({mark}{DEVICE}{mark}, {mark}cuda{mark})")  # fmt: skip
 
 
 def _first(node: ast.expr) -> ast.expr:

@@ -38,8 +38,7 @@ _PATHS = ("os.path", "pathlib", "open")
 _PATTERN = re.compile(r"\^?\(*(\?:|\?P<\w+>)?cuda($|[^\w\-./ ])")
 #: What people call the settings of a program, whose ``cuda`` is a switch.
 SETTINGS = frozenset(["self", "cls", "args", "arg", "opt", "opts", "options", "config", "cfg", "conf", "params", "hparams", "hps", "flags", "FLAGS", "settings", "gpu", "use"])  # fmt: skip
-#: What takes a text apart, and what separates the parts.
-_SPLITS = ("split", "rsplit", "partition", "rpartition")
+#: What separates the parts of a text.
 _BETWEEN = re.compile(r"[\s,;|/+]+")
 _TESTS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Assert)
 
@@ -166,7 +165,11 @@ class Reasons:
             return "not used, such as a docstring"
         found = value_of(self._module, node)
         if found is None:
-            used = matches_devices(self._module, node) or self._taken_apart(node)
+            used = (
+                matches_devices(self._module, node)
+                or self._taken_apart(node)
+                or self._module.view(Devices).is_parsed(node)
+            )
             return "" if used else "a text of more words, none of them a value"
         if is_switch(self._module, node):
             return "the name of a setting that is on or off"
@@ -182,12 +185,8 @@ class Reasons:
 
     def _taken_apart(self, node: ast.Constant) -> bool:
         """Is a device one of the parts of ``"cpu,cuda".split(",")``?"""
-        if not any(map(whole, _BETWEEN.split(str(node.value)))):
-            return False
-        return any(
-            edge.how == "read" and getattr(edge.node, "attr", "") in _SPLITS
-            for edge in self._values.reach(node, self._values.uses)
-        )
+        reached = self._values.reach(node, self._values.uses)
+        return any(edge.how == "part" and edge.at.way for edge in reached) and any(map(whole, _BETWEEN.split(str(node.value))))  # fmt: skip
 
     def of_value(self, node: ast.AST) -> str:
         """Why a value does nothing: what all the places have in common that it goes to."""
