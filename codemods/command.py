@@ -38,18 +38,20 @@ class CudaToHpu(CodemodCommand):
         add = arg_parser.add_argument
         add("--target", choices=get_args(Generation), default=base.gaudi, help="Gaudi generation.")
         add("--stack", default=base.stack, help="Gaudi software release, such as 1.24.")
+        add("--mode", choices=get_args(Mode), default=base.mode, help="Execution mode to target.")
         add(
-            "--mode", choices=get_args(Mode), default=base.mode, help="Execution mode to write for."
+            "--style",
+            choices=get_args(Style),
+            default=base.style,
+            help="native: code for hpu; dual: code that still runs on CUDA.",
         )
+        add("--select", action="append", default=[], help="Only these codes or prefixes.")
+        add("--ignore", action="append", default=[], help="Leave out these codes or prefixes.")
+        add("--unsafe", action="store_true", help="Also apply unsafe rewrites, which may be wrong.")
         add(
-            "--style", choices=get_args(Style), default=base.style, help="dual: still runs on CUDA."
+            "--root",
+            help="The project's folder (default: the current folder, if the file is in it).",
         )
-        add("--select", action="append", default=[], help="Codes or prefixes to look for.")
-        add("--ignore", action="append", default=[], help="Codes or prefixes to leave out.")
-        add(
-            "--unsafe", action="store_true", help="Also make rewrites that are only probably right."
-        )
-        add("--root", help="The project's folder (default: the current one, for files in it).")
 
     def __init__(
         self,
@@ -90,7 +92,9 @@ class CudaToHpu(CodemodCommand):
                 self.warn(f"{finding.line}: {finding.code} {finding.message}")
         if settled.text == source.text:
             if read(path) != data:  # blank lines at the end without a newline, which libcst drops
-                raise SkipFile("nothing to rewrite, and libcst would not write it as it is")
+                raise SkipFile(
+                    "nothing to rewrite; libcst would not reproduce this file byte for byte"
+                )
             return tree
         return cst.parse_module(settled.text, config=tree.config_for_parsing)
 

@@ -17,7 +17,7 @@ def _leave_current_folder() -> None:
     of that, too, is the command ``hpushim`` or ``python -P -m hpushim``.
     """
     safe = getattr(_sys.flags, "safe_path", False) or _sys.flags.isolated
-    if safe or _sys.argv[:1] != ["-m"]:  # what stands there while Python looks for the module
+    if safe or _sys.argv[:1] != ["-m"]:  # what is there while Python looks for the module
         return
     left = len(_sys.orig_argv) - len(_sys.argv)  # the last word before the program's own
     word = _sys.orig_argv[left] if left > 0 else ""
@@ -43,7 +43,7 @@ __all__ = ["__version__", "activate", "deactivate", "disarm", "ledger", "native"
 def activate() -> bool:
     """Patches torch now, or as soon as it is imported; True when torch is patched on return.
 
-    Does nothing where a CUDA device works or ``HPUSHIM=off``. Raises HpushimError when ``HPUSHIM`` asks for a
+    Does nothing where a CUDA device works or ``HPUSHIM=off``. Raises HpushimError when ``HPUSHIM`` requests a
     device that cannot be had.
     """
     if "torch" in _sys.modules:
@@ -114,7 +114,7 @@ def status() -> dict[str, Any]:
 
 
 def ledger() -> dict[str, Any]:
-    """What ran in this process: the emulator's books, if it is on, and ``unhandled_cuda``."""
+    """What ran in this process: the emulator's ledger, if it is on, and ``unhandled_cuda``."""
     from hpushim.shim.session import session
 
     return session.ledger()

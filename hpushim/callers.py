@@ -1,6 +1,6 @@
 """Whose call is this? The one walk up the stack that messages, the policy and the import hooks share.
 
-A frame belongs to a module by the name in its globals. What stands between a call of the user's and the shim (our own
+A frame belongs to a module by the name in its globals. What is between a call of the user's and the shim (our own
 frames, the trampoline in torch's function, the standard library's plumbing) is passed over here and nowhere else.
 """
 
@@ -28,7 +28,7 @@ def user_site() -> tuple[str, int]:
 
 
 def _is_written(name: str, frame: FrameType) -> bool:
-    """Whether somebody wrote this code: it stands in a file, or was typed or given to ``python -c``."""
+    """Whether somebody wrote this code: it is in a file, or was typed or given to ``python -c``."""
     if not frame.f_code.co_filename.startswith("<"):
         return True
     return name == "__main__" and "__file__" not in frame.f_globals

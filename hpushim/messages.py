@@ -26,7 +26,7 @@ def emit(level: int, text: str) -> None:
 
 
 def verbosity() -> str:
-    """What ``HPUSHIM_LOG`` asks for: ``quiet``, ``summary``, ``sites``, ``trace`` or nothing."""
+    """What ``HPUSHIM_LOG`` requests: ``quiet``, ``summary``, ``sites``, ``trace`` or nothing."""
     return os.environ.get("HPUSHIM_LOG", "").strip().lower()
 
 

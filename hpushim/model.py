@@ -26,7 +26,7 @@ Generation = Literal["gaudi1", "gaudi2", "gaudi3"]
 Mode = Literal["portable", "eager", "compile", "lazy"]
 Style = Literal["native", "dual"]
 
-#: What codes are about, by their first digit: a room of the rules for each, then what is told at run time.
+#: What codes are about, by their first digit: a room of the rules for each, then what is reported at run time.
 AREAS = (
     "tool",
     "devices",
@@ -58,7 +58,7 @@ class Span(msgspec.Struct, frozen=True, order=True):
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """Replace ``old``, which must stand at ``span``, by ``new``. An empty span inserts."""
+    """Replace ``old``, which must are at ``span``, by ``new``. An empty span inserts."""
 
     span: Span
     old: str
@@ -68,7 +68,7 @@ class Edit(msgspec.Struct, frozen=True):
 class Fix(msgspec.Struct, frozen=True):
     """Edits that are applied together or not at all.
 
-    Fixes of one file with the same non-empty ``group`` stand or fall together as well, whichever
+    Fixes of one file with the same non-empty ``group`` change together as well, whichever
     rule they come from (a check and its literal, an import and its uses).
     """
 
@@ -177,7 +177,7 @@ class Report(msgspec.Struct, frozen=True):
 
     ``unknown`` are the rows named in it for which nobody knows what Gaudi does, ``rows`` what is known of each row named, ``matrix``
     which table answered. ``pages``
-    are there where they were asked for. ``python_lines`` counts all Python that was found, also where nothing was found in it; ``other_framework`` names what the
+    are there where they were requested. ``python_lines`` counts all Python that was found, also where nothing was found in it; ``other_framework`` names what the
     project trains with where it imports no torch.
     """
 

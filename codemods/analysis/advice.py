@@ -1,4 +1,4 @@
-"""Advice for owners of NVIDIA GPUs: an ``if`` that asks how new the device is, and only says something."""
+"""Advice for owners of NVIDIA GPUs: an ``if`` that tests how new the device is, and only says something."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _NOT_BACKENDS = re.compile(
     re.I,
 )
 _NAMED = re.compile(r"backend|process_group|dist", re.I)
-#: Names that say torch.distributed wherever they stand, such as an entry in another library's table of settings.
+#: Names that say torch.distributed wherever they are, such as an entry in another library's table of settings.
 _OF_TORCH = re.compile(r"(^|_)(dist|distributed|ddp|pg|process_group)_?backend$", re.I)
 _CREATING = frozenset({"init_process_group", "new_group", "init_distributed"})
 _COMPARING = frozenset({"startswith", "endswith", "count", "find", "index", "__eq__"})

@@ -140,7 +140,7 @@ def loader_moves(module: Module, loop: Loop) -> bool:
 
 
 def _prefetches(module: Module) -> bool:
-    """Does the file ask for a loader that brings batches to the device: ``create_loader(…, use_prefetcher=True)``?"""
+    """Does the file request a loader that brings batches to the device: ``create_loader(…, use_prefetcher=True)``?"""
     words = words_with(module, "prefetcher")
     return any(module.index.keywords(written) for written in sorted(words))
 
@@ -235,7 +235,7 @@ def _calls(module: Module, loop: Loop, statement: ast.stmt) -> None:
 
 
 def _given(module: Module) -> dict[ast.stmt, list[tuple[ast.Call, dict[ast.expr, str | None]]]]:
-    """The calls of statements, with what each is given and the batch that it may be a part of: a statement stands in loops around loops."""
+    """The calls of statements, with what each is given and the batch that it may be a part of: a statement is in loops around loops."""
     return {}
 
 

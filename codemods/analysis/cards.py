@@ -42,7 +42,7 @@ def is_card(module: Module, node: ast.expr | None) -> bool:
 
 
 def device_or_card(module: Module, node: ast.expr) -> str | None:
-    """Where a name of a device, or nothing, stands for the CPU: ``"cpu"`` in ``gpu if gpu is not None else "cpu"``."""
+    """Where a name of a device, or nothing, represents the CPU: ``"cpu"`` in ``gpu if gpu is not None else "cpu"``."""
     if not isinstance(node, (ast.Name, ast.Attribute)) or not _RANK.search(word(node).lower()):
         return None
     given = _given(module, node)

@@ -65,10 +65,10 @@ def inside(text: str) -> Iterator[CudaWord]:
 _ADVICE = {
     "device": "write `hpu` if it picks the device",
     "backend": "write `hccl` if it picks the backend of torch.distributed",
-    "variable": "Gaudi reads no variable of this name",
-    "method": 'tensors and modules move with `.to("hpu")`',
-    "library": "see what the library has for Gaudi",
-    "name": "`torch.hpu` has a counterpart for a part of `torch.cuda`",
+    "variable": "Gaudi software does not read this variable",
+    "method": 'move tensors and modules with `.to("hpu")`',
+    "library": "check what the library offers for Gaudi",
+    "name": "use the counterpart in `torch.hpu`, if there is one",
 }
 
 
@@ -85,19 +85,24 @@ def told_of(text: Text, kind: str, name: str, shown: str, where: str = "here") -
     if kind == "variable":
         row = text.matrix.covering(name)
         if row is not None and row.kind == "env" and row.status == "noop":
-            return Told(f"`{name}` is not read on Gaudi: {phrased(row.note)}", row.name, "info")
+            return Told(
+                f"Gaudi software does not read `{name}`: {phrased(row.note)}", row.name, "info"
+            )
         if row is not None and row.kind == "env" and row.target and " " not in row.target:
-            message = f"`{shown}` stays as it is: what it does {where} is not known; what Gaudi reads instead is `{row.target}`"
+            message = (
+                f"`{shown}` is not changed, since its effect {where} is unknown; Gaudi software reads "
+                f"`{row.target}` instead"
+            )
             return Told(message, row.name, "unknown")
     if kind == "name":
         row = text.matrix.row(name)
         if row is not None:
             known = row.target.startswith("torch.")
             said = f"on Gaudi it is `{row.target}`" if known else phrased(row.note)
-            message = f"`{shown}` stays as it is: what it does {where} is not known; {said}"
+            message = f"`{shown}` is not changed, since its effect {where} is unknown; {said}"
             return Told(message, row.name, "unknown")
     if kind == "import":
-        message = f"`{shown}` is imported and not used here; the import itself works on Gaudi"
+        message = f"`{shown}` is imported but not used here; the import itself works on Gaudi"
         return Told(message, None, "info")
-    message = f"`{shown}` stays as it is: what it does {where} is not known; {_ADVICE[kind]}"
+    message = f"`{shown}` is not changed, since its effect {where} is unknown; {_ADVICE[kind]}"
     return Told(message, None, "unknown")

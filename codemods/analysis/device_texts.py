@@ -172,7 +172,7 @@ def _text(node: ast.AST) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-# -- what is told by other texts and by names -----------------------------------------------
+# -- what is reported by other texts and by names -----------------------------------------------
 
 
 def other_device(node: ast.AST) -> bool:

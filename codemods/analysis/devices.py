@@ -32,7 +32,7 @@ class Devices:
         return (site for site in self.sites if site.role in roles)
 
     def group(self, node: ast.AST) -> str:
-        """The group of a device text or of an availability check; "" when it stands alone."""
+        """The group of a device text or of an availability check; "" when it is alone."""
         return self._ties.group(node)
 
     @property

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_entry(module: Module) -> bool:
-    """Whether the file is run: it asks for ``__main__``, loops or reads its options at the top level."""
+    """Whether the file is run: it requests ``__main__``, loops or reads its options at the top level."""
     for statement in module.tree.body:
         if isinstance(statement, (ast.Assign, ast.Expr)) and _reads_options(statement.value):
             return True

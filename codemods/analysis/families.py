@@ -40,10 +40,10 @@ class Backend(NamedTuple):
 
 
 def backend(module: Module) -> Backend | None:
-    """The backend that a file is, by its name; ask for it as a view.
+    """The backend that a file is, by its name; request it as a view.
 
     A file for CUDA is one where the same name exists for another accelerator and the file is no program; one for another
-    accelerator where its code speaks of that one as well.
+    accelerator where its code mentions that one as well.
     """
     path = module.path.replace("\\", "/")
     for found in _WORD.finditer(path):

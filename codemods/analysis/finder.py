@@ -46,7 +46,7 @@ class Site:
     role: Role
     owner: ast.AST
     changes: tuple[Change, ...]
-    #: What goes with it, or is a part of it: no other rule speaks of these.
+    #: What goes with it, or is a part of it: no other rule mentions these.
     claims: tuple[ast.AST, ...] = ()
 
     @property
@@ -77,7 +77,7 @@ class Finder:
         return any(text.surely for value in values if (text := read(value)) is not None)
 
     def sites(self) -> list[Site]:
-        """Every device text that some rule has to speak of."""
+        """Every device text that some rule has to mention."""
         texts = [*device_texts(self.module), *self._others]
         texts.sort(key=lambda text: (text.node.lineno, text.node.col_offset))
         return [site for text in texts if (site := self._site(text)) is not None]
@@ -107,7 +107,7 @@ class Finder:
     # -- what a text is ---------------------------------------------------------------------
 
     def _classify(self, text: DeviceText) -> tuple[Role, ast.AST] | None:
-        """The role of a text and the node that shows it; None where it is no device for any rule to speak of."""
+        """The role of a text and the node that shows it; None where it is no device for any rule to mention."""
         node, module = text.node, self.module
         if is_switch(module, node):
             return None

@@ -1,7 +1,7 @@
 """Where a value goes: does a string reach a place that takes a device?
 
 A device text is rewritten when there is evidence that it is one: it is given to a torch function that
-takes a device, stands beside ``"cpu"``, is stored under a name such as ``device``, or flows to such a place.
+takes a device, is beside ``"cpu"``, is stored under a name such as ``device``, or flows to such a place.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class GaudiCode:
                 yield from self._of_use(node)
 
     def _of_use(self, node: ast.AST) -> Iterator[ast.AST]:
-        """What the use of such a name decides about: the choice whose test it stands in, or its statement."""
+        """What the use of such a name decides about: the choice whose test it is in, or its statement."""
         child = node
         for above in self._module.ancestors(node):
             if isinstance(above, _CHOICES) and child is _test(above):
@@ -116,7 +116,7 @@ def _is_else(outer: ast.If | ast.IfExp, inner: ast.AST) -> bool:
 
 
 def _widest(above: list[ast.AST]) -> Iterator[ast.AST]:
-    """The simple statement that a site stands in, or its whole expression in a compound one."""
+    """The simple statement that a site is in, or its whole expression in a compound one."""
     widest: ast.AST | None = None
     for node in above:
         if isinstance(node, ast.stmt):

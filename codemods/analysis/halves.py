@@ -22,7 +22,7 @@ _ASKING_CALLS = ("torch.finfo", "torch.iinfo", "builtins.isinstance", "torch.pro
 
 
 def autocast_halves(module: Module) -> frozenset[ast.expr]:
-    """The mentions of float16 that regions of autocast get as their dtype; ask for it as a view."""
+    """The mentions of float16 that regions of autocast get as their dtype; request it as a view."""
     found: list[ast.expr] = []
     for node, _ in find(module, *sorted(CUDA_ONLY | GENERIC)):
         region = site(module, node)

@@ -26,7 +26,7 @@ def base_words(module: Module, name: str) -> frozenset[str]:
 
 
 class _Bases:
-    """The bases of the project's classes, by name; ask for it as a view."""
+    """The bases of the project's classes, by name; request it as a view."""
 
     def __init__(self, module: Module) -> None:
         self._direct: dict[str, set[str]] = {}
@@ -63,7 +63,7 @@ def local_class(module: Module, node: ast.AST) -> ast.ClassDef | None:
 
 
 def enclosing_class(module: Module, node: ast.AST) -> ast.ClassDef | None:
-    """The class whose method ``node`` stands in."""
+    """The class whose method ``node`` is in."""
     return next((a for a in module.ancestors(node) if isinstance(a, ast.ClassDef)), None)
 
 

@@ -18,9 +18,9 @@ _LAUNCHERS = re.compile(
     r"^(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|ray)$"
 )
 _COMMENT = re.compile(rb"[ \t]*#")
-#: So many bytes before a word show what it stands in.
+#: So many bytes before a word show what it is in.
 _NEAR = 4096
-#: What stands before a variable's name where it is read or taken away.
+#: What is before a variable's name where it is read or taken away.
 _READS = re.compile(rb"\$\{?[#!]?$|^\s*unset\s")
 
 

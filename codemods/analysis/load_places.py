@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Functions that read a checkpoint, with the position of the place.
 LOADS = {"torch.load": 1, "torch.jit.load": 1}
 _PLACE = "map_location"
-#: What a test that chooses between CUDA and the CPU speaks of.
+#: What a test that chooses between CUDA and the CPU mentions.
 _ABOUT = re.compile(r"cuda|gpu|cpu|device|is_available", re.I)
 _ENDS = (ast.Return, ast.Raise, ast.Continue)
 
@@ -65,7 +65,7 @@ def halves(module: Module, place: ast.expr) -> Iterator[ast.expr]:
     values = module.values(place)
     if any(is_host(module, value) and _is_about_cuda(module, value) for value in values):
         for value in values:
-            # None as a default may be asked for.
+            # None as a default may be requested.
             default = isinstance(module.parent(value), ast.arguments)
             if is_none(value) and not default and not _is_for_both(module, value):
                 yield value

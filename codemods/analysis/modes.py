@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from hpushim.engine.base.text import Text
 
 VARIABLE = "PT_HPU_LAZY_MODE"
-#: The values that have ever chosen a mode; any other is not judged.
+#: The values that have ever chosen a mode; any other is not assessed.
 _VALUES = ("0", "1", "2")
 
 
 def wanted(text: Text) -> str:
-    """The value that the target's mode asks for; "" for a portable target, which runs in either."""
+    """The value that the target's mode requests; "" for a portable target, which runs in either."""
     return {"lazy": "1", "eager": "0", "compile": "0"}.get(text.target.mode, "")
 
 

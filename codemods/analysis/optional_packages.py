@@ -73,7 +73,7 @@ def _stops(handler: ast.ExceptHandler) -> bool:
 
 
 def _try(module: Module, node: ast.AST) -> ast.Try | None:
-    """The statement whose body an import stands in."""
+    """The statement whose body an import is in."""
     below = node
     for above in module.ancestors(node):
         if isinstance(above, ast.Try) and below in above.body:

@@ -56,5 +56,5 @@ def gaudi_value(option: str, value: str, project: Project) -> str | None:
 
 
 def bfloat16_value(option: str, value: str) -> str | None:
-    """bfloat16 in the option's way of writing, where it asks for float16."""
+    """bfloat16 in the option's way of writing, where it requests float16."""
     return HALF.get(value) if _PRECISION_OPTION.search(option) else None

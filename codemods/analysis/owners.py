@@ -57,6 +57,6 @@ def _none(value: ast.expr) -> bool:
 
 
 def _table(module: Module, key: ast.Constant) -> ast.keyword | None:
-    """The argument that a key stands in: ``pl_trainer_kwargs={"accelerator": …}``."""
+    """The argument that a key is in: ``pl_trainer_kwargs={"accelerator": …}``."""
     keyword = module.parent(table) if (table := module.parent(key)) is not None else None
     return keyword if isinstance(keyword, ast.keyword) and isinstance(table, ast.Dict) else None

@@ -35,7 +35,7 @@ class Registration:
 
 
 def registrations(module: Module) -> list[Registration]:
-    """Every registration of a kernel for CUDA in a file, in source order; ask for it as a view."""
+    """Every registration of a kernel for CUDA in a file, in source order; request it as a view."""
     calls: dict[ast.Call, list[ast.expr]] = {}
     for text in module.index.strings("cuda") + module.index.strings("CUDA"):
         call = _call_of(module, text) if text.value in _CUDA else None

@@ -53,7 +53,7 @@ def availability(module: Module) -> Iterator[tuple[ast.Call, ast.expr, ast.expr]
 
 
 def _between(node: ast.expr) -> ast.expr | None:
-    """What stands between ``is_`` and ``_available``."""
+    """What is between ``is_`` and ``_available``."""
     match node:
         case ast.JoinedStr(
             values=[

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 SET_DEFAULT = "torch.set_default_tensor_type"
-#: The types, with the dtype that each stands for.
+#: The types, with the dtype that each represents.
 DTYPES = {
     "FloatTensor": "float32",
     "DoubleTensor": "float64",

@@ -40,7 +40,7 @@ class Ties:
             self._shared[found] = self._shared.get(found, 0) + 1
 
     def group(self, node: ast.AST) -> str:
-        """The group of a device text or of an availability check; "" when it stands alone."""
+        """The group of a device text or of an availability check; "" when it is alone."""
         keys = self._keys.get(node, [])
         found = self._find(keys[0]) if keys else ""
         return f"device:{found}" if self._shared.get(found, 0) > 1 else ""
@@ -48,7 +48,7 @@ class Ties:
     # -- joining ----------------------------------------------------------------------------
 
     def _join(self, node: ast.AST, keys: list[str]) -> None:
-        """Says that ``node`` stands or falls with everything that shares one of ``keys``."""
+        """Says that ``node`` changes together with everything that shares one of ``keys``."""
         if not keys:
             return
         self._keys[node] = keys

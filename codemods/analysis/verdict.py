@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hpushim.matrix import Verdict
 
 _WORD = re.compile(r"[A-Z][a-z]*(?:'s)?")
-#: Words that begin with a capital wherever they stand.
+#: Words that begin with a capital wherever they are.
 _NAMES = frozenset(
     ["Accelerate", "Datasets", "Dynamo", "False", "Gaudi", "Gaudi's", "Horovod", "Intel", "Intel's", "Lightning", "Megatron", "Optimum",
      "Trainer", "Transformers", "Triton", "True"]

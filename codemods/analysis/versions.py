@@ -1,4 +1,4 @@
-"""What the matrix says of a package's row, for the versions of the package that the project asks for."""
+"""What the matrix says of a package's row, for the versions of the package that the project requests."""
 
 from __future__ import annotations
 

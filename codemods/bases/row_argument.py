@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
 
-#: Statuses of what is told where a file is read anyway, and is no reason to read it.
+#: Statuses of what is reported where a file is read anyway, and is no reason to read it.
 ADVICE = ("native", "noop", "unknown")
 SEVERITY: dict[str, Severity] = {
     "unsupported": "error",
@@ -49,8 +49,9 @@ _CUDA_VALUES: dict[str, tuple[object, ...]] = {
 
 
 _BY_ROW: dict[Severity, str] = {
-    "warning": "its row says that it works in part or in another way, or the file does without it",
-    "info": "its row says that it has no effect, or that nobody knows",
+    "warning": "its matrix row says that it works partly or differently, or the file also runs "
+    "without it",
+    "info": "its matrix row says that it has no effect, or that its behaviour is unknown",
 }
 
 
@@ -123,7 +124,7 @@ class Given(NamedTuple):
     key: ast.expr | None = None
 
     def span(self, module: Module) -> Span:
-        """Where name and value stand."""
+        """Where name and value are."""
         if self.keyword is not None:
             return module.span(self.keyword)
         assert self.key is not None
@@ -244,5 +245,5 @@ def fix(module: Module, call: ast.Call, argument: Given, row: Row, status: str) 
             changes = (rename(keyword, change.value),)
         if changes:
             safety: Safety = "safe" if status == "unsupported" else "unsafe"
-            return Rewrite(f"write it as {row.target or 'on Gaudi'}", safety, changes)
+            return Rewrite(f"replace it with {row.target or 'the form for Gaudi'}", safety, changes)
     return None

@@ -1,4 +1,4 @@
-"""Names and arguments that the matrix has rows for: what it says of them is told as it stands there."""
+"""Names and arguments that the matrix has rows for: what it says of them is reported as it is there."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RowNameRule(RowRule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         yield from super().on_name(module, node, name)
         if isinstance(module.parent(node), ast.Attribute) or module.qualified(node) != name:
-            return  # a part of a longer name, which is told by itself
+            return  # a part of a longer name, which is reported by itself
         if _is_asked_for(module, node) or in_annotation(module, node):
             return
         row = self._row(module, name)

@@ -34,8 +34,8 @@ _SAME = re.compile(rf"^torch\.cuda\.({'|'.join(_MODULES)})\.(?=[A-Za-z_])")
 
 
 _BY_NAME: dict[Severity, str] = {
-    "warning": "its row gives another name for it",
-    "info": "its row says that it has no effect",
+    "warning": "its matrix row names a replacement",
+    "info": "its matrix row says that it has no effect",
 }
 
 
@@ -110,7 +110,7 @@ class NameRule(Rule):
         return verdict.target + use.name[len(part) :]
 
     def group(self, module: Module, use: Name) -> str:
-        """What a rename stands or falls with."""
+        """What a rename changes together with."""
         return ""
 
     # -- the usual way ----------------------------------------------------------------------
@@ -126,7 +126,8 @@ class NameRule(Rule):
             yield self.finding(
                 module,
                 use.node,
-                f"`{shown}` is not in the matrix, and CUDA does not exist on Gaudi",
+                f"the matrix has no row for `{shown}`, and Gaudi has no CUDA; check what the code "
+                "needs from it",
                 code=code,
             )
             return

@@ -1,3 +1,3 @@
-"""Devices: where things are put, how they are spelled, compared and asked for. Codes HPU1xx."""
+"""Devices: where things are put, how they are spelled, compared and requested. Codes HPU1xx."""
 
 from __future__ import annotations

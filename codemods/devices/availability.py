@@ -38,7 +38,7 @@ class Availability(NameRule):
             return self.finding(
                 module,
                 use.node,
-                f"`{shown}` guards code that only NVIDIA hardware runs; it stays and is False on Gaudi",
+                f"`{shown}` guards code for NVIDIA hardware; it is not changed, and is False on Gaudi",
                 code="HPU109",
                 safety="manual",
             )

@@ -105,12 +105,12 @@ class CudaCall(Rule):
         claims = [*call.args[:1], *(k for k in call.keywords if k.arg == "device")]
         if self._own_class(module, receiver):
             return self.finding(
-                module, token, f"`{shown}` is a method of a class of this project; it stays",
+                module, token, f"`{shown}` is a method of this project, and is not changed",
                 code="HPU011", safety="manual", node=call,
             )  # fmt: skip
         if not _is_plain(call):
             return self.finding(
-                module, token, f"`{shown}` takes arguments that are not seen here; write `.to(\"hpu\", …)`",
+                module, token, f'the arguments of `{shown}` are not known here; use `.to("hpu", …)`',
                 row=answer.row, node=call, claims=claims,
             )  # fmt: skip
         sure = self._sure(module, receiver, call)
@@ -118,8 +118,8 @@ class CudaCall(Rule):
         return self.finding(
             module,
             token,
-            f'`{shown}` moves to CUDA, which does not exist on Gaudi; write `.to("hpu"{_and_more(module, call)})`'
-            + ("" if sure else ", unless the object is one of the project's own classes"),
+            f'`{shown}` moves to CUDA, which does not exist on Gaudi; use `.to("hpu"{_and_more(module, call)})`'
+            + ("" if sure else ", unless the object belongs to a class of this project"),
             fix=Rewrite("move with .to", safety, self._changes(module, call, receiver)),
             row=answer.row,
             code=None if sure else "HPU103",
@@ -214,7 +214,7 @@ class CudaCall(Rule):
 
 
 def _and_more(module: Module, call: ast.Call) -> str:
-    """What stands behind the device, as ``to`` takes it: ``, non_blocking=True``."""
+    """What is behind the device, as ``to`` takes it: ``, non_blocking=True``."""
     by_place = zip(_POSITIONAL[1:], call.args[1:], strict=False)
     named = [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg != "device"]
     return "".join(f", {name}={module.source(value)}" for name, value in (*by_place, *named))

@@ -52,7 +52,8 @@ class DefaultDevice(Rule):
             yield self.finding(
                 module,
                 site.node,
-                f"`{module.source(site.node)}` does not exist on Gaudi; new tensors go to `hpu`",
+                f"`{module.source(site.node)}` does not exist on Gaudi; set the default device `hpu` "
+                "for new tensors",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 claims=site.claims,
@@ -68,8 +69,8 @@ class DefaultDevice(Rule):
 
     def _judge(self, module: Module, call: ast.Call, kinds: list[_Kind], *, floats: bool) -> Found:
         message = (
-            f"`{module.source(call)}` puts new tensors on CUDA or the CPU; "
-            "on Gaudi the default device does that"
+            f"`{module.source(call)}` sets a CUDA tensor type, which Gaudi does not have; use "
+            "`torch.set_default_device`"
         )
         statement = module.parent(call)
         types = {kind.name for kind in kinds}

@@ -50,7 +50,7 @@ class DeviceCompare(Rule):
         "device-compared-with-cuda",
         severity="error",
         fix=("safe", "manual"),
-        lower={"warning": "the device's text is compared in a form that no rewrite turns"},
+        lower={"warning": "the text of the device is compared in a form that has no rewrite"},
     )
     HPU125 = Code("comparison-chooses-kernels", severity="info")
     wants = Wants(words=("cuda",), texts=("_cuda", "Cuda"))
@@ -61,7 +61,8 @@ class DeviceCompare(Rule):
             yield self.finding(
                 module,
                 site.node,
-                f"a device on Gaudi is never `{module.source(site.node)}`; compare with `hpu`",
+                f"on Gaudi no device has the type `{module.source(site.node)}`, so this comparison "
+                "never holds; compare with `hpu`",
                 fix=Rewrite("compare with hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 claims=site.claims,
@@ -70,7 +71,8 @@ class DeviceCompare(Rule):
             yield self.finding(
                 module,
                 site.node,
-                f"`{module.source(site.owner)}` chooses kernels for NVIDIA hardware; it stays and is False on Gaudi",
+                f"`{module.source(site.owner)}` selects code for NVIDIA hardware; it is not changed, "
+                "and is False on Gaudi",
                 code="HPU125",
                 safety="manual",
                 claims=site.claims,
@@ -88,8 +90,8 @@ class DeviceCompare(Rule):
                 yield self.finding(
                     module,
                     one.node,
-                    f"`{module.source(one.subjects[0])}` is made of a device's text, which says `hpu` on Gaudi: "
-                    "what it is compared with stays",
+                    f"`{module.source(one.subjects[0])}` comes from the text of a device, which contains "
+                    "`hpu` on Gaudi; adapt the comparison by hand",
                     fix=fix,
                     severity="warning",
                     safety=None if fix else "manual",
@@ -113,7 +115,7 @@ class DeviceCompare(Rule):
 
     @staticmethod
     def _speaks_of_cuda(module: Module, one: Comparison) -> bool:
-        """Whether CUDA's name stands in the comparison, or may stand in what it looks up or matches."""
+        """Whether CUDA's name is in the comparison, or may be in what it looks up or matches."""
         given = one.node.args if isinstance(one.node, ast.Call) else []
         if given and module.source(given[0]) == "torch":
             return False  # getattr(torch, x.device.type): there is a torch.hpu

@@ -40,7 +40,10 @@ class DeviceIndex(NameRule):
         cards = [argument for argument in call.args[:1] if is_card(module, argument)]
         part, verdict = known(module, use.name)
         if _launches(module, call):
-            message = f"`{module.source(call)}` is there for a Triton kernel, which stays and does not run on Gaudi"
+            message = (
+                f"`{module.source(call)}` serves a Triton kernel, which does not run on Gaudi; it is "
+                "not changed"
+            )
             return self.finding(
                 module, use.node, message, row=part, code=code, safety="manual", claims=call.args
             )
@@ -53,7 +56,7 @@ class DeviceIndex(NameRule):
 
 
 def _launches(module: Module, call: ast.Call) -> bool:
-    """Does a ``with`` around nothing but the launch of a Triton kernel, ``kernel[grid](x)``, ask for the device?"""
+    """Does a ``with`` around nothing but the launch of a Triton kernel, ``kernel[grid](x)``, request the device?"""
     block = module.parent(module.parent(call) or call)
     return isinstance(block, ast.With) and all(
         isinstance(one, ast.Expr)

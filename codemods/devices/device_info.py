@@ -33,7 +33,7 @@ class DeviceInfo(NameRule):
     HPU112 = Code("cuda-device-info", fix=("safe", "manual"))
     HPU113 = Code("cuda-capability", fix=("safe", "unsafe", "manual"))
     HPU116 = Code("cuda-initialisation", fix=("safe", "manual"))
-    HPU122 = Code("cuda-version", lower={"info": "the answer is only written out"})
+    HPU122 = Code("cuda-version", lower={"info": "the result is only printed"})
     further = tuple(name for front in _CUDA_VERSION for name in (front, f"{front}.*"))
 
     def takes(self, module: Module, use: Name) -> str:
@@ -50,7 +50,10 @@ class DeviceInfo(NameRule):
             return [self._later(module, use, code)]
         if code == "HPU122" and _is_written_out(module, use.node):
             part, _ = known(module, use.name)
-            said = f"`{module.source(use.node)}` answers for CUDA, which Gaudi does not have; here it is only written out"
+            said = (
+                f"`{module.source(use.node)}` describes CUDA, which Gaudi does not have; its result "
+                "is only printed here"
+            )
             return [self.finding(module, use.node, said, row=part, code=code, severity="info", safety="manual")]  # fmt: skip
         if not use.below or use.below in _TAKEN_APART:
             return [self._answer(module, use, code)]
@@ -61,7 +64,8 @@ class DeviceInfo(NameRule):
         return self.finding(
             module,
             use.node,
-            f"`{module.source(use.node)}` decides about advice for NVIDIA GPUs, which does not hold for Gaudi",
+            f"`{module.source(use.node)}` decides whether to print advice about NVIDIA GPUs, "
+            "which does not apply to Gaudi",
             fix=Rewrite("remove the advice", "safe", tuple(map(Remove, told.body))),
             row=use.name,
             code=code,
@@ -118,8 +122,9 @@ class DeviceInfo(NameRule):
         return self.finding(
             module,
             use.node,
-            f"`{module.source(use.node)}` gives properties of an NVIDIA GPU; on Gaudi ask for each by itself",
-            fix=Rewrite("ask for each property", "safe", tuple(changes), harmless=stays),
+            f"`{module.source(use.node)}` returns the properties of an NVIDIA GPU; on Gaudi, "
+            "query each property separately",
+            fix=Rewrite("query each property separately", "safe", tuple(changes), harmless=stays),
             row=use.name,
             code=code,
             claims=call.args,
@@ -128,7 +133,8 @@ class DeviceInfo(NameRule):
     def _later(self, module: Module, use: Name, code: str) -> Found:
         """``torch.cuda._lazy_call(f)``, which waits for CUDA and runs ``f`` then."""
         return self.finding(
-            module, use.node, f"what `{module.source(use.node)}` is given waits for CUDA and never runs on Gaudi; call it directly",
+            module, use.node, f"`{module.source(use.node)}` defers its argument until CUDA starts, which never "
+                              "happens on Gaudi; call the function directly",
             row=use.name, code=code, safety="manual",
         )  # fmt: skip
 
@@ -139,7 +145,7 @@ class DeviceInfo(NameRule):
         part, verdict = known(module, use.name)
         note = inside(verdict.note) if verdict is not None else "it has no counterpart on Gaudi"
         return self.finding(
-            module, use.node, f"`{module.source(use.node)}` answers for NVIDIA hardware: {note}",
+            module, use.node, f"`{module.source(use.node)}` describes NVIDIA hardware: {note}",
             row=part if verdict is not None else None, code=code, safety="manual", claims=claims or (),
         )  # fmt: skip
 

@@ -50,7 +50,8 @@ class DeviceKeyword(Rule):
             yield self.finding(
                 module,
                 node.value,
-                f"`{module.source(node)}` picks a device by number; a process on Gaudi holds one device, `hpu`",
+                f"`{module.source(node)}` selects a device by index; a process on Gaudi has one "
+                "device, `hpu`",
                 fix=Rewrite("write hpu", "safe", (numbered(module, node.value),)),
                 row="cuda",
                 claims=(node.value,),
@@ -61,8 +62,8 @@ class DeviceKeyword(Rule):
             yield self.finding(
                 module,
                 number,
-                f"`{module.source(number)}` is handed to a function of the project as its device, and picks a device by number; "
-                "a process on Gaudi holds one device, `hpu`",
+                f"`{module.source(number)}` selects a device by index in a function of this project; "
+                "a process on Gaudi has one device, `hpu`",
                 fix=Rewrite("write hpu", "unsafe", (numbered(module, number),)),
                 row="cuda",
             )
@@ -71,7 +72,7 @@ class DeviceKeyword(Rule):
             yield self.finding(
                 module,
                 site.node,
-                f"`{module.source(site.node)}` does not exist on Gaudi; write `hpu`",
+                f"`{module.source(site.node)}` does not exist on Gaudi; use `hpu`",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 claims=site.claims,

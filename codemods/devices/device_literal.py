@@ -59,12 +59,12 @@ class DeviceLiteral(Rule):
         note = (
             ""
             if site.text.index in ("", "0") or site.text.new
-            else ", the one device of the process"
+            else ", the only device of a process"
         )
         return self.finding(
             module,
             site.node,
-            f"`{module.source(site.node)}` does not exist on Gaudi; write {word}{note}",
+            f"`{module.source(site.node)}` does not exist on Gaudi; use {word}{note}",
             fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
             row="cuda",
             code="HPU013" if site.role is Role.OPTION else None,
@@ -75,11 +75,9 @@ class DeviceLiteral(Rule):
         """A text that is not known to be a device, or that devices are cut by."""
         shown = module.source(site.node)
         if site.role is Role.CUT:
-            message = (
-                f"`{shown}` is taken out of a device string; `hpu` has other letters and no index"
-            )
+            message = f"`{shown}` slices the text of a device; `hpu` has three letters and no index"
         else:
-            message = f"`{shown}` is not known to be a device; write `hpu` if it is one"
+            message = f"it is unknown whether `{shown}` is a device; if it is, use `hpu`"
         return self.finding(
             module, site.node, message,
             code="HPU015", safety="manual", claims=site.claims,
@@ -90,8 +88,8 @@ class DeviceLiteral(Rule):
         return self.finding(
             module,
             card,
-            f"`{module.source(card)}` is one of several devices in one process; "
-            "a process on Gaudi holds one device, start a process per device",
+            f"`{module.source(card)}` is one of several devices in one process; Gaudi allows one "
+            "device per process: start one process per device",
             code="HPU121",
             safety="manual",
             claims=(collection,),
@@ -113,8 +111,8 @@ class DeviceLiteral(Rule):
                 yield self.finding(
                     module,
                     site.node,
-                    f"`{module.source(site.node)}` is a second device in one process; "
-                    "a process on Gaudi holds one device, start a process per device",
+                    f"`{module.source(site.node)}` is a second device in one process; Gaudi allows one "
+                    "device per process: start one process per device",
                     code="HPU121",
                     safety="manual",
                 )
@@ -129,8 +127,7 @@ class DeviceLiteral(Rule):
             yield self.finding(
                 module,
                 cut,
-                f"`{module.source(cut)}` counts the letters of `cuda:`; `{behind}` has {len(behind)}",
-                fix=Rewrite(
-                    "count the letters of hpu", "safe", (Replace(cut.slice.lower, length),)
-                ),
+                f"`{module.source(cut)}` relies on the length of `cuda:`; `{behind}` has {len(behind)} "
+                "characters",
+                fix=Rewrite("use the length of hpu", "safe", (Replace(cut.slice.lower, length),)),
             )

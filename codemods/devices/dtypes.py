@@ -35,7 +35,7 @@ _LIMITS = ("unsupported", "unknown", "partial", "emulated")
 
 
 def _limited() -> tuple[str, ...]:
-    """The names that the matrix tells of under HPU118; of ``torch.fft`` whatever lies below."""
+    """The names that the matrix reports under HPU118; of ``torch.fft`` whatever lies below."""
     rows = [r for r in load().by_kind("python") if r.rule == "HPU118" and r.status in _LIMITS]
     names = dict.fromkeys(name for row in rows for name in row.names)
     return (*names, "torch.fft.*")
@@ -54,7 +54,7 @@ class DeviceDtype(Rule):
         "dtype-or-layout-limit",
         severity="error",
         effort="hours",
-        lower={"warning": "it may run outside a model's step"},
+        lower={"warning": "it may run outside the training step"},
     )
     HPU119 = Code("raw-device-memory", effort="none")
     wants = Wants(
@@ -98,7 +98,8 @@ class DeviceDtype(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{shown}` shares memory with a library for CUDA; go through the CPU",
+                f"`{shown}` shares CUDA memory with another library, which Gaudi cannot do; copy "
+                "through the CPU",
                 code="HPU119",
             )
 
@@ -106,7 +107,8 @@ class DeviceDtype(Rule):
         yield self.finding(
             module,
             node,
-            f"`.{node.attr}` hands out an address on the device, which code for CUDA cannot use on Gaudi",
+            f"`.{node.attr}` exposes a device address, which CUDA code cannot use on Gaudi; pass "
+            "a CPU tensor",
             row="torch.Tensor.data_ptr",
             code="HPU119",
         )
@@ -135,7 +137,7 @@ class DeviceDtype(Rule):
         yield self.finding(
             module,
             node,
-            f"{shown} is kept as 32-bit floats on the device",
+            f"Gaudi computes {shown} in 32-bit floating point",
             row="torch.float64",
         )
 

@@ -35,9 +35,9 @@ class HostCheck(Rule):
             yield self.finding(
                 module,
                 found,
-                f"`{module.source(found)}` sends every other device to `{module.source(kernel)}`, a kernel for CUDA, and so "
-                "Gaudi; it can go the way of the CPU, if that is made of torch operators",
-                fix=Rewrite("go the way of the CPU", "unsafe", (Replace(found, text),)),
+                f"`{module.source(found)}` sends Gaudi to `{module.source(kernel)}`, a CUDA kernel; "
+                "use the CPU's branch if it consists of torch operators",
+                fix=Rewrite("take the branch for the CPU", "unsafe", (Replace(found, text),)),
                 row=ask(module, "torch.utils.cpp_extension.CUDAExtension").row,
             )
 

@@ -42,15 +42,15 @@ class HostRead(Rule):
         return self.finding(
             module,
             func,
-            "numpy knows float16 and no bfloat16, which half precision is on Gaudi: "
-            "`.float().numpy()`, if the values are floats",
-            fix=Rewrite("read it as float32", "unsafe", (called(func.value, ".float()"),)),
+            "half precision on Gaudi is bfloat16, which NumPy does not support; use "
+            "`.float().numpy()` for floating-point values",
+            fix=Rewrite("convert to float32", "unsafe", (called(func.value, ".float()"),)),
             row=answer.row,
         )
 
 
 def _is_mixed(module: Module) -> bool:
-    """Does the file speak of half precision?"""
+    """Does the file mention half precision?"""
     return any(module.holds(text) for text in _HALF)
 
 

@@ -40,10 +40,8 @@ class IsCuda(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is False for tensors on Gaudi; ask for the device's type",
-            fix=Rewrite(
-                "ask for the device's type", answer.safety, (_asked(module, node, parent),)
-            ),
+            f"`{module.source(node)}` is False for tensors on Gaudi; compare the device type",
+            fix=Rewrite("compare the device type", answer.safety, (_asked(module, node, parent),)),
             row=answer.row,
         )
 

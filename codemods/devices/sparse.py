@@ -45,7 +45,7 @@ class SparseTensor(Rule):
         "sparse-tensor",
         severity="error",
         effort="hours",
-        lower={"warning": "sparse gradients are an option that may be off"},
+        lower={"warning": "sparse gradients are optional and may be off"},
     )
     wants = Wants(names=_FUNCTIONS, calls=_METHODS, keywords=("sparse",))
 
@@ -72,7 +72,8 @@ class SparseTensor(Rule):
                     yield self.finding(
                         module,
                         node,
-                        f"`{module.source(node)}` makes sparse gradients where it is true, which Gaudi does not have; keep it false there",
+                        f"where `{module.source(node)}` is true, gradients are sparse, which Gaudi does not "
+                        "support; keep it False on Gaudi",
                         row=_ROW,
                         severity="warning",
                     )
@@ -80,5 +81,5 @@ class SparseTensor(Rule):
     def _told(self, module: Module, node: ast.AST, what: str) -> Found:
         """The finding; whether this tensor reaches the device is not for the text to say."""
         return self.finding(
-            module, node, f"{what}, which Gaudi does not have; keep it dense", row=_ROW
+            module, node, f"{what}, which Gaudi does not support; use a dense tensor", row=_ROW
         )

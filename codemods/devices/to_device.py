@@ -46,8 +46,8 @@ class ToDevice(Rule):
             yield self.finding(
                 module,
                 number,
-                f"`.to({module.source(number)})` picks a device by number; "
-                "a process on Gaudi holds one device, `hpu`",
+                f"`.to({module.source(number)})` selects a device by index; a process on Gaudi has "
+                "one device, `hpu`",
                 fix=fix,
                 row="cuda",
                 claims=(number,),
@@ -63,8 +63,8 @@ class ToDevice(Rule):
             yield self.finding(
                 module,
                 number,
-                f"`.to({shown})` picks a device by number, or is `{other}`; "
-                f"a process on Gaudi holds one device: give `{shown}` the device `hpu` where it is a number",
+                f"`.to({shown})` gets a device index or `{other}`; a process on Gaudi has one device: "
+                f"set `{shown}` to `hpu` where it is an index",
                 row="cuda",
                 safety="manual",
             )
@@ -75,7 +75,8 @@ class ToDevice(Rule):
             yield self.finding(
                 module,
                 site.node,
-                f"`.to({module.source(site.node)})` names a device that does not exist on Gaudi; write `hpu`",
+                f"`.to({module.source(site.node)})` names a device that does not exist on Gaudi; use "
+                "`hpu`",
                 fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 claims=site.claims,

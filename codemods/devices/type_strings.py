@@ -43,8 +43,8 @@ class TypeText(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is `torch.hpu.FloatTensor` on Gaudi, which `.type()` does not take back; "
-            "give `.to()` the tensor, or its dtype",
+            f"`{module.source(node)}` is `torch.hpu.FloatTensor` on Gaudi, which `.type()` does "
+            "not accept; use `.to()` with the tensor or its dtype",
             fix=_converted(module, node),
             row=answer.row,
         )

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _DEVICE = "tensor_device"
-_WARNINGS = {"DoubleTensor": ", which Gaudi keeps as 32-bit floats: seven digits are left"}
+_WARNINGS = {
+    "DoubleTensor": "; Gaudi computes float64 in 32-bit floating point, with about seven digits"
+}
 
 
 class TypedTensor(Rule):
@@ -90,10 +92,10 @@ class TypedTensor(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` is a type of CUDA tensors; "
-            f"say the device and `torch.{DTYPES[kind]}` instead{_WARNINGS.get(kind, '')}",
+            f"`{module.source(node)}` is a CUDA tensor type, which Gaudi does not have; use the "
+            f"device and `torch.{DTYPES[kind]}`{_WARNINGS.get(kind, '')}",
             fix=Rewrite(
-                "say device and dtype", safety, tuple(changes), group, harmless=safety == "safe"
+                "use device and dtype", safety, tuple(changes), group, harmless=safety == "safe"
             ),
             row=ask(module, f"{CUDA}{kind}").row,
         )
@@ -155,7 +157,7 @@ def _test(module: Module, alias: Alias) -> str:
 
 
 def _group(module: Module, alias: Alias) -> str:
-    """Aliases that share a device variable stand or fall together, each with its uses."""
+    """Aliases that share a device variable change together, each with its uses."""
     first = alias.statement if alias.other else module.block(alias.statement)[0]
     return f"typed:{first.lineno}:{_test(module, alias)}"
 
@@ -197,7 +199,7 @@ def _moved(call: ast.Call, argument: str, *, first: bool = False) -> Replace:
 
 
 def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
-    """``isinstance(x, torch.cuda.FloatTensor)``: the device and the dtype are asked for, of what is a tensor."""
+    """``isinstance(x, torch.cuda.FloatTensor)``: the device and the dtype are requested, of what is a tensor."""
     dtype, needed = torch(module, call, DTYPES[kind])
     tensor, also_needed = torch(module, call, "Tensor")
     word = quoted(module, "hpu")

@@ -37,7 +37,7 @@ class ArgumentList(Rule):
     def _told(
         self, module: Module, node: ast.Constant, around: ast.AST, value: str, new: str
     ) -> Found:
-        """All options of one list stand or fall together, for one program reads them."""
+        """All options of one list change together, for one program reads them."""
         text = str(node.value).removesuffix(value) + new
         change = retext(module, node, new)
         if text != new:
@@ -47,7 +47,7 @@ class ArgumentList(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` asks a program for CUDA; on Gaudi it is `{new}`",
+            f"`{module.source(node)}` passes a setting for CUDA to a program; on Gaudi, pass `{new}`",
             fix=Rewrite(f"use {new}", "safe", (change,), f"arguments:{module.span(around).start}"),
             row=ask(module, "nccl" if new == BACKEND else "cuda").row,
             claims=(node,),

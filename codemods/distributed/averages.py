@@ -59,7 +59,7 @@ class Average(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}`: hccl has no average; {inside(answer.note)}",
+            f"`{module.source(node)}` is not supported by hccl: {inside(answer.note)}",
             fix=_as_sum(module, node),
             row=answer.row,
         )
@@ -79,8 +79,8 @@ class Average(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` averages gradients with ReduceOp.AVG, which hccl does not have; "
-            f"`{_SUMMING}(True)` of what it shards has it sum and divide (torch 2.8)",
+            f"`{module.source(node)}` averages gradients with ReduceOp.AVG, which hccl lacks; "
+            f"call `{_SUMMING}(True)` on the sharded module (torch 2.8)",
             fix=fix,
             row=_ROW,
             severity="warning",

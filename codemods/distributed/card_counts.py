@@ -47,7 +47,7 @@ class CardCount(Rule):
             yield self.finding(
                 module,
                 scaled,
-                f"`{module.source(scaled).splitlines()[0]}` scales by the devices of the machine: "
+                f"`{module.source(scaled).splitlines()[0]}` scales with the number of devices: "
                 f"{inside(answer.note)}",
                 row=answer.row,
             )

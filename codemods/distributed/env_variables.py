@@ -67,7 +67,7 @@ class EnvVariable(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{name}` is not read on Gaudi; `{_MODULES}` picks devices by their module ids",
+                f"Gaudi software does not read `{name}`; `{_MODULES}` selects devices by module id",
                 fix=fix,
                 row=ask(module, name).row,
                 code="HPU312",
@@ -76,7 +76,7 @@ class EnvVariable(Rule):
             row = module.matrix.covering(name)
             known = row if row is not None and row.kind == "env" else None
             note = f": {inside(known.note)}" if known is not None else ""
-            text = f"`{name}` is not read on Gaudi{note}"
+            text = f"Gaudi software does not read `{name}`{note}"
             yield self.finding(module, node, text, row=known.name if known is not None else None)
 
     def _lazy(self, module: Module, use: ast.expr) -> Yield:
@@ -97,7 +97,8 @@ class EnvVariable(Rule):
             yield self.finding(
                 module,
                 use,
-                f"`{_LAZY}` is read when torch is imported, in line {loaded[0].lineno}: set it before",
+                f"`{_LAZY}` is read when torch is imported, in line {loaded[0].lineno}; set it before "
+                "that line",
                 row=ask(module, _LAZY).row,
                 code="HPU509",
             )
@@ -116,7 +117,7 @@ class EnvVariable(Rule):
         yield self.finding(
             module,
             given,
-            f"`{_LAZY}` is {value} here, and {module.target.mode} mode is {new}",
+            f"`{_LAZY}` is {value} here; {module.target.mode} mode needs {new}",
             fix=Rewrite(f"set {_LAZY}={new}", "safe", (retext(module, given, new),)),
             row=ask(module, _LAZY).row,
             code="HPU532",

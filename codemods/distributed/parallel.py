@@ -89,8 +89,8 @@ class DeviceIds(Rule):
             yield self.finding(
                 module,
                 call.func,
-                f"`{module.source(call.func)}` spreads one process over many devices; a process has one Gaudi device: "
-                "use DistributedDataParallel for more",
+                f"`{module.source(call.func)}` uses several devices in one process; Gaudi allows one "
+                "device per process: use DistributedDataParallel",
                 row=ask(module, DATA_PARALLEL_ROW).row,
                 code="HPU308",
             )
@@ -121,9 +121,9 @@ class DeviceIds(Rule):
         yield self.finding(
             module,
             call.args[1] if first is None else first.keyword or first.value,
-            "DDP on Gaudi takes no `device_ids`: each process has one device, and the module is on it; "
-            "without them DDP moves no inputs",
-            fix=Rewrite("drop the device indices", answer.safety, gone),
+            "each process has one Gaudi device, so DDP takes no `device_ids`; without them it "
+            "does not move inputs",
+            fix=Rewrite("remove the device indices", answer.safety, gone),
             row=answer.row,
             claims=[each.value for each in given],
         )
@@ -133,14 +133,13 @@ class DeviceIds(Rule):
         unseen = (
             ""
             if module.view(LeftBehind).seen
-            else "; where nothing else moves what the model is called with, it stays on the CPU, for this wrapper moves nothing: "
-            "see that each batch goes through `.to(device)`"
+            else "; this wrapper does not move inputs on Gaudi: move each batch with `.to(device)`"
         )
         return self.finding(
             module,
             call.func,
-            f"`{module.source(call.func)}` spreads one process over many devices; a process has one "
-            f"Gaudi device, which it leaves alone: use DistributedDataParallel for more{unseen}",
+            f"`{module.source(call.func)}` has no effect with the one Gaudi device of a process; "
+            f"use DistributedDataParallel for several devices{unseen}",
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",
         )
@@ -160,7 +159,7 @@ class DeviceIds(Rule):
             yield self.finding(
                 module,
                 given,
-                "FSDP on Gaudi takes the bare device, not an index",
+                "FSDP on Gaudi takes a device without an index",
                 fix=Rewrite("name the device", answer.safety, (change, *needed)),
                 row=answer.row,
                 code="HPU309",
@@ -182,8 +181,8 @@ class DeviceIds(Rule):
         yield self.finding(
             module,
             given[0].keyword or call,
-            "`device_ids` of a barrier is for NCCL; hccl knows its device",
-            fix=Rewrite("drop the device indices", answer.safety, gone),
+            "`device_ids` of a barrier is an option of NCCL; remove it for hccl",
+            fix=Rewrite("remove the device indices", answer.safety, gone),
             row=answer.row,
             code="HPU315",
             claims=[each.value for each in given],
@@ -197,7 +196,7 @@ class DeviceIds(Rule):
         yield self.finding(
             module,
             device,
-            "a device mesh over `cuda` finds no device; on Gaudi it is `hpu`",
+            "a device mesh of type `cuda` finds no device on Gaudi; use `hpu`",
             fix=Rewrite("use hpu", "safe", (retext(module, device, DEVICE),)),
             row=answer.row,
             code="HPU317",

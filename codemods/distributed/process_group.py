@@ -1,4 +1,4 @@
-"""The process group's backend: nccl becomes hccl, together with everything that asks for it."""
+"""The process group's backend: nccl becomes hccl, together with everything that requests it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Nccl(Rule):
         "nccl-backend",
         severity="error",
         fix="safe",
-        lower={"warning": "it only binds the group to a device early"},
+        lower={"warning": "it only binds the process group to a device earlier"},
     )
     HPU302 = Code("nccl-value", severity="error", fix="safe")
     HPU303 = Code("nccl-compared", severity="error", fix="safe")
@@ -79,14 +79,17 @@ class Nccl(Rule):
         answer = ask(module, "torch.distributed.init_process_group(backend='nccl')")
         new = on_gaudi(str(node.value))
         if _beside_a_kept_device(module, node):
-            message = f"`{module.source(node)}` belongs to the entry for CUDA, which stays; one for Gaudi holds `hpu` and `{new}`"
+            message = (
+                f"`{module.source(node)}` belongs to the table's entry for CUDA, which is not "
+                f"changed; add an entry with `hpu` and `{new}`"
+            )
             yield self.finding(module, node, message, row=answer.row, code="HPU302")
             return
         fix = Rewrite("use hccl", answer.safety, (retext(module, node, new),), _GROUP)
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` does not exist on Gaudi; write `{new}`",
+            f"`{module.source(node)}` does not exist on Gaudi; use `{new}`",
             fix=fix if answer.fixable else None,
             row=answer.row,
             code=_CODES[use],
@@ -120,9 +123,9 @@ class Nccl(Rule):
             yield self.finding(
                 module,
                 call,
-                f"`{module.source(call)}` does not exist for hccl; "
-                "`is_backend_available` takes any name",
-                fix=Rewrite("ask by the backend's name", "safe", changes, _GROUP),
+                f"hccl has no counterpart of `{module.source(call)}`; use `is_backend_available` with "
+                "the backend's name",
+                fix=Rewrite("query by the backend's name", "safe", changes, _GROUP),
                 row=ask(module, _AVAILABLE[0]).row,
                 code="HPU304",
             )
@@ -140,7 +143,8 @@ class Nccl(Rule):
         yield self.finding(
             module,
             given,
-            "`device_id` binds the process group to a CUDA device; hccl takes the device of the process",
+            "`device_id` binds the process group to a CUDA device; hccl uses the device of the "
+            "process",
             fix=Rewrite("drop the device", "safe", changes),
             row=ask(module, "torch.distributed.init_process_group(device_id=)").row,
             severity="warning",
@@ -155,14 +159,14 @@ class Nccl(Rule):
             return self.finding(
                 module,
                 node,
-                f"`{shown}` does not exist on Gaudi; write `hccl`",
+                f"`{shown}` does not exist on Gaudi; use `hccl`",
                 fix=Rewrite("use hccl", "safe", (change,), _GROUP),
                 code="HPU302",
             )
         if name.startswith(_LIBRARY):
-            text = f"`{shown}` calls NCCL itself; use `torch.distributed` over hccl"
+            text = f"`{shown}` calls NCCL directly; use `torch.distributed` with hccl"
             return self.finding(module, node, text, row=ask(module, _LIBRARY).row, code="HPU314")
-        text = f"`{shown}` is NCCL's own class; hccl has none to configure"
+        text = f"`{shown}` is a class of NCCL; hccl has no counterpart to configure"
         row = ask(module, "torch.distributed.ProcessGroupNCCL").row
         return self.finding(module, node, text, row=row, code="HPU304")
 
@@ -175,8 +179,8 @@ class Nccl(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}()` asks for NVIDIA's library; on Gaudi it is hccl",
-            fix=Rewrite("ask for hccl", "safe", (change, *needed), _GROUP),
+            f"`{module.source(node)}()` tests for NCCL; on Gaudi, test for hccl",
+            fix=Rewrite("request hccl", "safe", (change, *needed), _GROUP),
             row=ask(module, _AVAILABLE[0]).row,
             code="HPU304",
         )

@@ -41,8 +41,8 @@ class ScatteredBatch(Rule):
             yield self.finding(
                 module,
                 call,
-                f"only a wrapper for CUDA moves {names} to the device of the model; on Gaudi it "
-                f"moves nothing: call `{module.source(call.func)}` with `.to({where})`",
+                f"on Gaudi the wrapper does not move {names} to the device of the model; call `{module.source(call.func)}` "
+                f"with `.to({where})`",
                 fix=fix,
                 row=answer.row,
             )

@@ -25,7 +25,7 @@ class SharedMemory(Rule):
     HPU322 = Code(
         "shared-device-memory",
         severity="error",
-        lower={"warning": "it is not known whether it is on the device"},
+        lower={"warning": "it is unknown whether the tensor is on the device"},
     )
     wants = Wants(calls=("share_memory", "share_memory_"), beside=("cuda", "device"))
 
@@ -40,11 +40,11 @@ class SharedMemory(Rule):
             return
         answer = ask(module, "torch.nn.Module.share_memory")
         on_card = _on_card(module, func.value)
-        where = "" if on_card else ", should it be on the device"
+        where = "" if on_card else ", if it is on the device"
         yield self.finding(
             module,
             func,
-            f"`{module.source(func)}` is of no use on Gaudi{where}: {inside(answer.note)}",
+            f"`{module.source(func)}` does not work on Gaudi{where}: {inside(answer.note)}",
             row=answer.row,
             severity="error" if on_card else "warning",
         )

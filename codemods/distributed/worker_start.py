@@ -52,6 +52,6 @@ class WorkerStart(Rule):
         yield self.finding(
             module,
             call.func,
-            f"`{module.source(call.func)}` forks its workers: {inside(answer.note)}",
+            f"`{module.source(call.func)}` starts its workers by fork: {inside(answer.note)}",
             row=answer.row,
         )

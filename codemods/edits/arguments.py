@@ -134,7 +134,7 @@ def call_of(node: Any, text: str) -> Any:
 
 
 def unwrapped(node: Any, inner: Any) -> Any:
-    """A part of a libcst expression in its place, inside the parentheses that stand around it."""
+    """A part of a libcst expression in its place, inside the parentheses that are around it."""
     return inner.with_changes(lpar=[*node.lpar, *inner.lpar], rpar=[*inner.rpar, *node.rpar])
 
 

@@ -27,7 +27,7 @@ def with_accelerator(module: Module, call: ast.Call, given: ast.expr | None) -> 
         elsewhere = quoted(module, "auto") if given is None else module.source(given)
         value = f"{name}.accelerator({elsewhere})"
     change = add(call, f"accelerator={value}") if given is None else Replace(given, value)
-    return Rewrite("give it Gaudi's accelerator", "safe", (change, Import(PLUGIN)))
+    return Rewrite("pass the accelerator for Gaudi", "safe", (change, Import(PLUGIN)))
 
 
 def with_default(module: Module, call: ast.Call) -> Rewrite | None:
@@ -37,7 +37,7 @@ def with_default(module: Module, call: ast.Call) -> Rewrite | None:
     elsewhere = quoted(module, "auto") if dual(module) else ""
     value = f"{local_name(module, PLUGIN)}.accelerator_name({elsewhere})"
     default = f"trainer_defaults={{{quoted(module, 'accelerator')}: {value}}}"
-    return Rewrite("give it Gaudi's accelerator", "safe", (add(call, default), Import(PLUGIN)))
+    return Rewrite("pass the accelerator for Gaudi", "safe", (add(call, default), Import(PLUGIN)))
 
 
 def has_plugin(module: Module) -> bool:

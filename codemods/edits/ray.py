@@ -1,4 +1,4 @@
-"""Gaudi devices as a Ray job asks for them: the resource "HPU", and hccl between the workers of Ray Train."""
+"""Gaudi devices as a Ray job requests them: the resource "HPU", and hccl between the workers of Ray Train."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TORCH = "ray.train.torch"
 def asking_for_gaudi(module: Module, call: ast.Call, given: ast.keyword) -> Rewrite | None:
     """``use_gpu=`` of a ``ScalingConfig`` and ``num_gpus=`` of a task or an actor; None where more has to be known."""
     if dual(module):
-        return None  # what Ray is asked for is either "GPU" or "HPU"
+        return None  # a Ray request names either "GPU" or "HPU"
     if given.arg == "use_gpu":
         return _of_workers(module, call, given)
     number = module.constant(given.value)
@@ -35,7 +35,7 @@ def asking_for_gaudi(module: Module, call: ast.Call, given: ast.keyword) -> Rewr
     ):
         return None
     return Rewrite(
-        "ask for Gaudi", "safe", (_resources(given, "resources", f'{{"HPU": {number}}}'),)
+        "request Gaudi", "safe", (_resources(given, "resources", f'{{"HPU": {number}}}'),)
     )
 
 
@@ -69,11 +69,11 @@ def _of_workers(module: Module, call: ast.Call, given: ast.keyword) -> Rewrite |
             changes += [add(trainer, f"torch_config={made}"), Import(_TORCH)]
         elif not any(_of_nccl(module, value) for value in module.values(config)):
             return None
-    return Rewrite("ask for Gaudi", "safe", tuple(changes))
+    return Rewrite("request Gaudi", "safe", tuple(changes))
 
 
 def _own_table(module: Module, table: ast.Dict) -> tuple[Change, ...]:
-    """A worker's resources with Gaudi in the place of the GPU; of one that names none, one is asked for."""
+    """A worker's resources with Gaudi in the place of the GPU; of one that names none, one is requested."""
     for key in table.keys:
         if isinstance(key, ast.Constant) and key.value == "GPU":
             return (retext(module, key, "HPU"),)
@@ -95,10 +95,10 @@ def item_for_gaudi(
             retext(module, key, "resources"),
             Replace(value, f'{{"HPU": {number}}}'),
         )
-        return Rewrite("ask for Gaudi", "safe", changes)
+        return Rewrite("request Gaudi", "safe", changes)
     if "custom_resources" in known:
         return None  # then Ray Tune takes what else it does not know for nothing
-    return Rewrite("ask for Gaudi", "safe", (retext(module, key, "HPU"),))
+    return Rewrite("request Gaudi", "safe", (retext(module, key, "HPU"),))
 
 
 def _with_item(item: str) -> Callable[[cst.Dict], cst.Dict]:
@@ -117,7 +117,7 @@ def _with_item(item: str) -> Callable[[cst.Dict], cst.Dict]:
 
 
 def _of_nccl(module: Module, config: ast.expr) -> bool:
-    """A backend that is told, and rewritten where it stands."""
+    """A backend that is reported, and rewritten where it is."""
     return isinstance(config, ast.Call) and module.constant(argument(config, "backend", 0)) in ("nccl", "hccl")  # fmt: skip
 
 

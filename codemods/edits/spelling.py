@@ -21,7 +21,7 @@ BACKEND = "hccl"
 COMPILER = "hpu_backend"
 #: The constant of the dual style.
 ACCELERATOR = "ACCELERATOR"
-#: What stands in CUDA's place of a word that is no device.
+#: What is in CUDA's place of a word that is no device.
 _CUDA = {COMPILER: "inductor"}
 _WORD = re.compile(r"\b(cuda|nccl)\b", re.IGNORECASE)
 
@@ -86,7 +86,7 @@ def kept_for_cuda(module: Module, node: ast.expr, gaudi: str) -> tuple[Replace, 
 
 
 def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
-    """``text`` as a string literal in the quotes that the file prefers; in the dual style what stands for it.
+    """``text`` as a string literal in the quotes that the file prefers; in the dual style what represents it.
 
     Inside an f-string (``at`` says where) in other quotes than its own, which Python needs before 3.12.
     """
@@ -119,7 +119,7 @@ def chosen(module: Module, node: ast.expr, gaudi: str) -> str:
 
 
 def _for_both(text: str, mark: str) -> str | None:
-    """The expression that stands for one of Gaudi's words in the dual style; None for any other text."""
+    """The expression that represents one of Gaudi's words in the dual style; None for any other text."""
     if text == DEVICE:
         return ACCELERATOR
     if text.startswith(f"{DEVICE}:"):

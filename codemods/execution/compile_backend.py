@@ -26,8 +26,8 @@ _CUDA_BACKENDS = ("inductor", "cudagraphs", "tensorrt", "torch_tensorrt")
 _COMPILE = "torch.compile"
 #: What `torch.compile` takes besides the model; Keras has a `compile` with others.
 _OPTIONS = {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
-_MESSAGE = f"the inductor writes no code for Gaudi; the backend there is `{COMPILER}`"
-_LAZY = "`torch.compile` and lazy mode exclude each other on Gaudi; drop it, or target eager mode"
+_MESSAGE = f"inductor does not generate code for Gaudi; use the backend `{COMPILER}`"
+_LAZY = "`torch.compile` does not work in lazy mode on Gaudi; remove it, or target eager mode"
 _TITLE = f"compile with {COMPILER}"
 
 
@@ -71,7 +71,8 @@ class CompileBackend(Rule):
                 yield self.finding(
                     module,
                     call.func,
-                    f"the backend is what `**{module.source(handed.value)}` says, or the inductor, which writes no code for Gaudi; there it is `{COMPILER}`",
+                    f"the backend comes from `**{module.source(handed.value)}`, or is inductor, which "
+                    f"does not support Gaudi; use `{COMPILER}`",
                     row=answer.row,
                     severity="warning",
                 )
@@ -81,7 +82,7 @@ class CompileBackend(Rule):
                 yield self.finding(
                     module,
                     backend,
-                    f"the backend is what `{module.source(backend)}` says; on Gaudi it is `{COMPILER}`",
+                    f"the backend comes from `{module.source(backend)}`; on Gaudi, set it to `{COMPILER}`",
                     row=answer.row,
                     severity="warning",
                 )
@@ -117,7 +118,7 @@ class CompileBackend(Rule):
         yield self.finding(
             module,
             given[0],
-            f"{names} tunes the inductor; `{COMPILER}` takes none of it",
+            f"{names} is for inductor; `{COMPILER}` does not accept it",
             fix=Rewrite("drop it", answer.safety, changes),
             row=answer.row,
             code="HPU511",

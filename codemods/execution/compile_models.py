@@ -53,8 +53,8 @@ class CompileModels(Rule):
                 yield self.finding(
                     module,
                     model.at,
-                    f"`{model.text}` stays uncompiled: line {twice.lineno} takes gradients of gradients, and "
-                    "torch.compile refuses the second backward pass; compile what is not in it by hand",
+                    f"`{model.text}` is not compiled: line {twice.lineno} computes second-order "
+                    "gradients, which torch.compile rejects; compile the other parts by hand",
                     row=ask(module, _COMPILE).row,
                 )
             elif model.places:
@@ -64,8 +64,8 @@ class CompileModels(Rule):
                 yield self.finding(
                     module,
                     model.at,
-                    f"`{model.text}` trains and nothing compiles it: {model.reason}; write "
-                    f'`{model.text}.compile(backend="{COMPILER}")` where it is on the device and not yet wrapped',
+                    f'`{model.text}` is trained without torch.compile: {model.reason}; call `{model.text}.compile(backend="{COMPILER}")` '
+                    "on the device, before it is wrapped",
                     row=ask(module, _COMPILE).row,
                 )
 
@@ -77,16 +77,14 @@ class CompileModels(Rule):
             safety = "unsafe"  # the units inside break the graph
         text, needed = _written(module, model, place, inside=inside)
         manual = inside and (model.of_torch or defines_method(module, "compile"))
-        why = ", which keeps the names of its weights in checkpoints" if inside else ""
+        why = ", which keeps the names in checkpoints" if inside else ""
         if inside and model.of_torch:
-            why = (
-                " to a class of your own around it, for `compile` skips the code of torch's classes"
-            )
+            why = " to a class of your own around it, since `compile` skips the code of torch's classes"
         what = text.rpartition(": ")[2]
         return self.finding(
             module,
             place,
-            f"compile mode runs `{model.text}` operator by operator unless it is compiled; add `{what}`{why}",
+            f"without torch.compile, Gaudi runs `{model.text}` operator by operator; add `{what}`{why}",
             fix=None
             if manual
             else Rewrite("compile the model", safety, (Insert(place, text), *needed)),

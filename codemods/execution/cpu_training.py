@@ -76,8 +76,9 @@ class CpuTraining(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node)}` trains on the CPU where no accelerator is configured (Lightning from 2.5.6 on knows no hpu); "
-                f'give it trainer_defaults={{"accelerator": {PLUGIN}.accelerator_name()}}, and no other accelerator in files and arguments',
+                f"`{module.source(node)}` trains on the CPU (Lightning 2.5.6 and later do not detect "
+                f'hpu); pass trainer_defaults={{"accelerator": {PLUGIN}.accelerator_name()}}, and set '
+                "no other accelerator",
                 fix=with_default(module, call),
                 row=row.name,
             )
@@ -85,8 +86,8 @@ class CpuTraining(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node)}` chooses its accelerator itself, and knows no hpu (Lightning from 2.5.6 on, Fabric in every release): "
-                f"it trains on the CPU; give it accelerator={PLUGIN}.HPUAccelerator()",
+                f"`{module.source(node)}` trains on the CPU (Lightning 2.5.6 and later, and Fabric, "
+                f"do not detect hpu); pass accelerator={PLUGIN}.HPUAccelerator()",
                 fix=with_accelerator(module, call, given),
                 row=row.name,
             )
@@ -103,8 +104,8 @@ class CpuTraining(Rule):
             yield self.finding(
                 module,
                 backward[0],
-                f"`{module.source(backward[0])}` trains on the CPU: nothing in the project puts the model and its batches on Gaudi; "
-                'write `model.to("hpu")`, and the same for each batch',
+                f"`{module.source(backward[0])}` trains on the CPU: nothing moves the model to Gaudi; "
+                'move the model and each batch with `.to("hpu")`',
             )
 
 

@@ -56,7 +56,10 @@ class DataShape(Rule):
             return
         if is_tensor(module, call):
             yield self._told(
-                module, call, f"`{_shown(module, call)}` gives indices", "torch.nonzero"
+                module,
+                call,
+                f"`{_shown(module, call)}` returns as many indices as the data decides",
+                "torch.nonzero",
             )
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
@@ -81,14 +84,16 @@ class DataShape(Rule):
             if isinstance(found.node.ctx, ast.Store):
                 yield self._written(module, found)
             else:
-                what = f"`{_shown(module, found.node)}` takes what a mask selects"
+                what = (
+                    f"`{_shown(module, found.node)}` reads the elements that a boolean mask selects"
+                )
                 yield self._told(module, found.node, what, _READ)
 
     def _written(self, module: Module, found: Masked) -> Found:
         return self._told(
             module,
             found.node,
-            f"`{_shown(module, found.node)}` is written where a mask selects",
+            f"`{_shown(module, found.node)}` assigns through a boolean mask",
             _WRITE,
             _filled(module, found),
         )
@@ -101,7 +106,9 @@ class DataShape(Rule):
             return
         count = argument(node, "k", 1 if of_torch else 0)
         if count is not None and _is_computed(module, count):
-            yield self._told(module, count, f"`topk` of `{_shown(module, count)}`", _COUNT)
+            yield self._told(
+                module, count, f"`topk` with a varying `k`, `{_shown(module, count)}`", _COUNT
+            )
 
     def _told(
         self, module: Module, node: ast.expr, what: str, row: str, fix: Rewrite | None = None

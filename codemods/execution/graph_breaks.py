@@ -33,7 +33,7 @@ class GraphBreaks(Rule):
     )
 
     def __init__(self) -> None:
-        #: The tests of which something is told already.
+        #: The tests of which something is reported already.
         self._told: set[ast.expr] = set()
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
@@ -52,8 +52,8 @@ class GraphBreaks(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node.func)}` in `forward` ends the graph that torch.compile makes; "
-                "keep it out of compiled code, or under a condition that is off in training",
+                f"`{module.source(node.func)}` in `forward` breaks the graph of torch.compile; move "
+                "it out of compiled code, or switch it off in training",
                 row=ask(module, _ROW).row,
             )
 
@@ -63,8 +63,8 @@ class GraphBreaks(Rule):
             yield self.finding(
                 module,
                 node,
-                f"torch.compile leaves `{module.source(node)}` and what is around it out of its graphs, unless "
-                "`torch._dynamo.config.allow_rnn` is True",
+                f"`{module.source(node)}` breaks the graph of torch.compile; set "
+                "`torch._dynamo.config.allow_rnn = True` to include it",
                 row=ask(module, _ROW).row,
             )
 
@@ -79,8 +79,8 @@ class GraphBreaks(Rule):
                     yield self.finding(
                         module,
                         test,
-                        "a branch on the value of a tensor ends the graph that torch.compile makes; "
-                        "`torch.where` or `torch.cond` keeps it whole",
+                        "a branch on a tensor's value breaks the graph of torch.compile; use `torch.where` "
+                        "or `torch.cond`",
                         row=ask(module, _ROW).row,
                     )
 

@@ -41,7 +41,7 @@ class GrowingTensor(Rule):
         yield self.finding(
             module,
             call,
-            f"`{module.source(target)}` grows with each pass: {inside(answer.note)}",
+            f"`{module.source(target)}` grows in each iteration: {inside(answer.note)}",
             row=answer.row,
         )
 

@@ -39,8 +39,8 @@ class HabanaCore(Rule):
             yield self.finding(
                 module,
                 torch[0],
-                "a program for Gaudi imports `habana_frameworks.torch.core`; "
-                "from release 1.18 on torch loads it by itself",
+                "the program does not import `habana_frameworks.torch.core`; add the import for "
+                "releases before 1.18, later ones load it with torch",
                 fix=Rewrite("import the bridge", "safe", (core(module)[1],)),
                 row=ask(module, CORE).row,
             )
@@ -61,7 +61,7 @@ def _builds(module: Module) -> bool:
 
 
 def _on_cuda(module: Module) -> bool:
-    """Does the file place something on CUDA, or ask for it?"""
+    """Does the file place something on CUDA, or request it?"""
     index = module.index
     if any(_DEVICE.fullmatch(str(s.value)) for w in ("cuda", "nccl") for s in index.strings(w)):
         return True

@@ -33,7 +33,7 @@ _EVALUATES = re.compile(
 )
 _TEXT = re.compile(r"token|process|extractor|codec$", re.I)
 _BATCHES = re.compile(r"loader|batches|_dl$|^dl$|data_iter", re.I)
-#: Methods that bring a value to the host, and so run what was collected; in a condition any that asks for one.
+#: Methods that bring a value to the host, and so run what was collected; in a condition any that requests one.
 _READS = frozenset(["item", "cpu", "tolist", "numpy"])
 _ASKS = frozenset(["any", "all", "min", "max", "sum", "mean", "equal", "isnan"])
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")

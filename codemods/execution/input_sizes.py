@@ -110,7 +110,8 @@ class InputSize(Rule):
             yield self.finding(
                 module,
                 call,
-                f"`{module.source(random).splitlines()[0]}` is another size in each step: {inside(answer.note)}",
+                f"`{module.source(random).splitlines()[0]}` changes the input size in each step: "
+                f"{inside(answer.note)}",
                 row=answer.row,
             )
 
@@ -129,7 +130,7 @@ class InputSize(Rule):
             yield self.finding(
                 module,
                 call.func,
-                f"`{shown}` may end with a short batch: {inside(answer.note)}",
+                f"the last batch of `{shown}` may be smaller: {inside(answer.note)}",
                 row=answer.row,
                 code="HPU526",
             )
@@ -141,7 +142,8 @@ class InputSize(Rule):
         yield self.finding(
             module,
             call.func,
-            f"`{module.source(call.func)}` without `drop_last=True`: {inside(answer.note)}",
+            f"without `drop_last=True`, the last batch of `{module.source(call.func)}` may be "
+            f"smaller: {inside(answer.note)}",
             fix=None if said is None and _hidden(call) else fix,
             row=answer.row,
             code="HPU526",
@@ -187,7 +189,7 @@ def _use(module: Module, call: ast.Call) -> str:
 
 
 def _changes(module: Module, size: ast.expr) -> bool:
-    """Is a size random, or handed to a function of a file that speaks of sizes chosen at random?"""
+    """Is a size random, or handed to a function of a file that mentions sizes chosen at random?"""
     if _is_random(module, size):
         return True
     given = isinstance(size, ast.Name) and any(

@@ -1,4 +1,4 @@
-"""Lazy mode collects operations until it is told to run them: after backward, after the optimizer's step."""
+"""Lazy mode collects operations until it is instructed to run them: after backward, after the optimizer's step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ _ROW = "habana_frameworks.torch.core.mark_step"
 #: Calls that may step through what another file defines.
 _HANDED = ("scaler(", "optim")
 _CODES = {Step.BACKWARD: "HPU501", Step.UPDATE: "HPU502"}
-_RUN = {Step.BACKWARD: "gradients", Step.UPDATE: "update"}
 
 
 class _Site(NamedTuple):
@@ -70,7 +69,7 @@ class MarkStep(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node)}` does nothing in {module.target.mode} mode",
+                f"`{module.source(node)}` has no effect in {module.target.mode} mode; remove it",
                 fix=Rewrite("remove the mark", "unsafe", (Remove(statement), *stay), harmless=True),
                 row=ask(module, _ROW).row,
                 code="HPU508",
@@ -93,8 +92,8 @@ class MarkStep(Rule):
         return self.finding(
             module,
             site.call.func,
-            f"lazy mode (PT_HPU_LAZY_MODE=1) runs the {_RUN[site.step]} of `{func}` only at the next mark; "
-            f"add `{name}.mark_step()`, which does nothing in eager mode",
+            f"in lazy mode (PT_HPU_LAZY_MODE=1), Gaudi runs `{func}` at the next `mark_step()`; "
+            f"add `{name}.mark_step()`, which has no effect in eager mode",
             fix=Rewrite("mark the step", answer.safety, (*changes, imported)),
             row=answer.row,
             code=_CODES[site.step],

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _READ = "torch.Tensor.item"
 _BRANCH = "Python branches on tensor values"
 _METHODS = ("item", "tolist", "cpu", "numpy")
-#: What a condition asks of the values of a tensor.
+#: What a condition requests from the values of a tensor.
 _ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum", "max", "min", "mean", "norm", "item")  # fmt: skip
 _SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scalars?|set_postfix(_str)?|set_description|float|int|format|track|record|log_metrics?")  # fmt: skip
 #: Of these, those that keep a tensor as it is.
@@ -35,7 +35,7 @@ _TESTS = (ast.If, ast.While, ast.Assert)
 
 
 class StepRead(Rule):
-    """A read of the device in a step of training, told once for each statement."""
+    """A read of the device in a step of training, reported once for each statement."""
 
     HPU513 = Code("read-in-training-loop", severity="info", effect="speed")
     also = Wants(
@@ -68,7 +68,7 @@ class StepRead(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{_shown(module, node)}` in every step: {inside(answer.note)}",
+                f"`{_shown(module, node)}` reads a tensor's value in every step: {inside(answer.note)}",
                 row=answer.row,
             )
 
@@ -140,7 +140,7 @@ def _is_of_parameters(node: ast.expr) -> bool:
 
 
 def _questions(module: Module) -> Iterator[ast.expr]:
-    """The conditions that ask for values of a tensor in every step."""
+    """The conditions that request values of a tensor in every step."""
     index = module.index
     whole = (index.statements(ast.If), index.statements(ast.While), index.statements(ast.Assert))
     for statements in whole:
@@ -155,7 +155,7 @@ def _questions(module: Module) -> Iterator[ast.expr]:
 
 
 def _asked(test: ast.expr) -> Iterator[ast.expr]:
-    """What a condition is joined of: the sides of ``and`` and of comparisons, what ``not`` stands before, methods in a chain."""
+    """What a condition is joined of: the sides of ``and`` and of comparisons, what ``not`` is before, methods in a chain."""
     parts: list[ast.expr] = [test]
     while parts:
         part = parts.pop()

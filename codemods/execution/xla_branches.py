@@ -31,13 +31,13 @@ class XlaBranch(Rule):
             yield self.finding(
                 module,
                 found,
-                f"`{module.source(found)}` tells XLA devices apart; static shapes, fewer reads and steps that are marked "
-                "serve a Gaudi too: see whether it should take this branch",
+                f"`{module.source(found)}` selects code for XLA devices; its static shapes and fewer "
+                "host reads may help on Gaudi too: decide whether Gaudi takes this branch",
             )
 
 
 def _of_xla(module: Module) -> Iterator[ast.AST]:
-    """The names, attributes and comparisons of the file that ask for XLA."""
+    """The names, attributes and comparisons of the file that request XLA."""
     index = module.index
     for name in _NAMES:
         yield from (

@@ -80,9 +80,7 @@ class ConfigValues(TextRule):
         elif value is True and entry.path[-2:] == ("fp16", "enabled"):
             yield self._block(document, entry)
         elif value == 16 and not isinstance(value, bool) and key == "precision":
-            text = (
-                "`precision: 16` is float16; bfloat16 is the half precision of Gaudi (`bf16-mixed`)"
-            )
+            text = "`precision: 16` selects float16; use bfloat16 on Gaudi (`bf16-mixed`)"
             yield self.finding(document, entry.span, text, code="HPU802")
 
     def _device(self, document: Document, entry: Entry, new: str) -> Finding:
@@ -92,7 +90,7 @@ class ConfigValues(TextRule):
         return self.finding(
             document,
             entry.span,
-            f"`{entry.dotted}` is a CUDA device; on Gaudi it is `{new}`",
+            f"`{entry.dotted}` names a CUDA device, which Gaudi does not have; use `{new}`",
             fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
             row=answer.row,
         )
@@ -104,20 +102,20 @@ class ConfigValues(TextRule):
         return self.finding(
             document,
             entry.span,
-            f"`{entry.dotted}` is NVIDIA's backend; on Gaudi it is `{new}`",
+            f"`{entry.dotted}` names NVIDIA's backend; use `{new}` on Gaudi",
             fix=Fix(f"use {new}", safety, (document.rewrite(entry, new),)),
             row=answer.row,
         )
 
     def _apex(self, document: Document, entry: Entry) -> Iterator[Finding]:
-        """``SYNC_BN_TYPE: apex``, ``apex: true``; what is installed is told elsewhere."""
+        """``SYNC_BN_TYPE: apex``, ``apex: true``; what is installed is reported elsewhere."""
         if not entry.path or isinstance(entry.path[-1], int):
             return  # in a list of packages
         answer = ask(document, "apex")
         yield self.finding(
             document,
             entry.span,
-            f"`{entry.name}` asks for apex: {inside(answer.note)}",
+            f"`{entry.name}` requires apex: {inside(answer.note)}",
             row=answer.row,
             code="HPU823",
         )
@@ -131,7 +129,8 @@ class ConfigValues(TextRule):
         yield self.finding(
             document,
             entry.span,
-            f"`{entry.name}` asks Lightning for NVIDIA GPUs: {inside(judge(document, row).note)}",
+            f"`{entry.name}` makes Lightning look for NVIDIA GPUs: "
+            f"{inside(judge(document, row).note)}",
             row=row.name,
             code="HPU803",
         )
@@ -140,7 +139,7 @@ class ConfigValues(TextRule):
         """Lightning's setting: ``hpu`` is written only where the project's Lightning knows it."""
         row = document.matrix.row(_TRAINER, "argument")
         verdict = judge(document, row) if row is not None else None
-        fix, text = None, f"on Gaudi it is `{DEVICE}`"
+        fix, text = None, f"use `{DEVICE}` on Gaudi"
         if verdict is None or verdict.status != "unsupported":
             fix = Fix(f"use {DEVICE}", "unsafe", (document.rewrite(entry, DEVICE),))
         else:
@@ -150,7 +149,7 @@ class ConfigValues(TextRule):
                 yield self.finding(
                     document,
                     entry.span,
-                    f"`accelerator: auto` trains on the CPU with the newest Lightning; {text}",
+                    f"`accelerator: auto` trains on the CPU with Lightning 2.5.6 and later; {text}",
                     row=row.name if row is not None else None,
                     code="HPU803",
                     severity="warning",
@@ -159,18 +158,18 @@ class ConfigValues(TextRule):
         yield self.finding(
             document,
             entry.span,
-            f"`accelerator: {entry.value}` asks for an NVIDIA GPU; {text}",
+            f"`accelerator: {entry.value}` requires an NVIDIA GPU; {text}",
             fix=fix,
             row=row.name if row is not None else None,
             code="HPU803",
-            severity="warning" if fix is not None else None,  # a trainer that is told so stops
+            severity="warning" if fix is not None else None,  # a trainer that is reported so stops
         )
 
     def _half(self, document: Document, entry: Entry, new: str) -> Finding:
         return self.finding(
             document,
             entry.span,
-            f"`{entry.dotted}` is float16; bfloat16 is the half precision of Gaudi",
+            f"`{entry.dotted}` selects float16; use bfloat16 on Gaudi",
             fix=Fix("use bfloat16", "unsafe", (document.rewrite(entry, new),)),
             row=ask(document, "torch.float16").row,
             code="HPU802",
@@ -180,7 +179,7 @@ class ConfigValues(TextRule):
         return self.finding(
             document,
             entry.span,
-            "`fp16.enabled` trains in float16 with loss scaling; on Gaudi it is `bf16.enabled`",
+            "`fp16.enabled` trains in float16 with loss scaling; use `bf16.enabled` on Gaudi",
             fix=_block(document, entry),
             row=ask(document, "fp16.enabled").row,
             code="HPU802",
@@ -195,7 +194,7 @@ class ConfigValues(TextRule):
         yield self.finding(
             document,
             entry.span,
-            f"`{row.name}` is `{new}` on Gaudi",
+            f"`{row.name}` has the counterpart `{new}` on Gaudi",
             fix=Fix(f"use {new}", "safe", (document.rewrite(entry, new),)),
             row=row.name,
         )
@@ -213,7 +212,7 @@ class ConfigValues(TextRule):
         return self.finding(
             document,
             entry.key or entry.span,
-            f"`{entry.dotted}` trains in float16; bfloat16 is the half precision of Gaudi",
+            f"`{entry.dotted}` trains in float16; use bfloat16 on Gaudi",
             fix=fix,
             row=ask(document, "torch.float16").row,
             code="HPU802",

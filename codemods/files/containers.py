@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _IMAGE = re.compile(
     r"^(docker\.io/)?(nvidia/cuda|nvcr\.io/|pytorch/pytorch\b.*cuda|.*[:\-]cu(da)?\d)", re.I
 )
-# Names that the matrix answers for; what Gaudi has instead stands there.
+# Names that the matrix answers for; what Gaudi has instead is there.
 _NVIDIA_IMAGE = "nvcr.io/nvidia/pytorch"
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _CARDS = re.compile(r"nvidia\.com/(gpu|mig-[\w.]+)")
@@ -30,6 +30,17 @@ _HUGE_PAGES = "hugepages-2Mi"
 _LABEL = re.compile(r"nvidia\.com/[\w.\-]+")
 
 
+def _filled(document: Document, image: str) -> str:
+    """The name of an image, with the target's release and the torch that belongs to it."""
+    release = document.matrix.release(document.target.stack)
+    if release is None or len(release.torch) != 1:
+        return image
+    parts = {"<release>": release.stack, "<torch>": release.torch[0]}
+    for part, number in parts.items():
+        image = image.replace(part, ".".join([*number.split("."), "0"][:3]))
+    return image
+
+
 class Containers(TextRule):
     """``FROM nvidia/cuda``, ``--gpus all``, ``nvidia.com/gpu``."""
 
@@ -37,7 +48,7 @@ class Containers(TextRule):
     HPU811 = Code(
         "nvidia-runtime",
         fix=("safe", "unsafe", "manual"),
-        lower={"info": "nothing on Gaudi reads it"},
+        lower={"info": "Gaudi software does not read it"},
     )
     HPU812 = Code("nvidia-resource", fix=("unsafe", "manual"))
     kinds = frozenset({"dockerfile", "yaml", "shell"})
@@ -66,7 +77,7 @@ class Containers(TextRule):
                 if assignment.name == _VISIBLE and visible.target:
                     new = visible.target
                     fix = Fix(f"use {new}", "safe", (document.replace(assignment.name_span, new),))
-                    text = f"`{assignment.name}` is read by NVIDIA's container runtime; Gaudi's reads `{new}`"
+                    text = f"`{assignment.name}` is for NVIDIA's container runtime; Gaudi's runtime reads `{new}`"
                     yield self.finding(
                         document,
                         assignment.name_span,
@@ -76,7 +87,7 @@ class Containers(TextRule):
                         code="HPU811",
                     )
                 elif assignment.name == _CAPABILITIES:
-                    text = f"`{_CAPABILITIES}` is not read on Gaudi"
+                    text = f"Gaudi's container runtime does not read `{_CAPABILITIES}`; remove it"
                     yield self.finding(
                         document, assignment.name_span, text, code="HPU811", severity="info"
                     )
@@ -92,7 +103,7 @@ class Containers(TextRule):
         return self.finding(
             document,
             where,
-            f"`{image}` has no driver for Gaudi; start from {answer.target}",
+            f"`{image}` has no Gaudi software; use {_filled(document, answer.target)}",
             row=answer.row,
         )
 
@@ -107,8 +118,8 @@ class Containers(TextRule):
             yield self.finding(
                 document,
                 entry.key,
-                f"`{name}` is NVIDIA's resource; Gaudi's device plugin offers `{answer.target}`{more}",
-                fix=Fix(f"ask for {answer.target}", "unsafe", (document.replace(entry.key, key),)),
+                f"`{name}` is NVIDIA's resource; use the resource of Gaudi's device plugin, `{answer.target}`{more}",
+                fix=Fix(f"request {answer.target}", "unsafe", (document.replace(entry.key, key),)),
                 row=answer.row,
                 code="HPU812",
             )
@@ -116,14 +127,12 @@ class Containers(TextRule):
             yield self.finding(
                 document,
                 entry.span,
-                "`runtime: nvidia` gives a container NVIDIA GPUs; Gaudi's runtime is `habana`",
+                "`runtime: nvidia` gives a container NVIDIA GPUs; use the runtime `habana` for Gaudi",
                 fix=Fix("use the habana runtime", "unsafe", (document.rewrite(entry, "habana"),)),
                 code="HPU811",
             )
         elif entry.value == "nvidia" and name == "driver":
-            text = (
-                "`driver: nvidia` reserves NVIDIA GPUs; Gaudi devices come with `runtime: habana`"
-            )
+            text = "`driver: nvidia` reserves NVIDIA GPUs; use `runtime: habana` for Gaudi"
             yield self.finding(document, entry.span, text, code="HPU811")
         elif name == "gpus" and entry.path[0] == "services" and entry.key is not None:
             yield self._compose_cards(document, entry, entry.key)
@@ -132,7 +141,7 @@ class Containers(TextRule):
             yield self.finding(
                 document,
                 place,
-                f"`{_VISIBLE}` is read by NVIDIA's container runtime; Gaudi's reads `{visible.target}`",
+                f"`{_VISIBLE}` is for NVIDIA's container runtime; Gaudi's runtime reads `{visible.target}`",
                 fix=Fix(
                     f"use {visible.target}", "unsafe", (document.replace(place, visible.target),)
                 ),
@@ -140,10 +149,13 @@ class Containers(TextRule):
                 code="HPU811",
             )
         elif (place := _named(document, entry, _CAPABILITIES)) is not None:
-            text = f"`{_CAPABILITIES}` is not read on Gaudi"
+            text = f"Gaudi's container runtime does not read `{_CAPABILITIES}`; remove it"
             yield self.finding(document, place, text, code="HPU811", severity="info")
         elif (place := _label(document, entry)) is not None:
-            text = f"`{document.source(place)}` is on nodes with NVIDIA GPUs alone: no node with Gaudi is chosen by it"
+            text = (
+                f"only nodes with NVIDIA GPUs have `{document.source(place)}`; select nodes with "
+                "Gaudi instead"
+            )
             yield self.finding(document, place, text, code="HPU812")
         elif name == "image" and isinstance(entry.value, str) and _IMAGE.search(entry.value):
             yield self._image(document, entry.span, entry.value)
@@ -158,7 +170,8 @@ class Containers(TextRule):
         return self.finding(
             document,
             key,
-            "`gpus` gives a container NVIDIA GPUs; Gaudi's come with `runtime: habana` and `HABANA_VISIBLE_DEVICES`",
+            "`gpus` gives a container NVIDIA GPUs; use `runtime: habana` and "
+            "`HABANA_VISIBLE_DEVICES` for Gaudi",
             fix=fix,
             row=ask(document, "docker run --gpus").row,
             code="HPU811",
@@ -182,7 +195,7 @@ class Containers(TextRule):
                 yield self.finding(
                     document,
                     word.span,
-                    f"`{given.replace('=', ' ', 1) if given == '--runtime=nvidia' else word.text}` hands NVIDIA GPUs to the container; for Gaudi write "
+                    f"`{given.replace('=', ' ', 1) if given == '--runtime=nvidia' else word.text}` gives the container NVIDIA GPUs; for Gaudi, use "
                     "`--runtime=habana -e HABANA_VISIBLE_DEVICES=all --cap-add=sys_nice --net=host --ipc=host`",
                     row=answer.row,
                     code="HPU811",
@@ -190,7 +203,7 @@ class Containers(TextRule):
 
 
 def _has_huge_pages(document: Document, entry: Entry) -> bool:
-    """Whether the resources that ask for devices ask for huge pages too."""
+    """Whether the resources that request devices request huge pages too."""
     return any(e.path == (*entry.path[:-1], _HUGE_PAGES) for e in document.entries)
 
 

@@ -82,7 +82,7 @@ class ExecutionMode(TextRule):
         return self.finding(
             document,
             where,
-            f"`{VARIABLE}` is {value} here, and {document.target.mode} mode is {new}",
+            f"`{VARIABLE}` is {value} here; {document.target.mode} mode needs {new}",
             fix=fix,
             row=ask(document, VARIABLE).row,
         )

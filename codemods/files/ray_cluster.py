@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _ROW = "ray start --num-gpus"
 #: Options of Ray's commands, and what is said instead.
 _OPTIONS = {
-    "--num-gpus": 'leave it out, and Ray finds the devices by itself, as "HPU"; or say --resources=\'{"HPU": <cards>}\'',
-    "--entrypoint-num-gpus": "say --entrypoint-resources='{\"HPU\": <cards>}'",
+    "--num-gpus": 'remove it, since Ray detects Gaudi devices as "HPU", or use '
+    "--resources='{\"HPU\": <devices>}'",
+    "--entrypoint-num-gpus": "use --entrypoint-resources='{\"HPU\": <devices>}'",
 }
 _IN_TEXT = re.compile(
     r"\bray\s+(?:start|job)\b.*?(?P<option>--(?:entrypoint-)?num-gpus)[ =](?!0\b)"
@@ -45,7 +46,7 @@ class RayCluster(TextRule):
             return
         for command in document.script.commands:
             for option, where in _asked(command):
-                yield self._found(document, where, f"`{option}` counts GPUs, and a Gaudi is none to Ray: {_OPTIONS[option]}")  # fmt: skip
+                yield self._found(document, where, f"`{option}` counts GPUs, and Ray does not count a Gaudi as one; {_OPTIONS[option]}")  # fmt: skip
 
     def _found(self, document: Document, where: Span, told: str) -> Finding:
         return self.finding(document, where, told, row=ask(document, _ROW).row)
@@ -71,15 +72,30 @@ def _told(entry: Entry) -> str:
     path, value = [str(part) for part in entry.path], str(entry.value)
     written = f"`{entry.name}: {value}`"
     if isinstance(entry.value, str) and (found := _IN_TEXT.search(value)):
-        return f"`{found['option']}` counts GPUs, and a Gaudi is none to Ray: {_OPTIONS[found['option']]}"
+        return (
+            f"`{found['option']}` counts GPUs, and Ray does not count a Gaudi as one; "
+            f"{_OPTIONS[found['option']]}"
+        )
     if _IMAGE.fullmatch(value):
-        return f"`{value}` is Ray's image for CUDA; build one from Gaudi's PyTorch image with Ray in it"
+        return (
+            f"`{value}` is Ray's image for CUDA; build one from Gaudi's PyTorch image and install "
+            "Ray in it"
+        )
     if value in ("0", "0.0", "None"):
         return ""
     if entry.name == "num-gpus" and "rayStartParams" in path:
-        return f"{written} counts GPUs, and a Gaudi is none to Ray: leave it out and give the container habana.ai/gaudi"
+        return (
+            f"{written} counts GPUs, and Ray does not count a Gaudi as one; remove it and give "
+            "the container habana.ai/gaudi"
+        )
     if entry.name == "num_gpus" and "ray_actor_options" in path:
-        return f"{written} asks Ray for GPUs, and a Gaudi is none to Ray: say resources: {{HPU: {value}}}"
+        return (
+            f"{written} requests GPUs from Ray, which does not count a Gaudi as one; use "
+            f"resources: {{HPU: {value}}}"
+        )
     if entry.name == "GPU" and path[-2:-1] == ["resources"] and "available_node_types" in path:
-        return f"{written} says what a node has, and to Ray a Gaudi is no GPU: say HPU: {value}"
+        return (
+            f"{written} sets the GPUs of a node, and Ray does not count a Gaudi as one; use HPU: "
+            f"{value}"
+        )
     return ""

@@ -34,7 +34,7 @@ _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.n
 
 
 def _packages() -> tuple[str, ...]:
-    """The names under which the matrix's packages are asked for."""
+    """The names under which the matrix's packages are requested."""
     names = {name.rstrip("*") for row in load().by_kind("package") for name in row.names}
     spelled = {name.replace(*pair) for name in names for pair in (("_", "-"), ("-", "_"))}
     return tuple(sorted(spelled))
@@ -79,7 +79,9 @@ class RequirementsPins(TextRule):
                 continue
             pinned = _PINNED.fullmatch(entry.value)
             if _CUDA_INDEX.search(entry.value):
-                text = f"`{entry.value}` serves CUDA builds, which would replace Gaudi's torch"
+                text = (
+                    f"`{entry.value}` has CUDA builds, which would replace Gaudi's torch; remove it"
+                )
                 yield self.finding(document, entry.span, text, row=ask(document, "torch").row)
             elif pinned is not None and not _CONDA.search(entry.value):
                 yield self._pinned(document, entry.span, pinned["name"], pinned["asked"])
@@ -87,7 +89,8 @@ class RequirementsPins(TextRule):
                 yield self.finding(
                     document,
                     entry.span,
-                    f"`{entry.value}` brings CUDA, which would replace Gaudi's torch or is not needed; take it out",
+                    f"`{entry.value}` installs CUDA, which Gaudi does not use and which may replace its "
+                    "torch; remove it",
                     row=ask(document, "torch").row,
                     code="HPU816",
                 )
@@ -113,15 +116,23 @@ class RequirementsPins(TextRule):
         for word in command.words[words.index("install") + 1 :]:
             pinned = _PINNED.fullmatch(word.text)
             if _CUDA_INDEX.search(word.text):
-                text = f"`{word.text}` serves CUDA builds, which would replace Gaudi's torch"
+                text = (
+                    f"`{word.text}` has CUDA builds, which would replace Gaudi's torch; remove it"
+                )
                 yield self.finding(document, word.span, text, row=ask(document, "torch").row)
             elif pinned and _CUDA_BUILD.search(pinned["asked"]):
-                text = f"`{word.text}` is a CUDA build and would replace Gaudi's; the Gaudi image has the right one"
+                text = (
+                    f"`{word.text}` is a CUDA build and would replace Gaudi's; use the one in the Gaudi "
+                    "image"
+                )
                 yield self.finding(document, word.span, text, row=ask(document, "torch").row)
             elif pinned:
                 yield self._pinned(document, word.span, pinned["name"], pinned["asked"])
             elif _CONDA.search(word.text):
-                text = f"`{word.text}` brings CUDA, which would replace Gaudi's torch or is not needed; take it out"
+                text = (
+                    f"`{word.text}` installs CUDA, which Gaudi does not use and which may replace its "
+                    "torch; remove it"
+                )
                 row = ask(document, "torch").row
                 yield self.finding(
                     document,
@@ -136,7 +147,7 @@ class RequirementsPins(TextRule):
     def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
         if _CUDA_INDEX.search(item.value):
             fix = Fix("drop the index", "safe", (document.replace(item.line, ""),))
-            text = f"`{item.value}` serves CUDA builds, which would replace Gaudi's torch"
+            text = f"`{item.value}` has CUDA builds, which would replace Gaudi's torch; remove it"
             yield self.finding(document, item.span, text, fix=fix, row=ask(document, "torch").row)
 
     def _torch(self, document: Document, item: Requirement) -> Iterator[Finding]:
@@ -144,12 +155,12 @@ class RequirementsPins(TextRule):
         if _CUDA_BUILD.search(item.specifier) and item.specifier_span is not None:
             fix = Fix("drop the pin", "safe", (document.replace(item.specifier_span, ""),))
             text = (
-                f"`{item.name}{item.specifier}` is a CUDA build and would replace Gaudi's; "
-                "the Gaudi image has the right one"
+                f"`{item.name}{item.specifier}` is a CUDA build and would replace Gaudi's; use the "
+                "one in the Gaudi image"
             )
             yield self.finding(document, item.span, text, fix=fix, row=row)
         elif item.url and re.search(r"cu\d+", item.url):
-            text = f"`{item.name}` comes from a CUDA build; the Gaudi image has the right one"
+            text = f"`{item.name}` comes from a CUDA build; use the one in the Gaudi image"
             yield self.finding(document, item.span, text, row=row)
         elif item.specifier.startswith(("==", "<", "~=", "===")):
             yield self._pinned(document, item.span, item.name, item.specifier)
@@ -158,7 +169,8 @@ class RequirementsPins(TextRule):
         return self.finding(
             document,
             span,
-            f"`{name}{asked}` may replace Gaudi's torch, which belongs to one release; leave the version open",
+            f"`{name}{asked}` may replace Gaudi's torch, which must fit the Gaudi release; remove "
+            "the version",
             row=ask(document, "torch").row,
             code="HPU817",
         )
@@ -182,11 +194,12 @@ class RequirementsPins(TextRule):
     def _said(self, document: Document, name: str) -> tuple[str, str | None, bool] | None:
         """What is said of a package, the row that says so, and whether it is of no use at all; None where nothing is."""
         if name.startswith("nvidia-"):
-            return "it is for NVIDIA GPUs", ask(document, name).row, True
+            return "it works on NVIDIA GPUs only", ask(document, name).row, True
         known = document.matrix.row(name.replace("-", "_"), "package")
         if known is None and _FOR_CUDA.search(name):
             return (
-                "it is named for CUDA, and nothing is known of it: see whether it runs on the CPU",
+                "its name contains CUDA, and hpushim does not know it; check whether it runs on the "
+                "CPU",
                 None,
                 False,
             )

@@ -57,7 +57,7 @@ class ShellCommands(TextRule):
     HPU806 = Code(
         "cuda-option",
         fix=("safe", "unsafe", "manual"),
-        lower={"info": "the option is the project's own"},
+        lower={"info": "the option belongs to this project"},
     )
     HPU807 = Code("nccl-variable", severity="info")
     HPU808 = Code("nvidia-program", fix=("safe", "manual"))
@@ -103,7 +103,7 @@ class ShellCommands(TextRule):
                 yield self.finding(
                     document,
                     command.span,
-                    "this command is for NVIDIA GPUs; write the one for Gaudi beside it",
+                    "this command is for NVIDIA GPUs; add the command for Gaudi",
                     code="HPU822",
                 )
 
@@ -123,7 +123,7 @@ class ShellCommands(TextRule):
             yield self.finding(
                 document,
                 place,
-                f"`{_CARDS}` is not read on Gaudi; `{_MODULES}` picks devices by their module ids",
+                f"Gaudi software does not read `{_CARDS}`; `{_MODULES}` selects devices by module id",
                 fix=fix if answer.fixable else None,
                 row=answer.row,
             )
@@ -131,10 +131,10 @@ class ShellCommands(TextRule):
     def _variables(self, document: Document) -> Iterator[Finding]:
         for assignment in document.script.assignments:
             if _IGNORED.match(assignment.name):
-                text = f"`{assignment.name}` is not read on Gaudi"
+                text = f"Gaudi software does not read `{assignment.name}`"
                 answer = ask(document, assignment.name)
                 if answer.target:
-                    text += f"; what comes near is `{answer.target}`"
+                    text += f"; the nearest counterpart is `{answer.target}`"
                 yield self.finding(
                     document,
                     assignment.name_span,
@@ -148,7 +148,7 @@ class ShellCommands(TextRule):
                 yield self.finding(
                     document,
                     assignment.span,
-                    f"`{assignment.name}` leads to the CUDA toolkit, which Gaudi does not use",
+                    f"`{assignment.name}` points to the CUDA toolkit, which Gaudi does not use; remove it",
                     code="HPU805",
                 )
 
@@ -162,12 +162,12 @@ class ShellCommands(TextRule):
             yield self.finding(
                 document,
                 command.words[0].span,
-                f"`{program}` works with NVIDIA GPUs only",
+                f"`{program}` works on NVIDIA GPUs only",
                 row=ask(document, program).row,
                 code="HPU808",
             )
         elif program == "docker":
-            return  # what a container gets is told by the container's rule
+            return  # what a container gets is reported by the container's rule
         elif launches(command):
             yield from self._options(document, command)
 
@@ -190,7 +190,7 @@ class ShellCommands(TextRule):
         return self.finding(
             document,
             where,
-            f"`{command.program}` sees NVIDIA GPUs only; on Gaudi it is `{new}`",
+            f"`{command.program}` shows NVIDIA GPUs only; use `{new}` on Gaudi",
             fix=Fix(f"use {new}", safety, tuple(edits)),
             row=answer.row,
             code="HPU808",
@@ -210,10 +210,11 @@ class ShellCommands(TextRule):
     def _half_option(self, document: Document, word: Word, new: str) -> Finding:
         """``--fp16`` is ``--bf16`` for scripts that have both; a project that has only the first keeps its own."""
         declared = document.project.options
-        text = f"`{word.text}` asks for float16; bfloat16 is the half precision of Gaudi"
+        text = f"`{word.text}` selects float16; use bfloat16 on Gaudi"
         if word.text in declared and new not in declared:
             text = (
-                f"`{word.text}` is the project's own and keeps its name; it gives bfloat16 on Gaudi"
+                f"`{word.text}` is an option of this project and keeps its name; it selects bfloat16 "
+                "on Gaudi"
             )
             return self.finding(document, word.span, text, code="HPU806", severity="info")
         assert word.inner is not None
@@ -226,7 +227,7 @@ class ShellCommands(TextRule):
         return self.finding(
             document,
             word.span,
-            f"`{option} {value}` asks for float16; bfloat16 is the half precision of Gaudi",
+            f"`{option} {value}` selects float16; use bfloat16 on Gaudi",
             fix=Fix("use bfloat16", "unsafe", (revalue(document, word, value, new),)),
             row=ask(document, "torch.float16").row,
             code="HPU806",
@@ -237,7 +238,7 @@ class ShellCommands(TextRule):
         return self.finding(
             document,
             word.span,
-            f"`{option} {value}` is for CUDA; on Gaudi it is `{new}`",
+            f"`{option} {value}` selects CUDA; use `{new}` on Gaudi",
             fix=Fix(f"use {new}", "safe", (edit,)),
             row=ask(document, "nccl" if new == BACKEND else "cuda").row,
             code="HPU806",
@@ -259,7 +260,7 @@ class ShellCommands(TextRule):
                 yield self.finding(
                     document,
                     command.words[0].span,
-                    f"`{_LAZY}` is unset: its default differs between releases and libraries",
+                    f"`{_LAZY}` is not set, and its default differs between releases and libraries; set it",
                     fix=Fix(f"set {_LAZY}={value}", "safe", (edit,)),
                     row=ask(document, _LAZY).row,
                     code="HPU809",

@@ -90,8 +90,7 @@ def _options(command: Command) -> list[tuple[str, Span]]:
 
 def _told(text: str, option: str) -> str:
     if option.startswith(_NAMED):
-        return f"`{text}` asks for NVIDIA GPUs; ask the owners of the cluster for the name of its Gaudi devices"
-    return (
-        f"`{text}` is about Slurm's GPUs; Gaudi devices are a resource of another name, which the owners of the cluster choose: "
-        "--gres=<name>:<cards>"
-    )
+        return (
+            f"`{text}` requests NVIDIA GPUs; use the name that your cluster gives its Gaudi devices"
+        )
+    return f"`{text}` counts Slurm's GPUs; Gaudi devices are a resource that your cluster names: use --gres=<name>:<devices>"

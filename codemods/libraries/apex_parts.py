@@ -102,7 +102,7 @@ class ApexPart(RowNameRule):
         yield self.finding(
             module,
             stop,
-            f"this stops where `{found[1].lower()}` is missing, as on Gaudi: {inside(answer.note)}",
+            f"this stops on Gaudi, where `{found[1].lower()}` is missing: {inside(answer.note)}",
             row=answer.row,
             code="HPU719",
         )
@@ -111,7 +111,7 @@ class ApexPart(RowNameRule):
 def _stop(module: Module, node: ast.AST) -> ast.stmt | None:
     """The statement that stops the program with this text: ``raise``, ``assert``, ``sys.exit``.
 
-    Where a failed import is caught the import itself is told, under HPU709.
+    Where a failed import is caught the import itself is reported, under HPU709.
     """
     statement = module.statement(node)
     if any(_catches_import(above) for above in module.ancestors(statement)):

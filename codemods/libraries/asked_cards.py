@@ -1,4 +1,4 @@
-"""Devices that a program asks of a cluster: of Ray by name or by number, of Slurm through submitit."""
+"""Devices that a program requests from a cluster: of Ray by name or by number, of Slurm through submitit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _ROW = "devices requested from Ray"
-#: Arguments that ask Ray for devices, and its calls that are not named ``ray.…`` where they stand.
+#: Arguments that ask Ray for devices, and its calls that are not named ``ray.…`` where they are.
 _ASKED = ("use_gpu", "num_gpus")
 _METHODS = ("options", "remote", "map_batches", "map", "flat_map", "filter", "bind")
 #: RLlib's settings, which know no other devices.
@@ -53,7 +53,7 @@ class AskedCards(Rule):
         "scheduler-resource",
         severity="error",
         fix=("safe", "manual"),
-        lower={"warning": "the library runs on without it"},
+        lower={"warning": "the library also works without it"},
     )
     wants = Wants(
         names=("ray.get_gpu_ids",),
@@ -126,7 +126,8 @@ class AskedCards(Rule):
         return self.finding(
             module,
             node,
-            f"`{written}` asks Slurm for NVIDIA GPUs; ask the owners of the cluster for the name of its Gaudi devices",
+            f"`{written}` requests NVIDIA GPUs from Slurm; use the name that your cluster gives "
+            "its Gaudi devices",
             row=ask(module, "--gres=gpu").row,
             severity="warning",
         )
@@ -158,7 +159,7 @@ def _is_rays(module: Module, call: ast.Call) -> bool:
 
 
 def _given_to(module: Module, table: ast.Dict) -> Iterator[ast.Call]:
-    """The calls of Ray's that are given a table: where it stands, or by the name that it has."""
+    """The calls of Ray's that are given a table: where it is, or by the name that it has."""
     call, statement = _above(module, table)
     if call is None and isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
@@ -171,7 +172,7 @@ def _given_to(module: Module, table: ast.Dict) -> Iterator[ast.Call]:
 
 
 def _above(module: Module, node: ast.AST) -> tuple[ast.Call | None, ast.stmt | None]:
-    """The call that something is given to, and the statement that it stands in."""
+    """The call that something is given to, and the statement that it is in."""
     call = None
     for above in module.ancestors(node):
         if isinstance(above, ast.Call) and call is None:
@@ -182,7 +183,7 @@ def _above(module: Module, node: ast.AST) -> tuple[ast.Call | None, ast.stmt | N
 
 
 def _takes_it(call: ast.Call) -> bool:
-    """With ``use_gpu`` of a ``ScalingConfig`` its table is told and rewritten together."""
+    """With ``use_gpu`` of a ``ScalingConfig`` its table is reported and rewritten together."""
     return argument(call, "use_gpu") is None
 
 

@@ -29,7 +29,7 @@ _SWITCHES = ("use_cuda", "use_gpu", "enable_cuda", "enable_gpu", "on_gpu")
 _SHORT = ("cuda", "gpu")
 _COUNTS = ("gpus", "n_gpu", "n_gpus", "num_gpu", "num_gpus", "ngpu", "ngpus")
 _NUMBERS = ("gpu_id", "gpu_ids", "cuda_device", "cuda_id", "gpu_device")
-#: Arguments that take a device or Lightning's accelerator by name; they are told for names that only CUDA's libraries know.
+#: Arguments that take a device or Lightning's accelerator by name; they are reported for names that only CUDA's libraries know.
 _DEVICES = ("device", "device_name")
 _ACCELERATOR = "accelerator"
 #: What rows of packages have as their target, where a rewrite can write it.
@@ -85,11 +85,11 @@ class AskedLibrary(Rule):
         if all(map(_names_none, given)) and _is_library(module, package):
             written, (said, row) = module.source(call.func), _words(module, package)
             if row == _ROW:
-                said = 'what it finds on Gaudi is not known, and most take the CPU without a word: name the device, torch.device("hpu")'
+                said = 'its choice on Gaudi is unknown, often the CPU; pass the device, torch.device("hpu")'
             yield self.finding(
                 module,
                 call.func,
-                f"`{written}` looks for a device itself: {said}",
+                f"`{written}` selects a device by itself: {said}",
                 row=row,
             )
 
@@ -106,7 +106,8 @@ class AskedLibrary(Rule):
         yield self.finding(
             module,
             span,
-            f"`{module.source(span).splitlines()[0]}` asks `{package}` for a CUDA device: {said}",
+            f"`{module.source(span).splitlines()[0]}` requests a CUDA device from `{package}`: "
+            f"{said}",
             fix=fix,
             row=row,
         )
@@ -132,7 +133,7 @@ def _names_none(value: ast.expr) -> bool:
 
 
 def _asks(module: Module, name: str, value: ast.expr) -> bool:
-    """Does an argument ask for a device of CUDA's, in words that are no device of torch's?"""
+    """Does an argument request a device of CUDA's, in words that are no device of torch's?"""
     constant = module.constant(value)
     if name == _ACCELERATOR:
         return constant in ("gpu", "cuda")

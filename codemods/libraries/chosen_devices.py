@@ -39,7 +39,7 @@ class ChosenDevice(Rule):
     HPU720 = Code(
         "device-chosen-by-library",
         fix=("safe", "manual"),
-        lower={"info": "the library finds a Gaudi itself"},
+        lower={"info": "the library detects a Gaudi by itself"},
     )
     wants = Wants(names=(_PYG, *_IGNITES))
     also = Wants(names=(*_FINDS, *TRAINERS))
@@ -85,7 +85,7 @@ class ChosenDevice(Rule):
         given = [k.arg for k in call.keywords if k.arg in kept and module.constant(k.value) is True] if call else []  # fmt: skip
         answer = ask(module, row)
         said = (
-            f"`{given[0]}=True` keeps it on the CPU; leave it out, and it finds a Gaudi"
+            f"`{given[0]}=True` keeps the library on the CPU; remove it so that it detects a Gaudi"
             if given
             else inside(answer.note)
         )
@@ -93,7 +93,7 @@ class ChosenDevice(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` chooses the device itself: {said}",
+            f"`{module.source(node)}` selects the device by itself: {said}",
             row=answer.row,
             severity="warning" if given or unmarked else "info",
         )
@@ -107,7 +107,7 @@ class ChosenDevice(Rule):
         return self.finding(
             module,
             call.func,
-            f"`{module.source(call.func)}` chooses the device itself: {inside(answer.note)}",
+            f"`{module.source(call.func)}` selects the device by itself: {inside(answer.note)}",
             fix=fix,
             row=answer.row,
         )

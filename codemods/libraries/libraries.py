@@ -46,8 +46,8 @@ _REPLACED = ("HPU602", "HPU718")
 
 
 _BY_PACKAGE: dict[Severity, str] = {
-    "warning": "its row says that it works in part, or only some runs reach the import",
-    "info": "the code goes on without it, or a device is given",
+    "warning": "its matrix row says that it works partly, or only some runs reach the import",
+    "info": "the code also runs without it, or a device is passed",
 }
 
 
@@ -170,13 +170,15 @@ class Library(RowRule):
         if optional(module, alias):
             use = unguarded(module, alias)
             if use is None:
-                severity, said = "info", f"{said}; the code goes on without it"
+                severity, said = "info", f"{said}; the code also runs without it"
             else:
-                said = f"{said}; it is optional, but line {use.lineno} uses it without a test"
+                said = (
+                    f"{said}; the import is optional, but line {use.lineno} uses it without a check"
+                )
         elif severity == "error" and guarded(module, alias):
             severity = "warning"
         elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
-            severity, said = "info", f"{said}; a device is given here"
+            severity, said = "info", f"{said}; a device is passed here"
         yield self.finding(
             module,
             alias,
@@ -203,7 +205,8 @@ class Library(RowRule):
             yield self.finding(
                 module,
                 node.value,
-                f"`{module.constant(node.value)}` needs a CUDA extension; torch's own attention is `sdpa`",
+                f"`{module.constant(node.value)}` needs a CUDA extension; use torch's attention, "
+                "`sdpa`",
                 fix=Rewrite("use sdpa", "unsafe", (retext(module, node.value, "sdpa"),)),
                 row="flash_attn",
                 code="HPU703",
@@ -252,7 +255,7 @@ class Library(RowRule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node).splitlines()[0]}` asks for bitsandbytes: {inside(answer.note)}",
+            f"`{module.source(node).splitlines()[0]}` requires bitsandbytes: {inside(answer.note)}",
             row=answer.row,
             severity="warning",
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.model import Severity
 
-#: What is said of an option that is on: the row of the package that it asks for.
+#: What is said of an option that is on: the row of the package that it requests.
 _SWITCHES = {
     "use_flash_attention_2": "flash_attention_2",
     "use_liger_kernel": "liger_kernel",
@@ -29,7 +29,7 @@ _SWITCHES = {
 }
 _XFORMERS = "enable_xformers_memory_efficient_attention"
 _FAISS = ("StandardGpuResources", "index_cpu_to_gpu", "index_cpu_to_all_gpus", "GpuIndexFlatL2", "GpuIndexFlatIP")  # fmt: skip
-#: Names of optimizers, as trainers are told them: the rows that speak of them.
+#: Names of optimizers, as trainers are told them: the rows that mention them.
 _OPTIMIZERS = {
     **dict.fromkeys(("adamw_bnb_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "adamw_8bit"), "adamw_bnb_8bit"),
     "adamw_torch_fused": "adamw_torch_fused",
@@ -107,7 +107,7 @@ class NvidiaOption(Rule):
         if severity is None:
             severity = SEVERITY.get(answer.status, "info")
             if severity == "error" and any(isinstance(a, ast.If) for a in module.ancestors(node)):
-                severity = "warning"  # asked for only where somebody wants it
+                severity = "warning"  # requested only where somebody wants it
         return self.finding(
             module,
             node,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.model import Severity
 
-#: What stands before a name whose package only the build knows.
+#: What is before a name whose package only the build knows.
 _ANYWHERE = "*."
 _ROW = "torch.utils.cpp_extension.CUDAExtension"
 
@@ -31,7 +31,10 @@ class OwnExtension(Rule):
         severity="error",
         effort="none",
         effect="kernel",
-        lower={"warning": "only some runs reach the import", "info": "the code goes on without it"},
+        lower={
+            "warning": "only some runs reach the import",
+            "info": "the code also runs without it",
+        },
     )
     wants = Wants(words=("Function", "_C", "_ext"), beside=("import",), facts=(EXTENSIONS,))
     also = Wants(words=("torch",))
@@ -52,7 +55,7 @@ class OwnExtension(Rule):
                     continue
                 told.add(name)
                 if optional(module, alias):
-                    yield self._told(module, alias, name, "info", "; the code goes on without it")
+                    yield self._told(module, alias, name, "info", "; the code also runs without it")
                 else:
                     without = guarded(module, alias)
                     yield self._told(module, alias, name, "warning" if without else "error")
@@ -61,8 +64,8 @@ class OwnExtension(Rule):
         self, module: Module, node: ast.AST, name: str, severity: Severity, more: str = ""
     ) -> Found:
         said = (
-            f"`{name}` is built from CUDA sources, which cannot be done for Gaudi: "
-            f"the import fails; write what it does with torch operators{more}"
+            f"`{name}` is built from CUDA sources, so its import fails on Gaudi; write it with "
+            f"torch operators{more}"
         )
         return self.finding(module, node, said, row=ask(module, _ROW).row, severity=severity)
 

@@ -48,7 +48,7 @@ class CudnnFlag(Rule):
                 yield self.finding(
                     module,
                     statement,
-                    f"`{shown}` does nothing on Gaudi, which has no cuDNN",
+                    f"`{shown}` has no effect on Gaudi, which has no cuDNN; remove it",
                     fix=Rewrite("remove it", "safe", (Remove(statement),)),
                     row=known(module, names[0])[0],
                 )
@@ -58,7 +58,7 @@ class CudnnFlag(Rule):
         note = (
             verdict.note
             if verdict is not None
-            else "Gaudi has no cuDNN and no choice of CUDA kernels"
+            else "Gaudi has no cuDNN and no CUDA kernels to select"
         )
         return self.finding(
             module,

@@ -21,7 +21,7 @@ _CUDA = "torch.cuda."
 
 
 def _lacking() -> dict[str, str]:
-    """The words that stand for a function which Gaudi has not, with the names of their rows."""
+    """The words that represent a function which Gaudi has not, with the names of their rows."""
     return {
         name.removeprefix(_CUDA): row.name
         for row in load().by_kind("python")
@@ -52,7 +52,7 @@ class DeviceModule(Rule):
         yield self.finding(
             module,
             func,
-            f"`{module.source(func).splitlines()[-1].strip()}` fails where the module is Gaudi's, which has no "
-            f"`{func.attr}`: {inside(answer.note)}",
+            f"`{module.source(func).splitlines()[-1].strip()}` fails on Gaudi, since `torch.hpu` "
+            f"has no `{func.attr}`: {inside(answer.note)}",
             row=answer.row,
         )

@@ -33,7 +33,7 @@ class ErrorText(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is what CUDA says; {inside(answer.note)}",
+            f"`{module.source(node)}` is the text of a CUDA error; {inside(answer.note)}",
             row=answer.row,
         )
 

@@ -29,10 +29,10 @@ class GraphName(NameRule):
         shown = module.source(use.node)
         if verdict is None or verdict.row is None:
             return self.finding(
-                module, use.node, f"`{shown}` belongs to CUDA's runtime, which does not exist on Gaudi", code=code
+                module, use.node, f"`{shown}` belongs to the CUDA runtime, which Gaudi does not have", code=code
             )  # fmt: skip
-        instead = f"; `{verdict.target}` is the nearest" if verdict.target else ""
+        instead = f"; the nearest counterpart is `{verdict.target}`" if verdict.target else ""
         return self.finding(
-            module, use.node, f"`{shown}` is not rewritten: {inside(verdict.note)}{instead}",
+            module, use.node, f"`{shown}` has no rewrite: {inside(verdict.note)}{instead}",
             row=part, code=code, safety="manual",
         )  # fmt: skip

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 _FORK = "torch.random.fork_rng"
 _GENERATOR = "torch.Generator"
-_WORDS = {"native": "draws other numbers than on CUDA", "unsupported": "is refused by this release"}
+_WORDS = {
+    "native": "gives other random numbers than on CUDA",
+    "unsupported": "is rejected by this release",
+}
 
 
 class RandomName(NameRule):
@@ -33,13 +36,13 @@ class RandomName(NameRule):
         "cuda-random-state",
         severity="error",
         fix=("safe", "manual"),
-        lower={"warning": "its row gives another name for it"},
+        lower={"warning": "its matrix row names a replacement"},
     )
     HPU409 = Code(
         "cuda-generator",
         severity="error",
         fix=("safe", "unsafe", "manual"),
-        lower={"warning": "the matrix does not know whether it works"},
+        lower={"warning": "its behaviour is unknown"},
     )
     further = (_FORK, _GENERATOR)
 
@@ -80,8 +83,9 @@ class RandomName(NameRule):
         yield self.finding(
             module,
             device,
-            f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on Gaudi, "
-            f"{_WORDS.get(answer.status, 'is not established')}; one on the CPU always works: {inside(answer.note)}",
+            f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on "
+            f"Gaudi, {_WORDS.get(answer.status, 'is not established')}; a CPU generator always "
+            f"works: {inside(answer.note)}",
             row=answer.row,
             code="HPU409",
             severity="warning",
@@ -104,8 +108,9 @@ class RandomName(NameRule):
         yield self.finding(
             module,
             devices,
-            f"`{module.source(devices)}` numbers CUDA devices; the device of the process is `hpu`",
-            fix=Rewrite("fork the device's state", "safe", changes),
+            f"`{module.source(devices)}` lists CUDA devices; a process on Gaudi has one device, "
+            "`hpu`",
+            fix=Rewrite("save the random state of hpu", "safe", changes),
             row=ask(module, _FORK).row,
             code="HPU408",
         )
@@ -115,7 +120,7 @@ class RandomName(NameRule):
         return self.finding(
             module,
             call,
-            f"`{module.source(call.func)}` without `devices` asks for the state of every device that is counted, of which Gaudi "
+            f"`{module.source(call.func)}` without `devices` requests the state of every device that is counted, of which Gaudi "
             'refuses all but the first; give `devices=range(min(torch.hpu.device_count(), 1)), device_type="hpu"`',
             row=ask(module, _FORK).row,
             code="HPU408",
@@ -124,7 +129,7 @@ class RandomName(NameRule):
 
 
 def _is_known(module: Module, device: ast.expr) -> bool:
-    """Does the file say which device it is: a text, which is told by itself, or the CPU's?"""
+    """Does the file say which device it is: a text, which is reported by itself, or the CPU's?"""
     if isinstance(device, ast.Attribute) and device.attr == "device":
         return False  # where a tensor is
     values = module.values(device)
@@ -154,7 +159,7 @@ def _states(module: Module, call: ast.Call, devices: ast.keyword) -> tuple[Chang
     """Forks the states of the same devices.
 
     Numbers that the program works out (those of its tensors) hold on Gaudi too. Of devices that it names there is the first:
-    without ``devices`` torch would ask for each that is counted, and Gaudi gives the state of device 0 alone.
+    without ``devices`` torch would request each that is counted, and Gaudi gives the state of device 0 alone.
     """
     kind = f"device_type={quoted(module, 'hpu')}"
     names = (ast.Name, ast.Attribute)

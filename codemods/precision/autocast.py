@@ -45,8 +45,8 @@ class CudaAutocast(Rule):
     def _cuda(self, module: Module, found: AutocastSite) -> Found:
         answer = ask(module, "torch.cuda.amp.autocast")
         message = (
-            f"`{module.source(found.func)}` casts on CUDA only, to float16; Gaudi autocasts to bfloat16 "
-            'with `torch.autocast(device_type="hpu")`'
+            f"`{module.source(found.func)}` autocasts CUDA operators to float16; use "
+            '`torch.autocast(device_type="hpu")` with bfloat16'
         )
         seen = not any(isinstance(arg, ast.Starred) for arg in found.args)
         if not seen or len(found.args) > len(_POSITIONAL) or not answer.fixable:
@@ -55,7 +55,7 @@ class CudaAutocast(Rule):
             _renamed(module, found.func),
             *self._arguments(module, found),
         )
-        fix = Rewrite("autocast on hpu in bfloat16", answer.safety, changes, harmless=True)
+        fix = Rewrite("autocast to bfloat16 on hpu", answer.safety, changes, harmless=True)
         return self.finding(module, found.func, message, fix=fix, row=answer.row)
 
     def _arguments(self, module: Module, found: AutocastSite) -> tuple[Change, ...]:
@@ -84,7 +84,7 @@ class CudaAutocast(Rule):
         return (Replace(found.call, spelled), *needed)
 
     def _handed_on(self, module: Module, node: ast.expr) -> Found:
-        """The class itself as a value: a ``partial`` of the general one stands in for it."""
+        """The class itself as a value: a ``partial`` of the general one replaces it."""
         answer = ask(module, "torch.cuda.amp.autocast")
         name, needed = torch(module, node, "autocast")
         bfloat16, _ = half(module, node)
@@ -96,9 +96,9 @@ class CudaAutocast(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` is handed on here and casts on CUDA only; "
-            "a `partial` of `torch.autocast` takes its place",
-            fix=Rewrite("hand on autocast for hpu", safety, changes, harmless=True)
+            f"`{module.source(node)}` is passed as a value, and has no effect on Gaudi; use a "
+            "`partial` of `torch.autocast`",
+            fix=Rewrite("pass autocast for hpu", safety, changes, harmless=True)
             if answer.fixable
             else None,
             row=answer.row,
@@ -119,8 +119,8 @@ class CudaAutocast(Rule):
         yield self.finding(
             module,
             device,
-            "autocast for `cuda` does nothing on Gaudi; it is `hpu`, in bfloat16",
-            fix=Rewrite("autocast on hpu in bfloat16", answer.safety, tuple(changes)),
+            "autocast for `cuda` has no effect on Gaudi; use `hpu` and bfloat16",
+            fix=Rewrite("autocast to bfloat16 on hpu", answer.safety, tuple(changes)),
             row=answer.row,
             code="HPU202",
             claims=(device,),

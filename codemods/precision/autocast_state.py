@@ -49,14 +49,14 @@ class AutocastState(Rule):
         new = _CUSTOM[name] if custom else _STATE[name]
         changes = _changes(node, call, new, quoted(module, "hpu"), custom)
         fix = (
-            Rewrite("name the device type", answer.safety, changes, harmless=True)
+            Rewrite("pass the device type", answer.safety, changes, harmless=True)
             if answer.fixable
             else None
         )
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is about CUDA's autocast; `{new}` takes the device type",
+            f"`{module.source(node)}` refers to autocast on CUDA; use `{new}` with the device type",
             fix=fix,
             row=answer.row,
             code="HPU207" if custom else "HPU211",

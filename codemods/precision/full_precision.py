@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.entry import is_entry
 from ..analysis.placement import is_of_torch, is_on_device
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask
 from ..values.training import step_regions
 
 if TYPE_CHECKING:
@@ -48,9 +48,8 @@ class FullPrecision(Rule):
                 yield self.finding(
                     module,
                     call.func,
-                    "this trains in float32; bfloat16 is "
-                    f"{inside(answer.note)}: compute model and loss under "
-                    '`torch.autocast("hpu", dtype=torch.bfloat16)`',
+                    'this step trains in float32, which is slow on Gaudi; use `torch.autocast("hpu", '
+                    "dtype=torch.bfloat16)` for model and loss",
                     row=answer.row,
                 )
                 return  # once in a file

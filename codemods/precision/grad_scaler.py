@@ -72,8 +72,8 @@ class GradScaler(Rule):
             yield self.finding(
                 module,
                 call,
-                f"`{_shown(module, call)}` scales the loss for float16; "
-                "bfloat16 on Gaudi needs none, the numbers differ a little",
+                f"`{_shown(module, call)}` scales the loss for float16; bfloat16 on Gaudi needs no "
+                "loss scaling, and results differ slightly",
                 fix=Rewrite("remove loss scaling", answer.safety, (gone,), group),
                 row=answer.row,
                 claims=(call,),
@@ -82,7 +82,7 @@ class GradScaler(Rule):
             yield self.finding(
                 module,
                 use,
-                f"`{module.source(use.func)}` does nothing without loss scaling",
+                f"`{module.source(use.func)}` has no effect without loss scaling; remove it",
                 fix=Rewrite("remove loss scaling", answer.safety, (_unscaled(module, use),), group),
                 row=answer.row,
                 code="HPU205",
@@ -97,12 +97,12 @@ class GradScaler(Rule):
         for call in scaler.creations:
             sharded = bool(module.possible_names(call.func) & SHARDED)
             changes = _switched_off(module, call, sharded)
-            fix = Rewrite("switch loss scaling off", safety, changes, harmless=True)
+            fix = Rewrite("disable loss scaling", safety, changes, harmless=True)
             yield self.finding(
                 module,
                 call,
-                f"`{_shown(module, call)}` scales the loss for float16; bfloat16 on Gaudi needs none: "
-                "a disabled scaler passes everything through",
+                f"`{_shown(module, call)}` scales the loss for float16; bfloat16 on Gaudi needs no "
+                "loss scaling: pass `enabled=False`",
                 fix=fix if answer.fixable else None,
                 row=answer.row,
                 code="HPU310" if sharded else "HPU204",
@@ -125,14 +125,14 @@ class GradScaler(Rule):
             return self.finding(
                 module,
                 node,
-                f"`{shown}` is a class for CUDA alone",
-                fix=Rewrite("name the general class", "safe", (Rename(node, _NEW),), harmless=True),
+                f"`{shown}` works on CUDA only; use `torch.amp.GradScaler`",
+                fix=Rewrite("use the general class", "safe", (Rename(node, _NEW),), harmless=True),
             )
         return self.finding(
             module,
             node,
-            f"`{shown}` is handed on here; loss scaling has no use with bfloat16, "
-            'create `torch.amp.GradScaler("hpu", enabled=False)` instead',
+            f"`{shown}` is passed as a value; bfloat16 needs no loss scaling: pass "
+            '`torch.amp.GradScaler("hpu", enabled=False)`',
         )
 
 

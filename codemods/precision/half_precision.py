@@ -39,7 +39,7 @@ class AutocastHalf(Rule):
         severity="error",
         fix=("safe", "manual"),
         effect="numbers",
-        lower={"warning": "the device runs it, in other numbers"},
+        lower={"warning": "it runs on Gaudi, with other results"},
     )
     HPU208 = Code("half-call", fix=("unsafe", "manual"), effect="numbers")
     HPU209 = Code(
@@ -47,7 +47,7 @@ class AutocastHalf(Rule):
         severity="error",
         fix=("safe", "unsafe", "manual"),
         effect="numbers",
-        lower={"warning": "the device runs it, in other numbers"},
+        lower={"warning": "it runs on Gaudi, with other results"},
     )
     wants = Wants(
         names=tuple(sorted(HALF)),
@@ -80,11 +80,11 @@ class AutocastHalf(Rule):
         sure = proven(module, func.value)
         last_line = module.source(func).splitlines()[-1].strip()
         wanted = "" if sure else ", if this is a tensor or a model"
-        beside = "; the file asks for bfloat16 elsewhere, and the two do not mix" if module.matches(_BF16) else ""  # fmt: skip
+        beside = "; the file also uses bfloat16, and operators reject a mix of both" if module.matches(_BF16) else ""  # fmt: skip
         yield self.finding(
             module,
             func,
-            f"`{last_line}()` makes float16{wanted}; bfloat16 is the half precision of Gaudi{beside}",
+            f"`{last_line}()` converts to float16{wanted}; use bfloat16 on Gaudi{beside}",
             fix=Rewrite("use bfloat16", "unsafe", (attribute(func, "bfloat16"),)) if sure else None,
             row=ask(module, "torch.Tensor.half").row,
             code="HPU208",
@@ -104,7 +104,7 @@ class AutocastHalf(Rule):
                 yield self.finding(
                     module,
                     node,
-                    "DeepSpeed's `fp16` trains in float16; bfloat16 is the half precision of Gaudi: write `bf16`, which has no loss scale",
+                    "DeepSpeed's `fp16` trains in float16; use `bf16` on Gaudi, which needs no loss scale",
                     row=ask(module, "torch.float16").row,
                     code="HPU209",
                     severity="warning",
@@ -125,13 +125,13 @@ class AutocastHalf(Rule):
             yield self.finding(
                 module,
                 node,
-                '`mixed_precision="fp16"` trains in float16; bfloat16 is the half precision of Gaudi',
+                '`mixed_precision="fp16"` trains in float16; use bfloat16 on Gaudi',
                 fix=Rewrite("use bfloat16", "unsafe", (retext(module, node.value, "bf16"),)),
                 code="HPU209",
                 severity="warning",
             )
 
-    # -- what is told -----------------------------------------------------------------------
+    # -- what is reported -----------------------------------------------------------------------
 
     def _in_autocast(self, module: Module, node: ast.expr) -> Found:
         answer = ask(module, "torch.float16")
@@ -139,8 +139,8 @@ class AutocastHalf(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` reaches autocast; Gaudi trains in bfloat16, "
-            "with float32's range and fewer digits: the numbers differ a little",
+            f"`{module.source(node)}` is the dtype of autocast; use bfloat16 on Gaudi, whose "
+            "results differ slightly",
             fix=fix if answer.fixable else None,
             row=answer.row,
             severity=None if answer.status == "unsupported" else "warning",
@@ -154,7 +154,7 @@ class AutocastHalf(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` keeps float16, unscaled; bfloat16 is the half precision of Gaudi",
+            f"`{module.source(node)}` uses float16 without loss scaling; use bfloat16 on Gaudi",
             fix=Rewrite("use bfloat16", "unsafe", tuple(dict.fromkeys(changes)), "float16"),
             row=ask(module, "torch.float16").row,
             code="HPU209",
@@ -169,7 +169,7 @@ class AutocastHalf(Rule):
                 yield self.finding(
                     module,
                     value,
-                    "`fp16` is True by default and trains in float16; bfloat16 is the half precision of Gaudi: set `bf16`",
+                    "`fp16` is True by default and trains in float16; set `bf16` on Gaudi",
                     code="HPU209",
                     severity="warning",
                     row=ask(module, "transformers.TrainingArguments(fp16=)").row,
@@ -184,7 +184,7 @@ class AutocastHalf(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` trains in float16; bfloat16 is the half precision of Gaudi",
+            f"`{module.source(node)}` trains in float16; use bfloat16 on Gaudi",
             fix=None if taken else fix,
             code="HPU209",
             row=answer.row,

@@ -30,7 +30,9 @@ class ScalerState(Rule):
     """``scaler.state_dict()``, and the scale that is read from it."""
 
     HPU206 = Code(
-        "grad-scaler-state", fix=("safe", "manual"), lower={"info": "its state is empty, and loads"}
+        "grad-scaler-state",
+        fix=("safe", "manual"),
+        lower={"info": "its state is empty and still loads"},
     )
     wants = Wants(
         attributes=(*_STATE, *_READS),
@@ -45,7 +47,7 @@ class ScalerState(Rule):
         read = _as_number(module, node) if node.attr == "_scale" else None
         shown = module.source(read or node)
         what = "the scale is 1" if node.attr == "_scale" else "ask `is_enabled()` before"
-        fix = Rewrite("ask for the scale", "safe", (_get_scale(module, read, node),)) if read else None  # fmt: skip
+        fix = Rewrite("request the scale", "safe", (_get_scale(module, read, node),)) if read else None  # fmt: skip
         yield self.finding(
             module,
             read or node,
@@ -66,8 +68,8 @@ class ScalerState(Rule):
             yield self.finding(
                 module,
                 func,
-                f"`{module.source(func)}` holds nothing while loss scaling is off; "
-                "old checkpoints still load",
+                f"`{module.source(func)}` handles an empty state while loss scaling is off; old "
+                "checkpoints still load",
                 row=ask(module, _ROW).row,
                 severity="info",
             )
@@ -80,8 +82,8 @@ class ScalerState(Rule):
             yield self.finding(
                 module,
                 read,
-                f"`{module.source(read)}` does not exist while loss scaling is off; the scale is 1",
-                fix=Rewrite("take one where none is kept", "safe", (_or_one(module, read),)),
+                f"`{module.source(read)}` is missing while loss scaling is off; use a scale of 1",
+                fix=Rewrite("use 1 where the state is empty", "safe", (_or_one(module, read),)),
                 row=ask(module, _ROW).row,
             )
 

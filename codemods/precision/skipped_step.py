@@ -61,7 +61,7 @@ def _scales(module: Module, node: ast.expr) -> bool:
 
 
 def _guard(module: Module, call: ast.Call, optimizer: ast.expr) -> Rewrite | None:
-    """On CUDA, where the dual style keeps its scaler, `scaler.update()` fails behind a step that was not asked for."""
+    """On CUDA, where the dual style keeps its scaler, `scaler.update()` fails after a step that did not run."""
     statement = module.parent(call)
     if dual(module) or not isinstance(statement, ast.Expr) or not _is_a_name(optimizer):
         return None

@@ -25,7 +25,7 @@ class BackendFile(Rule):
     HPU026 = Code(
         "file-of-one-backend",
         effort="hours",
-        lower={"info": "the file is made for an accelerator other than CUDA"},
+        lower={"info": "the file is for an accelerator other than CUDA"},
     )
     also = Wants(texts=("",))
 
@@ -40,8 +40,8 @@ class BackendFile(Rule):
                 yield self.finding(
                     module,
                     module.tree.body[0],
-                    f"the file needs `{package}`, which has no counterpart on Gaudi, and stays as it is; "
-                    "migrate again when that is replaced",
+                    f"the file is not changed, since it needs `{package}`, which has no counterpart on "
+                    "Gaudi; replace that, then migrate again",
                     claims=(module.tree,),
                 )
             return
@@ -49,9 +49,12 @@ class BackendFile(Rule):
             beside = PurePosixPath(found.sibling).name
             if beside == PurePosixPath(module.path).name:
                 beside = found.sibling
-            message = f"this file is the CUDA backend beside others, such as `{beside}`, and stays; write one for Gaudi"
+            message = (
+                f"this file is the CUDA backend next to others such as `{beside}`, and is not "
+                "changed; write one for Gaudi"
+            )
         else:
-            message = f"the file is made for `{found.accelerator}`, so what it does for CUDA stays as it is"
+            message = f"the file is for `{found.accelerator}`, so its CUDA code is not changed"
         yield self.finding(
             module,
             module.tree.body[0],

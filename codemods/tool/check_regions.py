@@ -188,13 +188,13 @@ class _Review:
         unsafe = item.finding.safety == "unsafe"
         others = len(self._stuck.get(check, ())) - 1
         more = f" and {others} more" if others > 0 else ""
-        told = f"`{shown}` stays, and finds no CUDA on Gaudi: it controls `{kept}` on line {line}{more}, "
+        told = f"`{shown}` is not changed, and finds no CUDA on Gaudi: it controls `{kept}` on line {line}{more}, "
         if unsafe:
-            told += "whose rewrite is unsafe; `--unsafe` makes both"
+            told += "whose rewrite is unsafe; `--unsafe` applies both"
         elif check in self._stuck:
-            told += "which needs CUDA; change that first, or leave the branch to CUDA"
+            told += "which has no rewrite; change that code first, or keep the branch for CUDA only"
         else:
-            told += "which stays with a check of its own; change what keeps that one first"
+            told += "which depends on another check that is not changed; resolve that finding first"
         code = self._rule.HPU028
         finding = msgspec.structs.replace(
             item.finding, code=self._rule.code, name=code.name, severity=code.severity, message=told

@@ -46,7 +46,7 @@ class Comment(Rule):
                     yield self.finding(
                         module,
                         span,
-                        "the comment names CUDA, and the code that it speaks of is rewritten for Gaudi",
+                        "the comment describes CUDA, but its code is rewritten for Gaudi; update the comment",
                     )
 
 

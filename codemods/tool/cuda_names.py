@@ -35,5 +35,8 @@ class CudaName(NameRule):
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         if not use.name.startswith(_PRIVATE) and not use.below.startswith("_"):
             return None
-        message = f"`{module.source(use.node)}` is private to torch's CUDA side and has no counterpart on Gaudi"
+        message = (
+            f"`{module.source(use.node)}` is private to torch's CUDA code and has no counterpart "
+            "on Gaudi"
+        )
         return [self.finding(module, use.node, message)]

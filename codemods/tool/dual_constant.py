@@ -50,7 +50,8 @@ class DualConstant(Rule):
         yield self.finding(
             module,
             uses[0],
-            f"`{ACCELERATOR}` is the device that this machine has, `hpu` or `cuda`; it is defined after the imports",
+            f"`{ACCELERATOR}` is the device of the machine, `hpu` or `cuda`; hpushim defines it "
+            "after the imports",
             fix=Rewrite(f"define {ACCELERATOR}", "safe", changes),
         )
 

@@ -13,5 +13,5 @@ class EngineFindings(Rule):
     """Finds nothing itself; :mod:`hpushim.engine` does."""
 
     codes = CODES
-    #: A directive is judged even where nothing else is to be found.
+    #: A directive is assessed even where nothing else is to be found.
     wants = Wants(texts=("hpushim:",), facts=(FRAMEWORKS_USED,))

@@ -1,4 +1,4 @@
-"""Files that handle Gaudi themselves: what their branches for it govern stays, the rest is told."""
+"""Files that handle Gaudi themselves: what their branches for it govern stays, the rest is reported."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class GaudiAware(Rule):
             yield self.finding(
                 module,
                 min(code.named, key=module.span),
-                "the file has code of its own for Gaudi: what that governs stays as it is"
-                + (", the rest of its CUDA code is told" if left else ""),
+                "the file already has code for Gaudi, which is not changed"
+                + ("; its other CUDA code is reported" if left else ""),
             )

@@ -75,7 +75,7 @@ class Indirect(Rule):
             yield self.finding(
                 module,
                 statement,
-                f"`{module.source(statement)}` hides which names come from CUDA; import them by name",
+                f"`{module.source(statement)}` hides which names it imports; import them by name",
                 code="HPU008",
             )
 
@@ -95,8 +95,8 @@ class Indirect(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node)}` is kept here, and `{made}` makes tensors for CUDA, which Gaudi does not have; "
-                'write `torch.zeros(…, device="hpu")` and the like',
+                f"`{made}` creates tensors through `{module.source(node)}`, a module for CUDA; use "
+                'calls such as `torch.zeros(…, device="hpu")`',
             )
             return
         fix = None
@@ -105,8 +105,8 @@ class Indirect(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is used as a value; "
-            "what is read from it has to exist in `torch.hpu`",
+            f"`{module.source(node)}` is used as a value; check that `torch.hpu` has the names "
+            "that are read from it",
             fix=fix,
             severity="warning",
         )
@@ -150,7 +150,7 @@ class Indirect(Rule):
             yield self.finding(
                 module,
                 node.args[1],
-                f"`{module.source(node)}` reaches `torch.cuda` by its name; the counterpart is `torch.hpu`",
+                f"`{module.source(node)}` gets `torch.cuda` by its name; use `torch.hpu`",
                 fix=Rewrite(
                     "name hpu",
                     "safe" if self._has_all(module, node) else "unsafe",
@@ -169,16 +169,19 @@ class Indirect(Rule):
                 fix = None
                 if owner == _MODULE and verdict.target == f"torch.hpu.{text}":
                     changes = respell(module, node.args[0], "torch.hpu")
-                    fix = Rewrite("look at torch.hpu", "safe", changes)
+                    fix = Rewrite("use torch.hpu", "safe", changes)
                 return self.finding(
                     module,
                     node,
-                    f"`{shown}` reaches `{part}`, which is `{verdict.target}` on Gaudi",
+                    f"`{shown}` gets `{part}` by its name; use `{verdict.target}` on Gaudi",
                     fix=fix,
                     row=part,
                     severity="warning",
                 )
-        said = f"`{shown}` reaches below `{owner}` by a name that is not seen here"
+        said = (
+            f"`{shown}` gets a name of `{owner}` that is not known here; check that `torch.hpu` "
+            "has it"
+        )
         return self.finding(module, node, said, severity="warning")
 
     # -- names and code in strings ----------------------------------------------------------
@@ -193,7 +196,7 @@ class Indirect(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node)}` is imported by its name; Gaudi's is `{new}`",
+                f"`{module.source(node)}` is imported by its name; use `{new}` on Gaudi",
                 fix=fix,
                 code="HPU017",
             )
@@ -204,7 +207,7 @@ class Indirect(Rule):
             yield self.finding(
                 module,
                 call,
-                "code in a string speaks of CUDA; it is not rewritten",
+                "a string contains CUDA code, which is not rewritten; change it by hand",
                 code="HPU019",
             )
 
@@ -257,6 +260,5 @@ def _patches(call: ast.Call, node: ast.expr) -> bool:
 
 def _told(part: str) -> str:
     return (
-        f"`{part}` is replaced for a test, which may ask for its `torch.hpu` form once the code under test has moved; "
-        "the test turns as a whole or stays"
+        f"the test patches `{part}`; patch its `torch.hpu` counterpart once the tested code uses it"
     )

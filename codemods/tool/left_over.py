@@ -42,7 +42,7 @@ class LeftOver(Rule):
     HPU010 = Code(
         "cuda-word-unknown",
         severity="unknown",
-        lower={"info": "the matrix says that nothing depends on it"},
+        lower={"info": "the matrix says that it has no effect"},
     )
     wants = Wants(
         names=(_MODULE, f"{_MODULE}.*"),

@@ -1,4 +1,4 @@
-"""Texts for people that name CUDA where the code beside them asks for Gaudi by now."""
+"""Texts for people that name CUDA where the code beside them requests Gaudi by now."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Message(Rule):
             yield self.finding(
                 module,
                 node,
-                "the text names CUDA, and the code beside it is for Gaudi",
+                "the text names CUDA, but its code is rewritten for Gaudi; update the text",
                 fix=Rewrite(
-                    "name what the code asks for", "safe", (Replace(node, _Renamed(named)),)
+                    "name the device that the code uses", "safe", (Replace(node, _Renamed(named)),)
                 ),
             )
 

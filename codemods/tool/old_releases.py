@@ -1,4 +1,4 @@
-"""Branches for releases of torch or Python that no Gaudi machine has: what never runs stays, and is told once."""
+"""Branches for releases of torch or Python that no Gaudi machine has: what never runs stays, and is reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the command line that are named for CUDA or float16: the names stay, what they do is told."""
+"""Options of the command line that are named for CUDA or float16: the names stay, what they do is reported."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OptionName(Rule):
                 told = _told(text.lstrip("-"))
                 if told is not None:
                     code, what = told
-                    yield self.finding(module, given, f"`{text}` keeps its name: {what}", code=code)
+                    yield self.finding(module, given, f"`{text}` keeps its name; {what}", code=code)
                     return
 
 
@@ -58,11 +58,11 @@ def _told(option: str) -> tuple[str, str] | None:
     words = _WORDS.split(option.lower())
     joined = "-".join(words)
     if _SCALING.fullmatch(joined):
-        return "HPU214", "it sets the loss scaling of float16, which bfloat16 does without"
+        return "HPU214", "it configures loss scaling, which bfloat16 on Gaudi does not need"
     if _HALF & set(words) or _HALVED.fullmatch(joined):
-        return "HPU214", "the half precision that it asks for is bfloat16 on Gaudi"
+        return "HPU214", "on Gaudi it selects bfloat16"
     if _CARD & set(words) and not device_name(option):
-        return "HPU024", "the device that it speaks of is Gaudi's after the rewrite"
+        return "HPU024", "after the rewrite it selects `hpu`"
     if _CARDS & set(words):
-        return "HPU024", "on Gaudi it counts devices, each of which has a process of its own"
+        return "HPU024", "on Gaudi it counts devices, with one process for each"
     return None

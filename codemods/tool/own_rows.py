@@ -67,7 +67,7 @@ class OwnRow(Rule):
 
 
 def _own_rows(module: Module) -> dict[str, Row]:
-    """The project's own rows by name; those on names of torch go to rules that ask for the same rows."""
+    """The project's own rows by name; those on names of torch go to rules that request the same rows."""
     found: dict[str, Row] = {}
     if not module.matrix.own:
         return found

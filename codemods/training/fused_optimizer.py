@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _OPTION = "fused"
 _ROW = "torch.optim.Adam(fused=True)"
 _OPTIMIZERS = "torch.optim."
-_TITLE = "leave the optimizer unfused"
+_TITLE = "use the unfused optimizer"
 
 
 class FusedOptimizer(Rule):
@@ -57,8 +57,8 @@ class FusedOptimizer(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node)}` needs kernels that are not established for Gaudi; "
-                "without it the numbers are the same",
+                f"`{module.source(node)}` needs a fused kernel, which is not established for Gaudi; "
+                "remove it, results stay the same",
                 fix=Rewrite(_TITLE, "safe", changes),
                 row=answer.row,
             )
@@ -70,8 +70,8 @@ class FusedOptimizer(Rule):
             yield self.finding(
                 module,
                 test,
-                f"this decides `{_OPTION}=`, whose kernels for Gaudi are not established; "
-                "it stays off, the numbers are the same",
+                f"this sets `{_OPTION}=`, which needs a kernel that is not established for Gaudi; "
+                "keep it off, results stay the same",
                 fix=Rewrite(_TITLE, "safe", (Replace(test, off),)),
                 row=answer.row,
                 code="HPU605",

@@ -51,7 +51,7 @@ class GpuTool(Rule):
         answer = ask(module, package)
         instead = answer.target or "pyhlml"
         yield self.finding(
-            module, statement, f"`{package}` asks NVIDIA's driver; Gaudi's library is `{instead}`",
+            module, statement, f"`{package}` queries NVIDIA's driver; use Gaudi's library, `{instead}`",
             row=answer.row,
         )  # fmt: skip
 
@@ -87,7 +87,8 @@ class GpuTool(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is the peak rate of an NVIDIA GPU; use that of the Gaudi you run on",
+            f"`{module.source(node)}` is the peak rate of an NVIDIA GPU; use the rate of your "
+            "Gaudi",
             code="HPU621",
         )
 

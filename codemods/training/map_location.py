@@ -44,7 +44,7 @@ class MapLocation(Rule):
         self._halves: set[ast.AST] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        """Loads that name no place, in a file that speaks of CUDA or puts something on a device."""
+        """Loads that name no place, in a file that mentions CUDA or puts something on a device."""
         call = called(module, node)
         if module.qualified(node) != name or call is None:
             return
@@ -92,8 +92,8 @@ class MapLocation(Rule):
                 yield self.finding(
                     module,
                     site.node,
-                    f"`{module.source(site.node)}` does not exist on Gaudi; load to `hpu`",
-                    fix=Rewrite("load to hpu", "safe", site.changes, devices.group(site.node)),
+                    f"`{module.source(site.node)}` does not exist on Gaudi; load onto `hpu`",
+                    fix=Rewrite("load onto hpu", "safe", site.changes, devices.group(site.node)),
                     row=ask(module, _ROW).row,
                 )
 
@@ -113,7 +113,8 @@ class MapLocation(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` sends storages to CUDA devices; a process on Gaudi has one, `hpu`",
+            f"`{module.source(node)}` loads onto CUDA devices; a process on Gaudi has one device, "
+            "`hpu`",
             fix=Rewrite(f"map to {new}", "safe", (Replace(node, new),)),
             row=ask(module, _ROW).row,
             claims=(node,),
@@ -136,9 +137,9 @@ class MapLocation(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` loads tensors to the device that they were saved from, and the CUDA of a checkpoint "
-            "does not exist on Gaudi; load to `hpu`, as the other half of the choice loads to the CPU",
-            fix=Rewrite("load to hpu", "safe", (change,)),
+            f"`{module.source(node)}` loads tensors onto the device of the checkpoint, which may "
+            "be CUDA; load onto `hpu`, as the other branch loads onto the CPU",
+            fix=Rewrite("load onto hpu", "safe", (change,)),
             row=ask(module, _ROW).row,
             code="HPU613",
         )
@@ -148,9 +149,9 @@ class MapLocation(Rule):
         return self.finding(
             module,
             call,
-            f"`{module.source(call.func)}` loads tensors to the device that they were saved from, "
-            "and the CUDA of a checkpoint does not exist on Gaudi",
-            fix=Rewrite("load to the CPU", "unsafe", (add(call, text),)),
+            f"`{module.source(call.func)}` fails on Gaudi if the checkpoint was saved on CUDA; "
+            "pass `map_location`",
+            fix=Rewrite("load onto the CPU", "unsafe", (add(call, text),)),
             row=ask(module, "torch.load").row,
             code="HPU613",
             severity="warning",

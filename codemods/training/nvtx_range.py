@@ -26,7 +26,10 @@ class NvtxRange(NameRule):
     HPU619 = Code("nvtx-range", fix=("safe", "manual"))
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
-        message = f"`{module.source(use.node)}` marks ranges for NVIDIA's profiler"
+        message = (
+            f"`{module.source(use.node)}` marks a range for NVIDIA's profiler, which does not "
+            "record Gaudi"
+        )
         statement = call_statement(module, use.node) if use.below in _MARKS else None
         fix = None
         if statement is not None:
@@ -35,5 +38,5 @@ class NvtxRange(NameRule):
             fix = Rewrite(
                 "mark with record_function", "safe", (Rename(use.node, _RECORD),), harmless=True
             )
-            message += "; `record_function` marks for torch's"
+            message += "; use `torch.profiler.record_function`"
         yield self.finding(module, use.node, message, fix=fix, row=ask(module, use.name).row)

@@ -49,7 +49,8 @@ class PinMemory(Rule):
         yield self.finding(
             module,
             func,
-            f"`{module.source(func).splitlines()[-1].strip()}` looks for CUDA unless the device is named; name `hpu`",
+            f"`{module.source(func).splitlines()[-1].strip()}` tests for CUDA unless a device is "
+            "passed; pass `hpu`",
             fix=Rewrite("name hpu", "safe", (add(node, quoted(module, DEVICE)),)),
             row=answer.row,
             code="HPU607",
@@ -69,7 +70,7 @@ class PinMemory(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` pins for CUDA unless the device is named; name `hpu`",
+            f"`{module.source(node)}` pins for CUDA unless a device is passed; pass `hpu`",
             fix=Rewrite("name hpu", "safe", (add(call, text, behind=node.value),)),
             row=ask(module, _ROW).row,
         )

@@ -37,7 +37,7 @@ class ProfilerDevice(Rule):
         "profiler-column-cuda",
         severity="error",
         fix=("safe", "unsafe", "manual"),
-        lower={"warning": "newer torch has another name for the same figure"},
+        lower={"warning": "newer releases of torch name it differently"},
     )
     wants = Wants(
         attributes=_COLUMNS,
@@ -65,7 +65,7 @@ class ProfilerDevice(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` records nothing on Gaudi; record `ProfilerActivity.HPU`",
+            f"`{module.source(node)}` records nothing on Gaudi; use `ProfilerActivity.HPU`",
             fix=Rewrite("record HPU", answer.safety, (change,)),
             row=answer.row,
         )
@@ -76,7 +76,7 @@ class ProfilerDevice(Rule):
         return self.finding(
             module,
             node,
-            f"`.{node.attr}` is CUDA's figure; write `.{new}`, which fits every device",
+            f"`.{node.attr}` is for CUDA only; use `.{new}`, which works for every device",
             fix=Rewrite(f"read {new}", "unsafe", (attribute(node, new),)),
             code="HPU618",
             severity="warning",
@@ -96,7 +96,7 @@ class ProfilerDevice(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node)}` is CUDA's column; write `{new}`, which fits every device",
+                f"`{module.source(node)}` is for CUDA only; use `{new}`, which works for every device",
                 fix=Rewrite(f"sort by {new}", "safe", (retext(module, node, new),)),
                 row=ask(module, _ROW).row,
                 code="HPU618",
@@ -118,7 +118,8 @@ class ProfilerDevice(Rule):
         yield self.finding(
             module,
             whole,
-            f"`{module.source(whole)}` does not exist where the device is `hpu`; write `{new}`, which fits every device",
+            f"`{module.source(whole)}` does not exist for `hpu`; use `{new}`, which works for "
+            "every device",
             fix=Rewrite(f"sort by {new}", "safe", (Replace(whole, quoted(module, new)),)),
             row=ask(module, _ROW).row,
             code="HPU618",
@@ -131,8 +132,8 @@ class ProfilerDevice(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{module.source(node)}` profiles CUDA alone; "
-                "use `torch.profiler.profile` with `ProfilerActivity.HPU`",
+                f"`{module.source(node)}` profiles CUDA only; use `torch.profiler.profile` with "
+                "`ProfilerActivity.HPU`",
                 code="HPU618",
                 strength=Strength.FIRM,
             )

@@ -1,4 +1,4 @@
-"""Marks of lazy mode: where one can stand, and where one stands already."""
+"""Marks of lazy mode: where one can be, and where one is already."""
 
 from __future__ import annotations
 

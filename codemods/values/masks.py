@@ -21,7 +21,7 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMPARES = re.compile(rb"[<>~]|[=!]=")
 _MASK = re.compile(rb"(.*_)?masks?")
 _SHAPED = re.compile(r"(\w+)\.(?:unsqueeze|expand|expand_as|repeat|view|reshape)\(")
-#: What stands in the value of a mask.
+#: What is in the value of a mask.
 _TRUTH = re.compile(
     r"[<>~]|[=!]=|torch\.bool|\.bool\(|is(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\("
 )
@@ -50,7 +50,7 @@ def masked(module: Module) -> list[Masked]:
 
 
 def _candidates(module: Module) -> Iterator[ast.expr]:
-    """Names and attributes that stand in an index which may be a mask."""
+    """Names and attributes that are in an index which may be a mask."""
     words: set[bytes] = set()
     alone: set[bytes] = set()
     for inside in _BRACKETS.finditer(module.data):

@@ -92,7 +92,7 @@ class NeverRun:
             node in self.nodes or not self.nodes.isdisjoint(self._module.ancestors(node))
         )
 
-    # -- what asks for a release ------------------------------------------------------------
+    # -- what requests a release ------------------------------------------------------------
 
     def _conditions(self) -> Iterator[tuple[ast.AST, Answer]]:
         module, index = self._module, self._module.index
@@ -132,7 +132,7 @@ class NeverRun:
         return answer(node, self._known, self._constant)
 
     def _known(self, node: ast.expr) -> Release | None:
-        """The release that a name stands for here."""
+        """The release that a name represents here."""
         name = self._module.qualified(node)
         if name in _TORCH:
             return torch_release()

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-#: The oldest releases that run migrated code: those that the package itself asks for.
+#: The oldest releases that run migrated code: those that the package itself requests.
 TORCH = (2, 6)
 PYTHON = (3, 10)
 
@@ -36,7 +36,7 @@ class Release(NamedTuple):
     package: str
 
 
-#: The release that a name stands for, where it does for one.
+#: The release that a name represents, where it does for one.
 Known = Callable[[ast.expr], Release | None]
 #: The value of a constant, or of a name that has only one.
 Constant = Callable[[ast.expr], object]
@@ -115,14 +115,14 @@ def _part(found: Release | None, place: ast.expr) -> Release | None:
 
 
 class Answer(NamedTuple):
-    """What a condition says on every such machine, and the text that tells which release it asks for."""
+    """What a condition says on every such machine, and the text that tells which release it requests."""
 
     value: bool
     package: str
 
 
 def answer(node: ast.expr, known: Known, constant: Constant) -> Answer | None:
-    """The answer of a comparison or a call; None where it depends on the release, or asks for something else."""
+    """The answer of a comparison or a call; None where it depends on the release, or requests something else."""
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators]
         answers = [

@@ -1,4 +1,4 @@
-"""What an expression may be: a tensor, on the host or not, a mask, a module, an optimizer, a number; asked of the value graph.
+"""What an expression may be: a tensor, on the host or not, a mask, a module, an optimizer, a number; requested from the value graph.
 
 What torch's functions and methods return is said by :mod:`hpushim.matrix.signatures`. Each value is looked at once.
 """
@@ -92,7 +92,7 @@ def _members(owner: str) -> dict[str, signatures.Signature]:
 
 
 class Kinds:
-    """The answers for one file; ask for it as a view."""
+    """The answers for one file; request it as a view."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

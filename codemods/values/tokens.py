@@ -132,7 +132,7 @@ class Reasons:
         if in_annotation(self._module, node) and not self._is_literal(node):
             return "an annotation"
         if self.beside(node):
-            return "the choice for Gaudi stands beside it"
+            return "the choice for Gaudi is next to it"
         if self._module.view(NeverRun).holds(node):
             return "never runs"
         if isinstance(node, ast.Constant):
@@ -170,9 +170,9 @@ class Reasons:
                 or self._taken_apart(node)
                 or self._module.view(Devices).is_parsed(node)
             )
-            return "" if used else "a text of more words, none of them a value"
+            return "" if used else "prose, not a value"
         if is_switch(self._module, node):
-            return "the name of a setting that is on or off"
+            return "the name of a setting that is True or False"
         whole_text: ast.expr = node
         above = self._module.parent(node)
         if isinstance(above, ast.JoinedStr) or (isinstance(above, ast.BinOp) and above.left is node and found.text.startswith("cuda:")):  # fmt: skip
@@ -180,7 +180,7 @@ class Reasons:
         if why := self.of_value(node):
             return why
         if found.text == node.value and glued(self._module, whole_text):
-            return "a part of a larger word or of a path"
+            return "part of a longer word or of a path"
         return ""
 
     def _taken_apart(self, node: ast.Constant) -> bool:
@@ -252,7 +252,7 @@ class Reasons:
         if _is_below(name, _SHOWING):
             return f"only shown, by {name}"
         if _is_below(name, _PATHS):
-            return f"only a part of a path, in {name}"
+            return f"only part of a path, in {name}"
         kind = getattr(builtins, name, None)
         if isinstance(kind, type) and issubclass(kind, BaseException):
             return "only in the message of an error"
@@ -308,13 +308,13 @@ def _row(module: Module, node: ast.AST) -> str:
 def _of_name(module: Module, node: ast.AST) -> str:
     """Why a name, an attribute, a keyword or an import does nothing by itself."""
     if isinstance(node, ast.keyword):
-        return "the name of a parameter; its value is a token of its own"
+        return "the name of a parameter; its value is listed separately"
     if isinstance(node, ast.alias):
         return _of_import(module, node)
     if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
-        return "a name of the author's own"
+        return "a name that this project defines"
     if isinstance(node, ast.Name) and any(not b.qualified for b in module.bindings(node)):
-        return "a variable; what is assigned to it is a token of its own"
+        return "a variable; the value assigned to it is listed separately"
     longest = _longest(module, node)
     name = module.qualified(longest) or ""
     if name.startswith("torch."):
@@ -325,13 +325,13 @@ def _of_name(module: Module, node: ast.AST) -> str:
         return "a name that is not torch's"
     parent = module.parent(node)
     if isinstance(parent, ast.Attribute):
-        return "an attribute of the author's own, of which a part is read"
+        return "an attribute that this project defines"
     called = isinstance(parent, ast.Call) and parent.func is node
     tested = isinstance(parent, _TESTS) and getattr(parent, "test", node) is node
     if not called and tested:
         return "only tested for truth"
     own = isinstance(node, ast.Attribute) and word(node.value) in SETTINGS
-    return "a setting of the author's own, by the name of what holds it" if own and not called else ""  # fmt: skip
+    return "a setting of this project, judging by the name of its container" if own and not called else ""  # fmt: skip
 
 
 def _of_import(module: Module, node: ast.alias) -> str:
@@ -339,4 +339,4 @@ def _of_import(module: Module, node: ast.alias) -> str:
     base = getattr(statement, "module", None) or ""
     if (base or node.name).partition(".")[0] != "torch" or getattr(statement, "level", 0):
         return "an import that is not torch's"
-    return "an import; its uses are tokens of their own"
+    return "an import; its uses are listed separately"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 #: The reason where no move is seen at all.
-NOT_SEEN = "where it comes to the device is not seen here"
+NOT_SEEN = "the place that moves it to the device is not known"
 _MOVES = ("to", "cuda", "hpu")
 #: Methods that give the module itself, between the model and its move.
 _SELVES = frozenset(["to", "cuda", "hpu", "train", "eval", "float", "bfloat16", "half", "requires_grad_"])  # fmt: skip
@@ -163,7 +163,7 @@ def _stored(
         not isinstance(statement, (ast.Assign, ast.AnnAssign))
         or module.parent(target) is not statement
     ):
-        found.reason = f"line {line} gives `{found.text}` a value together with others"
+        found.reason = f"line {line} assigns `{found.text}` together with other names"
         return
     value = statement.value
     base = _base(value)
@@ -174,7 +174,7 @@ def _stored(
     ]
     if _wrapper(module, base):
         if not own:
-            found.reason = f"line {line} wraps it where it is made"
+            found.reason = f"line {line} wraps it when creating it"
     elif isinstance(base, ast.Call) and _NEUTRAL.search(module.qualified(base.func) or ""):
         if _moved(module, value, base):
             moves[statement] = False
@@ -188,7 +188,7 @@ def _stored(
         if _moved(module, value, base):
             moves[statement] = False
     elif own:
-        found.reason = f"line {line} makes something else of it"
+        found.reason = f"line {line} replaces it"
     elif _moved(module, value, base):
         moves[statement] = True
 
@@ -246,14 +246,16 @@ def _is_device(module: Module, node: ast.expr) -> bool:
 def _choose(
     module: Module, found: Trained, moves: dict[ast.stmt, bool], wraps: list[ast.stmt]
 ) -> None:
-    """The first move on each path, which must stand before every wrapper."""
+    """The first move on each path, which must are before every wrapper."""
     for statement, made in sorted(moves.items(), key=lambda item: item[0].lineno):
         earlier = [p for p in found.places if not _exclude(module, p, statement)]
         if made or not earlier:
             found.places.append(statement)
             looped = any(isinstance(a, _LOOPS) for a in _inside_function(module, statement))
             if looped and not made:
-                found.reason = f"line {statement.lineno} moves it again in every round of a loop"
+                found.reason = (
+                    f"line {statement.lineno} moves it again in every iteration of a loop"
+                )
         elif not any(_reached_from(module, statement, p) for p in earlier):
             found.reason = (
                 f"it is moved on two paths, in lines {earlier[0].lineno} and {statement.lineno}"
@@ -266,7 +268,7 @@ def _choose(
             p.lineno >= wrap.lineno and not _exclude(module, p, wrap) for p in where
         ):
             found.reason = (
-                f"line {wrap.lineno} wraps it for several devices before it is on the device"
+                f"line {wrap.lineno} wraps it for distributed training before it is on the device"
             )
     if found.reason:
         found.places.clear()

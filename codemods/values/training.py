@@ -69,7 +69,7 @@ _LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
 
 
 class Roles:
-    """The answers for one file; ask for it as a view."""
+    """The answers for one file; request it as a view."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -265,7 +265,7 @@ def _engines(module: Module) -> frozenset[str]:
 
 #: What wrappers of optimizers call the method that steps, or steps and does something else besides.
 _STEPS = re.compile(r"step|step_and_\w+|\w+_and_step|(first|second|ascent|descent)_step")
-#: How classes are called that stand for an optimizer, or for the scaler that steps one.
+#: How classes are called that represent an optimizer, or the scaler that steps one.
 _LIKE = re.compile(r"[Oo]ptim|Opt($|[A-Z_])|Scaler($|[A-Z_])")
 _MORE_THAN_ONE = re.compile(r"trainer|agent|learner|runner|env|callback|hook", re.I)
 
@@ -375,7 +375,7 @@ def is_of_loss(call: ast.Call) -> bool:
 def is_driven(module: Module, update: ast.stmt, plain: Sequence[ast.stmt]) -> bool:
     """Is the backward pass that goes with an update one of Lightning (``fabric.backward(loss)``), which marks both?
 
-    ``plain`` are the statements with other backward passes. What stands in the same function decides; without any
+    ``plain`` are the statements with other backward passes. What is in the same function decides; without any
     backward there, the whole file.
     """
     driven = module.view(_driven)

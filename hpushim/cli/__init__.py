@@ -86,7 +86,7 @@ def cli(context: click.Context) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    # The package arms the shim when it is imported; a command is no training script.
+    # The package enables the shim when it is imported; a command is no training script.
     hpushim.disarm()
     _open_streams()
     try:

@@ -1,4 +1,4 @@
-"""``hpushim check``: findings and an exit code; never writes to the project, but for a baseline that is asked for."""
+"""``hpushim check``: findings and an exit code; never writes to the project, but for a baseline that is requested."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _silence(asked: Request) -> int:
 
 
 def _known(asked: Request) -> Baseline | None:
-    """The baseline that was asked for; HpushimError where it cannot be read."""
+    """The baseline that was requested; HpushimError where it cannot be read."""
     if asked.baseline is None:
         return None
     from hpushim import safe_files
@@ -151,7 +151,7 @@ def _writable(asked: Request, since: str | None) -> None:
 
 
 def _write(asked: Request, text: str, code: int) -> int:
-    """Writes the baseline; 3 where that fails or a file could not be judged."""
+    """Writes the baseline; 3 where that fails or a file could not be assessed."""
     from hpushim import safe_files
     from hpushim.cli.output import say
 

@@ -1,4 +1,4 @@
-"""``hpushim explain``: the page of a code, or the codes that speak of some words."""
+"""``hpushim explain``: the page of a code, or the codes that mention some words."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _settings(folder: Path, options: dict[str, Any]) -> None:
 
 
 def _chosen(folder: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
-    """The settings as text, and a line for each that was found rather than asked for."""
+    """The settings as text, and a line for each that was found rather than requested."""
     from hpushim.cli.options import request
     from hpushim.engine.project import analyse
     from hpushim.model import Target

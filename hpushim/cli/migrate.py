@@ -62,7 +62,7 @@ def command(
     rewrites, then with the unsafe ones whose lines ran. It writes the safe rewrites and the unsafe ones with which the copy does what the
     original does, and names the others with their first difference. PATH is the project's folder then.
 
-    Exit code 0: all rewrites were made; `hpushim check` judges what is left. 1: --diff shows changes, or --prove found a
+    Exit code 0: all rewrites were made; `hpushim check` assesses what is left. 1: --diff shows changes, or --prove found a
     difference that no choice of rewrites removes. 3: a file could not be read, an edit was rejected, or nothing was proved.
     """
     if undo:

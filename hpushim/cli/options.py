@@ -41,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def settings(start: Path) -> tuple[Settings, Path | None]:
-    """The settings that govern ``start`` and the file they stand in: the nearest ``hpushim.toml`` or ``pyproject.toml``
+    """The settings that govern ``start`` and the file they are in: the nearest ``hpushim.toml`` or ``pyproject.toml``
     upwards, the former where both are.
 
     Raises HpushimError for a file that cannot be used.
@@ -56,7 +56,7 @@ def settings(start: Path) -> tuple[Settings, Path | None]:
 
 
 def _table(file: Path) -> object:
-    """``[tool.hpushim]`` as it stands there; None where there is none."""
+    """``[tool.hpushim]`` as it is there; None where there is none."""
     import tomli
 
     from hpushim import safe_files
@@ -265,7 +265,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def root(self) -> Path:
-        """The folder of the project that is judged."""
+        """The folder of the project that is assessed."""
         from hpushim.engine.files.discover import project_root
 
         return project_root(self.paths)
@@ -306,7 +306,7 @@ def _baseline(found: Settings, file: Path | None) -> Path | None:
 def _standard_input(
     paths: tuple[Path, ...], name: str | None
 ) -> tuple[tuple[Path, ...], dict[Path, bytes]]:
-    """The paths, and what came on standard input where one of them is ``-``, under the name that stands for it."""
+    """The paths, and what came on standard input where one of them is ``-``, under the name that represents it."""
     if not any(os.fspath(path) == "-" for path in paths):
         if name:
             raise click.UsageError("--stdin-filename needs PATH -, which is standard input")

@@ -26,7 +26,7 @@ _FAILING = {
 }
 #: Kinds of file that a report never is, so that one is not written over the other by mistake.
 _CODE = ("python", "notebook", "shell", "dockerfile", "makefile", "requirements")
-#: Seconds after which a stage tells of itself where there is no terminal.
+#: Seconds after which a stage reports itself where there is no terminal.
 _PATIENCE = 2.0
 #: No progress and no notices; set by ``--quiet``.
 quiet = False
@@ -239,7 +239,7 @@ def _bar(what: str) -> Iterator[Callable[[int, int, str], None]]:
         ),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
-        # Until the first file is judged all of them are found and read.
+        # Until the first file is assessed all of them are found and read.
         task = bar.add_task(what, total=None, path="reading the project", rate="")
 
         def update(done: int, total: int, path: str) -> None:

@@ -55,7 +55,7 @@ def parsed(words: tuple[str, ...], module: str | None = None) -> Command:
 
 
 def proof(command: Command, asked: Asked, options: dict[str, Any]) -> Request:
-    """The proof of a command that the options ask for, with what they say of the migration."""
+    """The proof of a command that the options request, with what they say of the migration."""
     from hpushim.prove.trial import Request
 
     told = options.pop("cpu_args")

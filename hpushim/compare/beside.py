@@ -10,7 +10,7 @@ from hpushim.pycode.walk import walk
 
 
 class Beside:
-    """The parts of a file that name ``hpu``: looked for once, and asked for by node."""
+    """The parts of a file that name ``hpu``: looked for once, and requested by node."""
 
     def __init__(self, source: Source) -> None:
         #: Every node in which ``hpu`` stands as a text or in a name, and those with the text alone.

@@ -25,8 +25,8 @@ class Comparison:
     """One comparison.
 
     ``node``: the expression that compares, or the ``match`` statement. ``subjects``: what is compared, innermost first
-    where text is made of it. ``texts``: the CUDA names that stand in the comparison itself, in source order; empty where
-    they stand elsewhere (a table by name, another file). ``sure``: the file shows that the subject holds a device;
+    where text is made of it. ``texts``: the CUDA names that are in the comparison itself, in source order; empty where
+    they are elsewhere (a table by name, another file). ``sure``: the file shows that the subject holds a device;
     otherwise only that it is compared with such a word. ``handled``: the code beside it knows ``hpu``.
     """
 

@@ -25,7 +25,7 @@ def find(source: Source) -> list[Comparison]:
 
 
 def find_named(source: Source) -> list[Comparison]:
-    """Of the comparisons in a file those that may name CUDA or be made with a text put together, and what stands in the same statement."""
+    """Of the comparisons in a file those that may name CUDA or be made with a text put together, and what is in the same statement."""
     finder = _Finder(source)
     index = source.index
     units = index.holding(_NAMED) if index.data else index.units
@@ -34,7 +34,7 @@ def find_named(source: Source) -> list[Comparison]:
 
 
 def _may_name(node: ast.AST) -> bool:
-    """Cheap, before anything is asked of values: a text of CUDA's name or of a part of it, what searches, what looks up by such a text."""
+    """Cheap, before anything is requested from values: a text of CUDA's name or of a part of it, what searches, what looks up by such a text."""
     kind = node.__class__
     if kind is ast.Constant:
         return texts.names_cuda(node) or texts.is_part(node)
@@ -45,7 +45,7 @@ def _may_name(node: ast.AST) -> bool:
         if name in _READS or name in _LOOKUPS:
             return len(args) > 1 and not isinstance(args[name in _READS], ast.Constant)
         return name in _SEARCHES
-    return kind is ast.Match  # its patterns stand in statements of their own
+    return kind is ast.Match  # its patterns are in statements of their own
 
 
 def _in_order(found: list[Comparison]) -> list[Comparison]:
@@ -53,7 +53,7 @@ def _in_order(found: list[Comparison]) -> list[Comparison]:
 
 
 def _apart(found: list[Comparison]) -> list[Comparison]:
-    """Without what is told twice: of a text that is compared inside of a comparison, the inner one where that can be mapped."""
+    """Without what is reported twice: of a text that is compared inside of a comparison, the inner one where that can be mapped."""
     inside = [one for one in found if one.form is Form.INSIDE]
     others = {one.node for one in found if one.form is not Form.INSIDE}
     dropped: set[ast.AST] = set()
@@ -277,7 +277,7 @@ class _Finder:
         return any(isinstance(one, ast.Constant) and texts.is_beginning(one) for one in self._evidence.origins(node))  # fmt: skip
 
     def _cut(self, node: ast.Subscript) -> Iterator[Comparison]:
-        """``str(device)[5:]``, ``text[len("cuda:"):]``: what stands behind CUDA's name."""
+        """``str(device)[5:]``, ``text[len("cuda:"):]``: what is behind CUDA's name."""
         start = node.slice.lower if isinstance(node.slice, ast.Slice) else None
         if not self._evidence.is_reading(node.value):
             return
@@ -330,7 +330,7 @@ class _Finder:
             yield self._made(node, Form.SEARCH, subjects[:1], named, sure=True)
 
     def _is_pattern(self, node: ast.expr | None) -> bool:
-        """Whether a name holds an expression that speaks of CUDA, compiled or not."""
+        """Whether a name holds an expression that mentions CUDA, compiled or not."""
         values = self._evidence.origins(node) if isinstance(node, ast.Name | ast.Attribute) else [node]  # fmt: skip
         return any(
             (texts.is_pattern(value) and value is not node)

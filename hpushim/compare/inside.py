@@ -55,7 +55,7 @@ def compared_inside(node: ast.Compare, evidence: Evidence) -> tuple[list[ast.exp
 
 
 def is_measured(node: ast.expr, evidence: Evidence) -> bool:
-    """Whether an expression tells of the letters of a device's text: ``len(x.device.type)``, ``str(device)[5]``, padded text."""
+    """Whether an expression reports the letters of a device's text: ``len(x.device.type)``, ``str(device)[5]``, padded text."""
     for part in ast.walk(node):
         if isinstance(part, ast.Call) and last_name(part.func) in _MEASURES:
             given = [*part.args, part.func.value] if isinstance(part.func, ast.Attribute) else part.args  # fmt: skip
@@ -71,7 +71,7 @@ def is_measured(node: ast.expr, evidence: Evidence) -> bool:
 
 
 def is_changed_inside(node: ast.expr) -> bool:
-    """Whether a text is padded, or sorted among words that stand between CUDA's name and HPU's: what comes out cannot be mapped."""
+    """Whether a text is padded, or sorted among words that are between CUDA's name and HPU's: what comes out cannot be mapped."""
     return is_padded(node) or any(
         isinstance(part, ast.Call)
         and last_name(part.func) in ("sorted", "min", "max")

@@ -1,4 +1,4 @@
-"""Expressions that hold a device, its type or its text: the question "is it a device?", asked of the value graph.
+"""Expressions that hold a device, its type or its text: the question "is it a device?", requested from the value graph.
 
 Everybody asks here: load-time rewriting, the rules of the codemod, the finder of comparisons. An answer is joined from what
 a value may be (:class:`~hpushim.pycode.answers.Answers`); how certain it is, is read off at the end.
@@ -135,7 +135,7 @@ class Evidence:
         return found if todo else None
 
     def asked_keys(self, table: ast.expr) -> Iterator[ast.expr]:
-        """The keys that a table of this name is asked for, or given, in the file."""
+        """The keys that a table of this name is read by, or gets, in the file."""
         name = last_name(table)
         index = self._source.index
         found: list[ast.expr] = [*index.names(name), *index.attributes(name)] if name else []

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-SITE = Path(__file__).parent / "site"  # holds the look-alike, importable only from here
+SITE = Path(__file__).parent / "site"  # holds the emulated package, importable only from here
 
 
 def offer_look_alike() -> None:
-    """Make the look-alike importable, after everything else on ``sys.path``; the device comes with torch.
+    """Make the emulated package importable, after everything else on ``sys.path``; the device comes with torch.
 
     For ported scripts, which import it before torch. Loads nothing.
     """
@@ -18,7 +18,7 @@ def offer_look_alike() -> None:
 
 
 def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
-    """Make ``hpu`` a device of this process and the vendor's look-alike importable; idempotent."""
+    """Make ``hpu`` a device of this process and the vendor's emulated package importable; idempotent."""
     from hpushim.emulator import arming
 
     arming.enable(gaudi=gaudi, devices=devices)

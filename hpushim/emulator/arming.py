@@ -21,7 +21,7 @@ _METADATA = """\
 Metadata-Version: 2.1
 Name: habana-torch-plugin
 Version: {version}
-Summary: emulated by hpushim: stands in for the Gaudi software on machines without a Gaudi
+Summary: emulated by hpushim: replaces the Gaudi software on machines without a Gaudi
 """
 
 _ENTRY_POINTS = """\
@@ -48,7 +48,7 @@ _dressed = False
 
 
 def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
-    """Make ``hpu`` a torch device of this process, with the vendor's look-alike around it.
+    """Make ``hpu`` a torch device of this process, with the vendor's emulated package around it.
 
     Idempotent. The environment is changed too, so that child processes emulate. Raises EmulatorError.
     """
@@ -74,7 +74,7 @@ def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
 
 
 def _random_of_cpu() -> bool:
-    """Whether ``HPUSHIM_EMULATED_RANDOM=cpu`` asks for the CPU's stream; unset or ``own``: a stream of the device's own."""
+    """Whether ``HPUSHIM_EMULATED_RANDOM=cpu`` requests the CPU's stream; unset or ``own``: a stream of the device's own."""
     found = os.environ.get("HPUSHIM_EMULATED_RANDOM", "").strip().lower() or "own"
     if found not in ("own", "cpu"):
         raise EmulatorError(
@@ -89,7 +89,7 @@ def autoload() -> None:
 
 
 def refuse_real_package() -> None:
-    """Raise EmulatorError when the real Gaudi software is installed: the look-alike never shadows it."""
+    """Raise EmulatorError when the real Gaudi software is installed: the emulated package never shadows it."""
     spec = importlib.util.find_spec("habana_frameworks")
     if spec is None:
         return
@@ -162,7 +162,7 @@ def _child_folder(version: str) -> Path:
 def dress_torch() -> None:
     """Tell torch's Python side of the device: its module, its seed, its collectives, its autocast. Idempotent.
 
-    The look-alike does so when it is imported, however that comes about. Raises EmulatorError.
+    The emulated package does so when it is imported, however that comes about. Raises EmulatorError.
     """
     global _dressed
     if _dressed:
@@ -212,7 +212,7 @@ def _seed_with_torch(torch: ModuleType) -> None:
 def _fork_random_with_torch(torch: ModuleType) -> None:
     """torch.random.fork_rng without a device_type keeps the stream of the hpu, as with the vendor's package.
 
-    Newer torch asks for the accelerator by itself; older ones have "cuda" there.
+    Newer torch requests the accelerator by itself; older ones have "cuda" there.
     """
     function = getattr(torch.random.fork_rng, "__wrapped__", None)
     if function is not None and function.__defaults__:

@@ -57,7 +57,7 @@ def build() -> Path:
 
 
 def readiness() -> str:
-    """How the device stands here: prebuilt, built, or what will build it. Raises EmulatorError with what is missing."""
+    """How the device is here: prebuilt, built, or what will build it. Raises EmulatorError with what is missing."""
     torch = _usable_torch()
     library = _find(_key(torch))
     if library is not None:

@@ -27,7 +27,7 @@ CACHE_REMEDY = (
 def cache_dir() -> Path:
     """Where built devices and generated files live: HPUSHIM_CACHE_DIR, or the user's cache folder.
 
-    Raises EmulatorError for a relative path: it would mean another folder, and another library, wherever one stands.
+    Raises EmulatorError for a relative path: it would mean another folder, and another library, wherever one is.
     """
     folder, found = safe_files.cache_folder()
     if not os.path.isabs(folder):  # noqa: PTH117

@@ -1,6 +1,6 @@
 """Objections to calls that no operator shows: TorchScript over hpu tensors, wrappers and hooks that Gaudi does not have.
 
-What the matrix calls unsupported is told under ``observe`` and refused under the other policies.
+What the matrix calls unsupported is reported under ``observe`` and refused under the other policies.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _special_group(*args: Any, **kwargs: Any) -> bool:
 
 
 def _users() -> bool:
-    """Whether a user's code made the call: what torch passes to itself, no user asked for."""
+    """Whether a user's code made the call: what torch passes to itself, no user requested."""
     plumbing = (
         "hpushim",
         "contextlib",

@@ -29,7 +29,7 @@ def flags(torch: Any) -> list[str]:
     """Compiler flags that do not depend on where torch and Python are installed."""
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
     found = [
-        "-std=c++17" if (major, minor) < (2, 14) else "-std=c++20",  # what torch's headers ask for
+        "-std=c++17" if (major, minor) < (2, 14) else "-std=c++20",  # what torch's headers request
         "-fPIC",
         "-fvisibility=hidden",
         "-DAT_PER_OPERATOR_HEADERS",  # each file names the operators that it calls

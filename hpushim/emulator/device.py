@@ -1,4 +1,4 @@
-"""The emulated device as Python sees it: a thin face over the C++ extension that the look-alike builds on.
+"""The emulated device as Python sees it: a thin face over the C++ extension that the emulated package builds on.
 
 Nothing here knows the vendor's names; ``habana_frameworks.torch.hpu`` spells these functions the vendor's way.
 """

@@ -1,7 +1,7 @@
 """How a process with an emulated device ends: what runs on threads of C++ is over before Python is.
 
 Groups that nobody destroyed still have collectives under way, and callbacks in Python wait for some of them. A thread
-that asks for Python while it ends is unwound, which aborts the process, or waited for without end.
+that requests Python while it ends is unwound, which aborts the process, or waited for without end.
 """
 
 from __future__ import annotations

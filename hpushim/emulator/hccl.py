@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hpushim.emulator.profiles import Profile
     from hpushim.matrix import Matrix, Row
 
-# What the device looks up, and the row that speaks of it.
+# What the device looks up, and the row that mentions it.
 _ROWS = {
     "dtype": "dtypes in collectives",
     "digits": "dtypes in collectives",

@@ -1,6 +1,6 @@
-"""What ran on the emulated device: totals, the lines they came from, and the JSON that HPUSHIM_LEDGER asks for.
+"""What ran on the emulated device: totals, the lines they came from, and the JSON that HPUSHIM_LEDGER requests.
 
-``start()`` opens the books; with ``HPUSHIM_LEDGER=path`` they are written there when the process ends (``path.rank1``
+``start()`` opens the ledger; with ``HPUSHIM_LEDGER=path`` they are written there when the process ends (``path.rank1``
 … for the further ranks of a distributed run). They watch a run and never change it.
 """
 
@@ -22,7 +22,7 @@ SCHEMA_VERSION = 1
 unhandled_cuda: list[dict[str, Any]] = []
 """CUDA calls that met no patch: the shim appends {"name", "file", "line"}."""
 
-# What an hccl group answers to: the name that a CUDA program asked for, and that of a group with several backends.
+# What an hccl group answers to: the name that a CUDA program requested, and that of a group with several backends.
 _OTHER_NAMES = ("nccl", "undefined")
 
 _MOST_BREAKS, _LONGEST = 50, 400
@@ -156,7 +156,7 @@ def _whole(file: str) -> str:
 
 
 def reset() -> None:
-    """Start the books anew; the device and its memory are untouched."""
+    """Start the ledger anew; the device and its memory are untouched."""
     device.load().reset_ledger()
     steps.forget()
     _objections.clear()
@@ -165,7 +165,7 @@ def reset() -> None:
 
 
 def start() -> None:
-    """Open the books of this process; with HPUSHIM_LEDGER set they are written there at exit. Idempotent."""
+    """Open the ledger of this process; with HPUSHIM_LEDGER set they are written there at exit. Idempotent."""
     global _started_in, _began_at
     if _started_in == os.getpid():
         return
@@ -196,7 +196,7 @@ def _leave_so_far() -> None:
 
 
 def take_file() -> None:
-    """Take the file that HPUSHIM_LEDGER names for the books of this run, before it begins. Idempotent.
+    """Take the file that HPUSHIM_LEDGER names for the ledger of this run, before it begins. Idempotent.
 
     Raises EmulatorError for what must not be replaced.
     """
@@ -233,7 +233,7 @@ def library_roots() -> list[str]:
     here = Path(__file__).parent.parent
     standard = Path(sysconfig.get_path("stdlib"))
     roots = [Path(torch.__file__).parent, here]
-    # torch marks what it deprecates with a decorator of this module, which then stands between user and torch.
+    # torch marks what it deprecates with a decorator of this module, which then is between user and torch.
     decorators = sys.modules.get("typing_extensions")
     if decorators is not None and decorators.__file__:
         roots.append(Path(decorators.__file__))
@@ -256,8 +256,8 @@ def _rank() -> int | None:
 
 
 def write_at_exit() -> None:
-    """Write the books where HPUSHIM_LEDGER asked for them; what cannot be written is said, and nothing raised."""
-    if _started_in != os.getpid():  # a fork has its parent's books
+    """Write the ledger where HPUSHIM_LEDGER requested them; what cannot be written is said, and nothing raised."""
+    if _started_in != os.getpid():  # a fork has its parent's ledger
         return
     native = device.load()
     native.record_sites(False, False)

@@ -1,4 +1,4 @@
-"""The file that a run's books go to: taken before the run begins, written whole when a process of it ends.
+"""The file that a run's ledger go to: taken before the run begins, written whole when a process of it ends.
 
 The first process of a run takes ``PATH``; further ranks write ``PATH.rank1`` …, helpers ``PATH.pid123``. Nothing but a
 regular file is ever replaced, and no books at all: those of an earlier run are kept beside, ``ledger.json`` as
@@ -43,9 +43,9 @@ _taken: list[int] = []  # descriptors, kept open and so locked until the process
 
 
 def take(path: Path) -> Path | None:
-    """Take the file for this run; returns where the books go. Called before anything of the run has happened.
+    """Take the file for this run; returns where the ledger go. Called before anything of the run has happened.
 
-    In a child of the run nothing is taken. Where a run that has not ended holds the file, this one's books go beside it,
+    In a child of the run nothing is taken. Where a run that has not ended holds the file, this one's ledger go beside it,
     which is said. None: it cannot be written, which is said too, and the run goes on without books. Raises EmulatorError
     for what must not be replaced: what is no regular file, or no ledger.
     """
@@ -76,7 +76,7 @@ def take(path: Path) -> Path | None:
 
 
 def place(path: Path, rank: int | None, active: bool) -> Path | None:
-    """Where the books of this process go; None for a helper or a launcher that has nothing to tell."""
+    """Where the ledger of this process go; None for a helper or a launcher that has nothing to tell."""
     own = path.with_name(f"{path.name}.pid{os.getpid()}")
     if rank:
         target = path.with_name(f"{path.name}.rank{rank}")
@@ -138,12 +138,12 @@ def _take(path: Path, part: str, folder: int) -> Path:
 
 
 def _holds_books(descriptor: int) -> bool:
-    """Whether a file holds the books of a run that ended; a head without books is nobody's loss."""
+    """Whether a file holds the ledger of a run that ended; a head without books is nobody's loss."""
     return os.fstat(descriptor).st_size > len(_NOT_YET)
 
 
 def _keep_earlier(path: Path, part: str, held: int, folder: int) -> int:
-    """Move an earlier run's books, with those of its further processes, to a name of their own; returns the file, a new
+    """Move an earlier run's ledger, with those of its further processes, to a name of their own; returns the file, a new
     one where books were in it, which this process has."""
     number = 1
     while _is_there(_numbered(path, number).name + part, folder):
@@ -215,7 +215,7 @@ def _require_regular(name: str, folder: int) -> None:
 
 
 def _move_parts(path: Path, kept: Path, folder: int) -> bool:
-    """Have the books of an earlier run's further processes go with those of its first; returns whether there were any."""
+    """Have the ledger of an earlier run's further processes go with those of its first; returns whether there were any."""
     moved = False
     for name in _parts(path, folder):
         with contextlib.suppress(OSError):

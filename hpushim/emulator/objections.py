@@ -39,7 +39,7 @@ _NUMBERS = {
     "uint32": 28,
     "uint64": 29,
 }
-# Operators of the CPU's own making that stand in for a kernel of the device: no program asks for them by name.
+# Operators of the CPU's own making that are in for a kernel of the device: no program requests them by name.
 _STAND_INS = ("_fused_sdp_choice", "mkldnn_")
 
 

@@ -96,7 +96,7 @@ class Profile:
 
 
 def current() -> Profile:
-    """The profile that the environment asks for (HPUSHIM_GAUDI, HPUSHIM_STACK, HPUSHIM_POLICY, PT_HPU_LAZY_MODE)."""
+    """The profile that the environment requests (HPUSHIM_GAUDI, HPUSHIM_STACK, HPUSHIM_POLICY, PT_HPU_LAZY_MODE)."""
     names = ("HPUSHIM_GAUDI", "HPUSHIM_STACK", "HPUSHIM_POLICY", "PT_HPU_LAZY_MODE")
     return _profile(*(os.environ.get(name, "").strip() for name in names))
 

@@ -1,6 +1,6 @@
 """The steps of a training as its optimizers take them: what happened in each, and how much memory it took.
 
-A hook of torch's after each optimizer's step reads the device's counters. It changes nothing of the run: it stands beside the
+A hook of torch's after each optimizer's step reads the device's counters. It changes nothing of the run: it is beside the
 program's own hooks, fails silently, and is left out of what torch.compile traces. Memory is bounded: beyond a number of
 entries, neighbours are added up.
 """

@@ -14,7 +14,7 @@ def require_own(path: Path, what: str, remedy: str) -> None:
 
     Each must belong to this user or to root, and nobody else may write to it. A folder above may be open to others if it
     has the sticky bit, as /tmp has: what is in it is then its owner's alone. Folders that do not exist yet are passed over;
-    a link is looked at where it stands and where it leads.
+    a link is looked at where it is and where it leads.
     """
     for place in _places(path):
         reason = _danger(place, above=place != path and place != _real(path))

@@ -1,6 +1,6 @@
 """What was found in a file before, kept in the user's cache folder.
 
-An answer holds for the bytes of a file under its path, the options, this hpushim and its matrix, and for what the rules asked of the
+An answer holds for the bytes of a file under its path, the options, this hpushim and its matrix, and for what the rules requested from the
 project: each question is kept with its answer, so a changed helper drops only the files that asked about what changed in it.
 
 A store is one file for each project and set of options, with a digest over all of it: one that is damaged, of another hpushim or
@@ -126,7 +126,7 @@ class Cache:
         self._asked.clear()
 
     def asked(self) -> Asked:
-        """What the rules asked of the project since."""
+        """What the rules requested from the project since."""
         return [(*question, answer) for question, answer in self._asked.items()]
 
     def put(self, key: bytes, result: FileResult, asked: Asked) -> None:

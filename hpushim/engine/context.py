@@ -34,7 +34,7 @@ class Context(msgspec.Struct, frozen=True):
         return origin in self.unsafe or Origin(origin.path) in self.unsafe
 
     def selects(self, code: str) -> bool:
-        """Is this code asked for? The engine's own findings always are, unless ignored."""
+        """Is this code requested? The engine's own findings always are, unless ignored."""
         if self.ignore and code.startswith(self.ignore):
             return False
         return not self.select or code in CODES or code.startswith(self.select)
@@ -47,7 +47,7 @@ class Examined(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     #: The changes of nodes that each finding's fix makes, in Python.
     changes: tuple[tuple[Change, ...], ...]
-    #: Groups that must not be applied: a member is suppressed or was not asked for.
+    #: Groups that must not be applied: a member is suppressed or was not requested.
     held: frozenset[str] = frozenset()
 
 

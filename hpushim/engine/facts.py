@@ -45,7 +45,7 @@ class Said(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     options: tuple[bytes, ...] = ()
     #: The names of each fact that rules collect, of those that have any.
     collected: dict[str, tuple[bytes, ...]] = {}
-    #: Of the texts that rules ask for, those that stand in its code.
+    #: Of the texts that rules request, those that are in its code.
     mentioned: tuple[str, ...] = ()
     pins: tuple[tuple[str, str], ...] = ()
 

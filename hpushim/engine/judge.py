@@ -1,4 +1,4 @@
-"""Every finding in one text: the rules' findings, without those suppressed or not asked for."""
+"""Every finding in one text: the rules' findings, without those suppressed or not requested."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _marked(rule: Listed, data: bytes) -> bool:
 
 @lru_cache(maxsize=2)
 def _held(data: bytes, looking: tuple[Listed, ...]) -> frozenset[str]:
-    """Of what the rules on text look for, what stands in ``data``: found for all of them at once."""
+    """Of what the rules on text look for, what is in ``data``: found for all of them at once."""
     return _markers(looking).held(words_in(data))
 
 
@@ -138,7 +138,7 @@ def _examined(
     *,
     python: bool,
 ) -> Examined:
-    """The findings in text order, without those suppressed or not asked for."""
+    """The findings in text order, without those suppressed or not requested."""
     held = {
         finding.fix.group
         for finding, _ in found

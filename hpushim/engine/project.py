@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 #: Called after each file with how many are done, how many there are, and the path.
 Progress = Callable[[int, int, str], None]
-#: Content that stands for that of a file, by the file's real path.
+#: Content that represents that of a file, by the file's real path.
 Given = Mapping[Path, bytes]
 _NONE: Given = MappingProxyType({})
 #: Among so many files that hold a rule's word every rule will be wanted.
@@ -94,7 +94,7 @@ def analyse(
 
     ``select`` and ``ignore`` are codes or prefixes (``HPU1``, ``HPU302``), ``exclude`` gitignore
     patterns. ``matrix`` defaults to the shipped one. ``jobs`` caps the processes; None decides by the
-    amount of work. With ``given`` only the files that it names are judged, by the content that it gives for them; the others under
+    amount of work. With ``given`` only the files that it names are assessed, by the content that it gives for them; the others under
     ``paths`` say what the project is. With ``cache``, what was found before is kept in the user's cache folder, see :mod:`hpushim.engine.cache`. Where ``paths`` are those very files, they need not exist. Raises :class:`~hpushim.errors.HpushimError` for a path that does not exist.
     """
     run = _Run(
@@ -351,7 +351,7 @@ def _one(
     context: Context,
     cache: Cache | None,
 ) -> tuple[FileResult, Asked]:
-    """The result for a file, with what was asked of the project for it."""
+    """The result for a file, with what was requested from the project for it."""
     if cache is None:
         return _judged(item, judge, context), []
     cache.begin()

@@ -314,7 +314,7 @@ class _Record:
         for finding in self._final:
             said[finding.code, finding.message] -= 1
             if finding.severity == "unknown" and said[finding.code, finding.message] < 0:
-                # The rewrites have left it behind, and nobody has spoken of it before.
+                # The rewrites have left it behind, and nobody has mentioned it before.
                 moved = self._moved(finding, self.back(finding.span.start))
                 self.findings.append(msgspec.structs.replace(moved, applied=False))
         for (code, start), (rule, why) in self._rejected.items():

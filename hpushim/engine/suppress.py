@@ -36,7 +36,7 @@ def suppress(
 ) -> tuple[list[Finding], frozenset[str]]:
     """The findings that stay, unused directives among them, and the groups that lost a member.
 
-    ``judged`` gives the codes that could have been found in this run: only those can be called unused.
+    ``assessed`` gives the codes that could have been found in this run: only those can be called unused.
     """
     if b"hpushim:" not in text.read:
         return findings, frozenset()
@@ -88,7 +88,7 @@ def _complaint(text: Text, directive: _Directive, judged: Collection[str]) -> li
 
 
 def _with_space(data: bytes, span: Span) -> Span:
-    """The directive with the blanks before it, and with its line where nothing else stands on it."""
+    """The directive with the blanks before it, and with its line where nothing else is on it."""
     line = max(data.rfind(b"\n", 0, span.start), data.rfind(b"\r", 0, span.start)) + 1
     start = len(data[: span.start].rstrip(b" \t"))
     following = LINE_END.match(data, span.end)

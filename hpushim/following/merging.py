@@ -1,7 +1,7 @@
 """One file, merged three ways: what upstream did to CUDA code, and what people did to its migrated form.
 
 Our side was migrated, the common ancestor and theirs are CUDA code; under ``git rebase`` it is the other way round. So each is migrated in
-memory, with the same options, which changes nothing in what is migrated already; then the three speak of the same code, and only what
+memory, with the same options, which changes nothing in what is migrated already; then the three mention the same code, and only what
 people changed on both sides is in conflict::
 
     base ──────▶ theirs          migrated base ─────▶ migrated theirs

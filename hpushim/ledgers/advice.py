@@ -15,7 +15,7 @@ NUMBERS = "numbers given to operators"
 BREAKS = "graph breaks in torch.compile"
 MEMORY = "memory of a device"
 _READ = "torch.Tensor.item"
-#: Operators that are a syntax in Python, by the row that speaks of it.
+#: Operators that are a syntax in Python, by the row that mentions it.
 _SYNTAX = {
     "index": "indexing with a boolean mask",
     "index_put": "writing through a boolean mask",
@@ -57,7 +57,7 @@ def remark(matrix: Matrix, operator: str) -> str:
 
 
 def _of_operator(matrix: Matrix, operator: str) -> Advice | None:
-    """The row of ``aten::nonzero`` under its name in Python, if it speaks of what comes of it on Gaudi."""
+    """The row of ``aten::nonzero`` under its name in Python, if it mentions what comes of it on Gaudi."""
     short = operator.removeprefix("aten::").partition(".")[0].rstrip("_")
     if short in _SYNTAX:
         return of_row(matrix, _SYNTAX[short])

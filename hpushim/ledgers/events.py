@@ -53,7 +53,7 @@ def events_of(sites: Sequence[Site], causes: Sequence[Cause], matrix: Matrix) ->
     for site in sites:
         counts[site.kind, site.what] += site.count
         moved[site.kind, site.what] += site.bytes
-    # Each copy to the host is a host sync too, and each mark that ends a graph is told as its end: one event, not two.
+    # Each copy to the host is a host sync too, and each mark that ends a graph is reported as its end: one event, not two.
     moved["host_sync", _COPY] += moved.pop(("device_to_host", "copy"), 0)
     counts.pop(("device_to_host", "copy"), None)
     marks = counts.pop(("mark_step", "mark_step"), 0)

@@ -91,7 +91,7 @@ def join(report: Report, told: Told) -> Joined:
             elif event.kind != "recompilation":
                 unpredicted.append(one)
             elif not told_of_shapes:
-                # One size that changes shows at every line that it reaches: told once, at its first.
+                # One size that changes shows at every line that it reaches: reported once, at its first.
                 told_of_shapes = True
                 first = _first_of(here) or (path, line, event)
                 one = Happened(

@@ -1,4 +1,4 @@
-"""A ledger as it stands in its file, and what is told of it: plain data.
+"""A ledger as it is in its file, and what is told of it: plain data.
 
 Of the file everything but the totals may be missing, as in one of an older release.
 """
@@ -140,14 +140,14 @@ class Books(msgspec.Struct, frozen=True):
 
 
 class Process(msgspec.Struct, frozen=True):
-    """The books of one process of a run: ``""`` for its first, else ``rank1`` or ``pid123``."""
+    """The ledger of one process of a run: ``""`` for its first, else ``rank1`` or ``pid123``."""
 
     name: str
     books: Books
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """The books of a run, the first process first."""
+    """The ledger of a run, the first process first."""
 
     path: str
     processes: tuple[Process, ...]

@@ -17,7 +17,7 @@ _HOW = "hpushim run --ledger FILE train.py writes one"
 
 
 def read(path: Path) -> Ledger:
-    """The books of a run. Raises HpushimError for what is missing, no ledger, or of a run that has not ended."""
+    """The ledger of a run. Raises HpushimError for what is missing, no ledger, or of a run that has not ended."""
     files = [(name, file) for name, file in _parts(path)][:_MOST_PROCESSES]
     if path.is_file():
         files.insert(0, ("", path))

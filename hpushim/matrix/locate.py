@@ -1,4 +1,4 @@
-"""Where in a TOML text something stands; needed only when an error is told."""
+"""Where in a TOML text something stands; needed only when an error is reported."""
 
 from __future__ import annotations
 

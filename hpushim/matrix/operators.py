@@ -11,7 +11,7 @@ from hpushim.matrix.schema import Generation, OperatorTable
 Support = Literal["native", "composite", "default", "fallback", "none", "custom"]
 _CLASSES: tuple[Support, ...] = ("native", "composite", "default", "fallback", "none", "custom")
 
-#: What stands before an operator's name in Python, and how the operator's own name begins then. torch makes these
+#: What is before an operator's name in Python, and how the operator's own name begins then. torch makes these
 #: functions and methods from the operators themselves; a function written in Python may have another name.
 _SPELLED = (
     ("torch.Tensor.", ""),
@@ -101,7 +101,7 @@ class Operators:
 
     @property
     def implied(self) -> dict[str, str]:
-        """Dtypes that no list names, with the dtype that stands for them: ``bool`` is taken where ``int8`` is."""
+        """Dtypes that no list names, with the dtype that represents them: ``bool`` is taken where ``int8`` is."""
         return self._table.implied
 
     @property

@@ -89,7 +89,7 @@ class Matrix:
 
     @cached_property
     def edition(self) -> str:
-        """Which table this is, for a report to name: the newest release it speaks of, its rows, a digest of what they say."""
+        """Which table this is, for a report to name: the newest release it mentions, its rows, a digest of what they say."""
         own = sum(bool(row.origin) for row in self.rows)
         digest = zlib.crc32(msgspec.json.encode(self.rows))
         newest = max(self.releases, key=version.parse)

@@ -103,7 +103,7 @@ def flaws(
             )
         for item in found.get(key, ()):
             if not item.says.strip():
-                yield key[1], f"says nothing of what stands at {item.at}: add it"
+                yield key[1], f"says nothing of what is at {item.at}: add it"
             if key in notes and _plain(item.says) == notes[key]:
                 yield key[1], f"repeats its note for {item.at}: write what the place says"
             if item.print and item.seen == "collected":

@@ -28,7 +28,7 @@ Status = Literal[
     "renamed",  # same meaning under the name in `target`
     "changed",  # works after a change of argument, value or expectation, which the note names
     "partial",  # some uses work, others do not: see the note and the limits
-    "emulated",  # answered by a stand-in: another place (CPU), another dtype, an approximation
+    "emulated",  # answered by a substitute: another place (CPU), another dtype, an approximation
     "noop",  # accepted, has no effect
     "unsupported",  # does not work
     "unknown",  # could not be established; never to be shown as support
@@ -106,7 +106,7 @@ class Limit(Strict, frozen=True, kw_only=True):
 
     Empty columns do not limit. ``since`` and ``until`` are releases of the Gaudi software, both
     inclusive (``until = "1.20"`` includes 1.20.1); with ``package`` they are versions of that
-    package, which a target does not name, so such a limit is told but never decides.
+    package, which a target does not name, so such a limit is reported but never decides.
     """
 
     gaudi: tuple[Generation, ...] = ()
@@ -247,7 +247,7 @@ class Policy(Strict, frozen=True, kw_only=True):
     nvidia_only: tuple[str, ...] = ()  #: would pick kernels that only NVIDIA hardware runs
     #: looks for Gaudi itself, and finds it; with the versions that do, where not all do (``lightning<2.5.6``)
     knows_hpu: tuple[str, ...] = ()
-    #: is told that CUDA is there and compares device types itself; `hpushim run` rewrites the comparisons
+    #: is reported that CUDA is there and compares device types itself; `hpushim run` rewrites the comparisons
     compares_devices: tuple[str, ...] = ()
     #: names below ``torch.cuda`` that torch without CUDA answers, or takes, without an error
     without_cuda: tuple[str, ...] = ()
@@ -309,7 +309,7 @@ class OperatorTable(Strict, frozen=True, kw_only=True):
     promotion: tuple[Promotion, ...] = ()
     implied: dict[
         str, str
-    ] = {}  #: dtypes that a list does not name, by the one that stands for them
+    ] = {}  #: dtypes that a list does not name, by the one that represents them
     patched: str = (
         ""  #: the numbers given to these are patched into one graph: another one compiles nothing
     )

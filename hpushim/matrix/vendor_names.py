@@ -1,6 +1,6 @@
 """The public names of the vendor's package, ``habana_frameworks``, in the release whose source is public.
 
-A name that is here existed in release 1.19; what becomes of it on Gaudi is told by rows of the matrix only.
+A name that is here existed in release 1.19; what becomes of it on Gaudi is reported by rows of the matrix only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHORT = "habana_frameworks.torch"  # which the file writes as ~
 
 
 def known(name: str) -> bool:
-    """Does the vendor's package have ``name`` (a module, or what stands in one)? ``torch.hpu.x`` counts as the package's."""
+    """Does the vendor's package have ``name`` (a module, or what is in one)? ``torch.hpu.x`` counts as the package's."""
     return _known(name, 0)
 
 

@@ -1,4 +1,4 @@
-"""What a step would send and a device would hold, by formulas that are told with the figures.
+"""What a step would send and a device would hold, by formulas that are reported with the figures.
 
 Sending. A group of ``n`` ranks lies on ``s`` servers with ``k`` of its devices each. For a whole of ``S`` bytes one device sends, inside its
 server and out of it, when a collective goes in two levels, as HCCL's do:
@@ -109,7 +109,7 @@ def estimate(observed: Observed, matrix: Matrix, target: Target) -> Estimate:
 
 
 def sent(name: str, whole: int, ranks: int, servers: int) -> tuple[int, int]:
-    """Bytes that one device sends for one collective, inside its server and out of it; the formulas stand at the top."""
+    """Bytes that one device sends for one collective, inside its server and out of it; the formulas are at the top."""
     if ranks < 2:
         return 0, 0
     here = ranks / servers

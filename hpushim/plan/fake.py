@@ -1,6 +1,6 @@
 """A planned rank that computes nothing: for models that are larger than this machine.
 
-The emulated HPU hands out memory that no page stands behind, and answers each operator by torch's own rule for the shapes of its results
+The emulated HPU hands out memory that no page is behind, and answers each operator by torch's own rule for the shapes of its results
 (the kernels that torch has for the device "meta"). So tensors, their sizes and addresses are real to DDP, FSDP and DTensor, and cost
 nothing. What is small, and does not come from what was left out, is computed as ever: indices, masks, positions.
 
@@ -32,14 +32,14 @@ class LeftOut(msgspec.Struct, frozen=True):
     computed: dict[str, int]
     #: Operators whose result's size depends on unknown values: taken as large as it can be.
     estimated: dict[str, int]
-    #: Lines that asked for values that are unknown, and got 0.
+    #: Lines that requested values that are unknown, and got 0.
     reads: dict[str, int]
     #: Calls that would have written values to files, left out.
     saved: dict[str, int]
 
 
 class Fake:
-    """The host's part, and the books of both."""
+    """The host's part, and the ledger of both."""
 
     def __init__(self) -> None:
         self._native: Any = None
@@ -187,7 +187,7 @@ def _as_shapes(value: Any) -> Any:
 
 
 def _arguments(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
-    """Each argument of the schema that was given, with what stands there."""
+    """Each argument of the schema that was given, with what is there."""
     for position, one in enumerate(schema.arguments):
         if position < len(args) and not one.kwarg_only:
             yield one, args[position]

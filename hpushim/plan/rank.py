@@ -1,7 +1,7 @@
 """Running one rank: torch's fake process group in place of the real one, and a record of every collective.
 
 The fake group sends nothing: what a collective would have brought stays as it was, so losses are no losses of the real run. What is
-asked of each collective, how large it is and who takes part is real. torch.compile is left out, so that each operator is seen.
+requested from each collective, how large it is and who takes part is real. torch.compile is left out, so that each operator is seen.
 With ``fake``, nothing is computed either (:mod:`~hpushim.plan.fake`).
 """
 
@@ -54,7 +54,7 @@ _SPACES = ("c10d", "_c10d_functional")
 
 
 class Enough(SystemExit):
-    """As many steps as were asked for are over."""
+    """As many steps as were requested are over."""
 
 
 def environment(world: int, cards: int) -> dict[str, str]:
@@ -172,7 +172,7 @@ class Rank:
                 setattr(module, name, function)
 
     def _fake_hook(self, parallel: Any) -> None:
-        """DDP's own reduction asks the group for a result, which the fake one has not; a hook that does the same gives one."""
+        """DDP's own reduction queries the group for a result, which the fake one has not; a hook that does the same gives one."""
         import torch
         import torch.distributed as dist
 
@@ -236,7 +236,7 @@ class Rank:
 def _recorder(
     record: Callable[[str, str, tuple[Any, ...], dict[str, Any]], None], fake: Fake | None
 ) -> Any:
-    """A mode of torch's dispatcher that tells of operators that communicate, and hands on all but what ``fake`` answers."""
+    """A mode of torch's dispatcher that reports operators that communicate, and hands on all but what ``fake`` answers."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]

@@ -100,7 +100,7 @@ def _ranks(
         found.append(Difference("processes", what))
     for one, other in zip(ours, theirs, strict=False):
         if one.by_hand != other.by_hand:
-            continue  # one of them never came to its optimizer; how it ended is told
+            continue  # one of them never came to its optimizer; how it ended is reported
         before = len(found)
         _steps(one, other, result, found, same_device)
         _operators(one, other, result, found, same_device)

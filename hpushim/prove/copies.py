@@ -57,7 +57,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def copy(root: Path, to: Path, wide: Path) -> Path:
-    """A copy of ``root`` under ``to``, which stands for ``wide``, a folder above it; returns where it is. Raises OSError.
+    """A copy of ``root`` under ``to``, which represents ``wide``, a folder above it; returns where it is. Raises OSError.
 
     What lies beside it in ``wide`` is there as links, so that ``../data`` is found.
     """

@@ -126,7 +126,7 @@ def line_of(copy: Path, file: str, line: int) -> str:
 
 
 def shared_imports(hunks: list[Hunk]) -> list[Hunk]:
-    """Hunks that import for others: both what they take away and what they give can stand there, for no name changes its meaning."""
+    """Hunks that import for others: both what they take away and what they give can be there, for no name changes its meaning."""
     return [one for one in hunks if one.file.endswith(".py") and only_imports(one) and not _rebound(one)]  # fmt: skip
 
 

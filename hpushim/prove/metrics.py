@@ -1,6 +1,6 @@
 """The numbers that a script prints and logs: read from its output and from the text files that it wrote, and compared by their text.
 
-A line's text without its numbers is what the number is called, so that ``step 3: loss 0.51`` of one run stands beside that of the
+A line's text without its numbers is what the number is called, so that ``step 3: loss 0.51`` of one run is beside that of the
 other, whatever else either prints. Numbers that a second run of the same program does not repeat are no metrics: what has the unit or the
 name of a time, a rate or a size is left out here; what differs beside that is measured again before it counts.
 """
@@ -59,7 +59,7 @@ class Odd(msgspec.Struct, frozen=True):
 
 
 def of(run: Run) -> Metrics:
-    """Every number of a run's output, its logs and what it handed to a logging library, in order, by where it stands and its text."""
+    """Every number of a run's output, its logs and what it handed to a logging library, in order, by where it is and its text."""
     found: Metrics = {}
     for where, text in (("output", run.output), *sorted(run.logs.items())):
         _read(where, text, found)

@@ -21,7 +21,7 @@ class Process(msgspec.Struct):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """What ran on the emulated device, and a Gaudi refuses. ``file`` is empty where no line of the project asked for it."""
+    """What ran on the emulated device, and a Gaudi refuses. ``file`` is empty where no line of the project requested it."""
 
     code: str
     what: str

@@ -32,7 +32,7 @@ _MOST_LOGS = 50
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is told, whichever way it goes."""
+    """What a run gets, whichever way it goes."""
 
     scratch: Path
     tree: Path  # the user's own, with what lies beside the project

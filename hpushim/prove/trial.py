@@ -425,7 +425,7 @@ def _odd_metrics(trial: Trial, outcome: Outcome) -> None:
 
 
 def _refused(trial: Trial, outcome: Outcome) -> list[Refused]:
-    """What a Gaudi refuses of what ran, each once, in lines of the original; those first that a line of the project asked for."""
+    """What a Gaudi refuses of what ran, each once, in lines of the original; those first that a line of the project requested."""
     shim, native = (run.record.refused for run in outcome.runs[-2:])
     hunks = trial.changes(outcome.report, outcome.migrated)
     found = {}

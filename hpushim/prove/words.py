@@ -1,6 +1,6 @@
-"""The words of a command line: what is launched, and what each of the three runs is told.
+"""The words of a command line: what is launched, and what each of the three runs gets.
 
-A script is told to stay on the CPU by its own means: an option that it defines, a value that the user gave. Where it has none,
+A script is instructed to stay on the CPU by its own means: an option that it defines, a value that the user gave. Where it has none,
 it is run as it is, without a device.
 """
 
@@ -35,7 +35,7 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def processes(self) -> int:
-        """How many processes the launcher is told to start, 1 where it is not."""
+        """How many processes the launcher is instructed to start, 1 where it is not."""
         for place, word in enumerate(self.before):
             found = _PROCESSES.match(word)
             if found:

@@ -1,4 +1,4 @@
-"""One question to all values of a file: asked of a value, answered for all that it depends on, once."""
+"""One question to all values of a file: requested from a value, answered for all that it depends on, once."""
 
 from __future__ import annotations
 

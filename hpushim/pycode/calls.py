@@ -74,7 +74,7 @@ class Calls:
     # -- classes ----------------------------------------------------------------------------
 
     def class_around(self, node: ast.AST) -> ast.ClassDef | None:
-        """The class whose method ``node`` stands in."""
+        """The class whose method ``node`` is in."""
         function = node if isinstance(node, FUNCTIONS) else self._source.function(node)
         while function is not None:
             above = self._source.parent(function)
@@ -107,7 +107,7 @@ class Calls:
         return list(found)
 
     def family(self, owner: ast.ClassDef) -> ast.ClassDef:
-        """One class that stands for all that a class shares its attributes with: bases and subclasses."""
+        """One class that represents all that a class shares its attributes with: bases and subclasses."""
         if self._families is None:
             heads: dict[ast.ClassDef, ast.ClassDef] = {}
             for each in self._source.index.statements(ast.ClassDef):
@@ -159,7 +159,7 @@ class Calls:
             yield from values.sources(at)
 
     def is_self(self, node: ast.expr) -> bool:
-        """Is the expression the object (or class) whose method it stands in?"""
+        """Is the expression the object (or class) whose method it is in?"""
         if not isinstance(node, ast.Name):
             return False
         for binding in self._source.bindings(node):
@@ -221,7 +221,7 @@ class Calls:
         return [target.function for target in self._reached(node)]
 
     def _reached(self, func: ast.expr) -> Iterator[Target]:
-        """Followed back through all but parameters and what calls return, which would ask for the calls again."""
+        """Followed back through all but parameters and what calls return, which would request the calls again."""
         values = self._values
         seen: set[At] = {At(func)}
         todo: list[tuple[At, int]] = [(At(func), 0)]

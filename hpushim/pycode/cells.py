@@ -206,7 +206,7 @@ class Cells:
                     yield edge_to("matched", subject.node, subject.way, way)
 
     def _assigned_to(self, target: ast.expr, way: Way) -> Edge | None:
-        """What a target is given by the statement that it stands in."""
+        """What a target is given by the statement that it is in."""
         inner: list[Step] = []
         node: ast.AST = target
         above = self._source.parent(node)

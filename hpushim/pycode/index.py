@@ -1,7 +1,7 @@
-"""What stands where in a module, looked up by word.
+"""What is where in a module, looked up by word.
 
-Statements are walked once, for what they bind. Their expressions are walked only when somebody asks for a word
-that stands in them, which in most files is a small part::
+Statements are walked once, for what they bind. Their expressions are walked only when somebody requests a word
+that is in them, which in most files is a small part::
 
     index.names("device")        every `device`
     index.attributes("cuda")     every `….cuda`
@@ -68,7 +68,7 @@ class Index:
         self.stores: defaultdict[str, list[ast.expr]] = defaultdict(list)
         self._definitions: dict[str, list[ast.AST]] = {}
         self._opened: set[ast.AST] = set()
-        #: What has been asked for, as a whole word or as any part of one.
+        #: What has been requested, as a whole word or as any part of one.
         self._words: set[tuple[bytes, bool]] = set()
         self._whole = False
         self._names: defaultdict[str, list[ast.Name]] = defaultdict(list)
@@ -141,7 +141,7 @@ class Index:
         return self.stores.get(attribute, [])
 
     def _ordered(self, nodes: list[Any]) -> list[Any]:
-        """The nodes in source order; units are walked in the order in which they are asked for."""
+        """The nodes in source order; units are walked in the order in which they are requested."""
         self._steps.spend(len(nodes))
         if len(nodes) > 1:
             nodes.sort(key=starts_at)
@@ -230,7 +230,7 @@ class Index:
     # -- the walk over expressions ----------------------------------------------------------
 
     def _want(self, word: str, *, whole: bool = True) -> None:
-        """Walks every unit that the word stands in."""
+        """Walks every unit that the word is in."""
         if self._whole:
             return
         plain = word.isascii()
@@ -269,7 +269,7 @@ class Index:
             self._whole = True
 
     def _reach(self, node: ast.AST) -> None:
-        """Walks the unit that ``node`` stands in."""
+        """Walks the unit that ``node`` is in."""
         placed = next((part for part in walk(node) if hasattr(part, "lineno")), None)
         if placed is not None:
             offset = self._lines[placed.lineno - 1] + placed.col_offset  # type: ignore[attr-defined]
@@ -395,7 +395,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: Units that do not begin where the parser says.
 _LATE = frozenset([*_DEFINITIONS, ast.match_case])
 _OPENING = frozenset([ast.Lambda, *COMPREHENSIONS])
-#: Without nodes below them that anybody asks for.
+#: Without nodes below them that anybody requests.
 _LEAVES = frozenset([ast.alias, ast.MatchSingleton])
 _CONTEXTS = frozenset(["ctx", "op", "ops", "type_ignores"])
 #: What holds statements, handlers or cases.
@@ -410,7 +410,7 @@ _INSIDE_OF: dict[type, tuple[str, ...]] = {
 
 
 class _PerClass(dict[type, tuple[str, ...]]):
-    """Fields of the classes of nodes, found when first asked for; the last first."""
+    """Fields of the classes of nodes, found when first requested; the last first."""
 
     def __init__(self, of: Callable[[Any], tuple[str, ...]]) -> None:
         super().__init__()

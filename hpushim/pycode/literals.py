@@ -1,4 +1,4 @@
-"""String literals in Python source: where each one stands, and what stands inside an f-string.
+"""String literals in Python source: where each one is, and what is inside an f-string.
 
 Before Python 3.12 the parser gives wrong places inside some f-strings and none to their parts;
 :func:`place` gives them the places that 3.12 would, so that rules need not care.
@@ -21,7 +21,7 @@ _LITERAL = re.compile(rb"(?P<prefix>[A-Za-z]{0,2})(?P<mark>\"\"\"|'''|\"|')", re
 _BODY = {
     mark: re.compile(rb"(?:[^\\]|\\.)*?" + mark, re.DOTALL) for mark in (b'"""', b"'''", b'"', b"'")
 }
-#: What may stand between literals that are joined: blanks, line ends, comments, parentheses.
+#: What may are between literals that are joined: blanks, line ends, comments, parentheses.
 _BETWEEN = re.compile(rb"(?:[ \t\f\r\n()]|\\(?:\r\n|\r|\n)|#[^\r\n]*)+")
 _STARTS = {tokenize.STRING} | {
     getattr(tokenize, name)
@@ -111,7 +111,7 @@ class _Lost(Exception):
 
 
 def place(data: bytes, lines: Sequence[int], strings: Sequence[ast.JoinedStr]) -> set[ast.AST]:
-    """Puts the parts of every f-string where they stand; returns the nodes whose place stays unknown."""
+    """Puts the parts of every f-string where they are; returns the nodes whose place stays unknown."""
     lost: set[ast.AST] = set()
     seen: set[ast.AST] = set()
     placer = _Placer(data, lines)

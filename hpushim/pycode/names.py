@@ -25,7 +25,7 @@ _CYCLE = frozenset((_ROUND,))
 class Names:
     """The meanings of the names of one module; each is found once.
 
-    ``ambient`` are packages that an unbound name of the same spelling stands for: it came from a star import, or from an
+    ``ambient`` are packages that an unbound name of the same spelling represents: it came from a star import, or from an
     earlier cell. The first is the one that the rules ask about most.
     """
 

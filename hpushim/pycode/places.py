@@ -62,7 +62,7 @@ class Cell:
     loads: list[ast.expr] = field(default_factory=list)
     stores: list[ast.expr] = field(default_factory=list)
 
-    #: Loads by the constant key that they are asked for at once (``t["k"]``); None for all others.
+    #: Loads by the constant key that they are requested at once (``t["k"]``); None for all others.
     asked: dict[Step | None, list[ast.expr]] | None = None
 
     def __repr__(self) -> str:

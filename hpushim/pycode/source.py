@@ -28,9 +28,9 @@ class _AnyLines(Sequence[int]):
 
 
 class Source:
-    """A parsed text. What is asked of it is found when it is first asked for.
+    """A parsed text. What is requested from it is found when it is first requested.
 
-    ``ambient`` are packages that an unbound name of the same spelling stands for (see :class:`Names`).
+    ``ambient`` are packages that an unbound name of the same spelling represents (see :class:`Names`).
     Raises SyntaxError (or ValueError for NUL bytes) when ``text`` is not Python.
     """
 
@@ -64,7 +64,7 @@ class Source:
         self._places: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
 
     def view(self: S, kind: Callable[[S], T]) -> T:
-        """``kind(source)``, made when it is first asked for and kept: what several ask of a text."""
+        """``kind(source)``, made when it is first requested and kept: what several ask of a text."""
         try:
             return cast("T", self._views[kind])
         except KeyError:
@@ -90,7 +90,7 @@ class Source:
         """The innermost statement that holds ``node`` (itself, when it is one)."""
         while not isinstance(node, ast.stmt):
             above = self.parent(node)
-            assert above is not None, "every expression stands in a statement"
+            assert above is not None, "every expression is in a statement"
             node = above
         return node
 

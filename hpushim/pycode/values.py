@@ -25,7 +25,7 @@ an import (other files and the project's facts know more), ``defined`` to a func
 takes the value is an end as well where the function is not one of this file.
 
 What lies inside a container is followed to where it is taken out: :class:`~hpushim.pycode.places.At` names a node and the way
-into its value. Nothing is limited by depth: edges are found when they are first asked for and kept, and a whole question is
+into its value. Nothing is limited by depth: edges are found when they are first requested and kept, and a whole question is
 answered by :class:`~hpushim.pycode.answers.Answers`, in time that grows with the edges. A file has a bound of steps;
 :class:`TooManySteps` ends the work on it.
 """

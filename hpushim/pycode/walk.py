@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-#: Fields without nodes that anybody asks for: texts, numbers, and whether a name is read or set (``node.ctx`` says it).
+#: Fields without nodes that anybody requests: texts, numbers, and whether a name is read or set (``node.ctx`` says it).
 _PLAIN = frozenset(
     [
         *("ctx", "attr", "id", "arg", "name", "names", "module", "level", "type_comment", "simple"),
@@ -22,7 +22,7 @@ _NODES = {
 
 
 class _Children(dict[type, tuple[str, ...]]):
-    """The fields of a class of nodes that hold nodes, found when first asked for."""
+    """The fields of a class of nodes that hold nodes, found when first requested."""
 
     def __missing__(self, kind: Any) -> tuple[str, ...]:
         fields = (

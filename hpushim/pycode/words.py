@@ -1,4 +1,4 @@
-"""The words of a text, and which pieces of text it holds: asked for hundreds of times of each file."""
+"""The words of a text, and which pieces of text it holds: requested hundreds of times of each file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Words:
 class Texts:
     """Pieces of text that are looked for together in many files.
 
-    Most are words or parts of words, and most words stand in many files: what a word holds is found once.
+    Most are words or parts of words, and most words are in many files: what a word holds is found once.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -80,7 +80,7 @@ class Texts:
         self._holding: dict[str, list[str]] = {}
 
     def held(self, text: Words) -> frozenset[str]:
-        """Those that stand in a text."""
+        """Those that are in a text."""
         if len(self._barren) + len(self._holding) > _MOST:
             self._barren.clear()
             self._holding.clear()

@@ -1,4 +1,4 @@
-"""What a report comes down to, computed once: a verdict, what each place asks of whom, and totals that add up.
+"""What a report comes down to, computed once: a verdict, what each place requests from whom, and totals that add up.
 
 Every format draws from here and counts nothing itself. Each finding is in one group of :data:`TROUBLES`, and one of
 :data:`HANDLINGS` takes care of it, so both add up to all findings.
@@ -33,7 +33,7 @@ Trouble = Literal[
 Handling = Literal["rewritten", "safe", "unsafe", "by-hand", "note"]
 HANDLINGS: tuple[Handling, ...] = get_args(Handling)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
-#: The groups of findings in the order in which they are told, each with its heading.
+#: The groups of findings in the order in which they are reported, each with its heading.
 TROUBLES: dict[Trouble, str] = {
     "unread": "Could not be read",
     "stops": "Stops on Gaudi",

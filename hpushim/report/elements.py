@@ -37,7 +37,7 @@ def _add(parent: ET.Element, part: Content | Iterable[Content]) -> None:
 
 
 def sentence(text: str) -> list[Content]:
-    """A message in which what stands between backticks is code."""
+    """A message in which what is between backticks is code."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:  # the last backtick opens nothing
         pieces[-2:] = ["`".join(pieces[-2:])]

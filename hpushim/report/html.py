@@ -95,7 +95,7 @@ def _top(made: Assessment, name: str) -> ET.Element:
 
 
 def _blockers(made: Assessment) -> list[ET.Element]:
-    """What stands in the way, each message once with its first place."""
+    """What is in the way, each message once with its first place."""
     troubles: tuple[Trouble, ...] = ("stops", "kernels")
     if made.summary.verdict == "blocked":
         troubles = ("kernels", "stops")
@@ -159,7 +159,7 @@ def _card(
 
 
 def _bar(parts: list[tuple[str, int]], most: int = 0) -> ET.Element:
-    """A bar of parts side by side; ``most`` is what a full one stands for. The figures stand beside it as text."""
+    """A bar of parts side by side; ``most`` is what a full one represents. The figures are beside it as text."""
     total = max(sum(number for _, number in parts), most, 1)
     spans = (
         el("span", class_=kind, style=f"width:{100 * number / total:.2f}%")

@@ -12,7 +12,7 @@ from hpushim.report import lines
 
 
 class Hunk(msgspec.Struct, frozen=True):
-    """Lines of a file, from ``first`` (1-based) on, and what stands there instead; either may be none. Both with their line ends."""
+    """Lines of a file, from ``first`` (1-based) on, and what is there instead; either may be none. Both with their line ends."""
 
     first: int
     old: tuple[str, ...]

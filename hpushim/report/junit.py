@@ -11,7 +11,7 @@ from hpushim.report.assessment import Item, assess
 
 
 def render_junit(report: Report) -> str:
-    """What `check` fails for is a failure; what is rewritten or a note passes; a file that could not be judged is an error."""
+    """What `check` fails for is a failure; what is rewritten or a note passes; a file that could not be assessed is an error."""
     made = assess(report)
     root = ET.Element("testsuites", name="hpushim")
     items = iter(made.items)

@@ -6,7 +6,7 @@ import re
 
 from hpushim import showing
 
-#: What would open code, HTML or a link in running text, end a cell, or stand for another character.
+#: What would open code, HTML or a link in running text, end a cell, or represent another character.
 _MEANING = re.compile(r"[\\`|]|<(?=[A-Za-z/!?])|&(?=[#\w]+;)|\](?=[\[(:])")
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
 #: Code in which none of these stands can go between single backticks, even in a table.
@@ -25,7 +25,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A sentence, on one line, in which what stands between backticks is code, and links and HTML are text."""
+    """A sentence, on one line, in which what is between backticks is code, and links and HTML are text."""
     pieces = showing.one_line(text.replace("\r\n", " ").replace("\n", " ")).split("`")
     if len(pieces) % 2 == 0:  # the last backtick opens nothing
         pieces[-2:] = ["`".join(pieces[-2:])]

@@ -93,7 +93,7 @@ def _new_lines(old: bytes, new: bytes) -> set[int]:
 
 
 def _only(report: Report, kept: Callable[[FileResult], list[Finding]]) -> Report:
-    """The same report with some findings; what is said of a file that could not be judged stays."""
+    """The same report with some findings; what is said of a file that could not be assessed stays."""
     files = []
     for file in report.files:
         findings = file.findings if file.status == "failed" else tuple(kept(file))

@@ -237,7 +237,7 @@ _HEAD = ("Name", "Status", "On Gaudi", "Note", "Source", "Run on a device", "Rul
 
 
 def _witnesses(matrix: Matrix) -> Iterator[str]:
-    """Of how many written names public code runs on a device, by where that stands, and the names of which none does."""
+    """Of how many written names public code runs on a device, by where that is, and the names of which none does."""
     kinds = Counter(_run_by(item.source) for item in matrix.seen if item.source for _ in item.names)
     unseen = {name: rows for name, rows in written(matrix.rows).items() if not matrix.witness(name)}
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())

@@ -17,7 +17,7 @@ _INDENT = re.compile(r"[ \t\f]*")
 
 
 class Excerpt(msgspec.Struct, frozen=True):
-    """A line without its indentation, as a terminal can show it: what stands before the finding, it, and what follows."""
+    """A line without its indentation, as a terminal can show it: what is before the finding, it, and what follows."""
 
     before: str
     marked: str
@@ -42,7 +42,7 @@ class Lines:
         return len(self._starts)
 
     def line(self, number: int) -> str:
-        """The line of this number, from 1, as it stands; empty where there is none."""
+        """The line of this number, from 1, as it is; empty where there is none."""
         if not 1 <= number <= len(self._starts):
             return ""
         return self.text[self._starts[number - 1] : self._ends[number - 1]]

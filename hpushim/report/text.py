@@ -32,7 +32,7 @@ _FEW = 3
 #: Pieces of work that are shown, and characters of what each is about.
 _WORKS = 12
 _SHORT = 110
-#: Messages of a quiet group; with more of them, it is told by code.
+#: Messages of a quiet group; with more of them, it is reported by code.
 _MESSAGES = 40
 _QUOTED = re.compile(r"`[^`]*`")
 _QUIET: frozenset[Trouble] = frozenset({"unsafe", "rewrite", "note"})
@@ -129,7 +129,7 @@ def _verdict(assessment: Assessment) -> Iterator[Line]:
 
 
 def _unread(assessment: Assessment) -> Iterator[Line]:
-    """Why a file was not judged or written, where no finding tells."""
+    """Why a file was not assessed or written, where no finding tells."""
     told = {item.path for item in assessment.items if item.finding.code in NO_LINE}
     for file in assessment.report.files:
         if file.status in ("failed", "skipped") and file.reason and file.path not in told:
@@ -193,7 +193,7 @@ def _messages(
             (f"{_clipped(found[0].finding.message)} {more}", ""),
             (tags, "dim"),
         ]
-        # One more is as short as the line that would stand for it.
+        # One more is as short as the line that would represent it.
         shown = len(found) if len(found) <= most + 1 else most
         for item in found[:shown]:
             yield sources.place(item)

@@ -114,7 +114,7 @@ def amount(summary: Summary) -> str:
 
 
 def setting(report: Report) -> str:
-    """What it was judged for, and by which table."""
+    """What it was assessed for, and by which table."""
     target = report.target
     matrix = f"; compatibility matrix {report.matrix}" if report.matrix else ""
     return (
@@ -183,7 +183,7 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-#: How a script asks whether it is the one that runs.
+#: How a script tests whether it is the one that runs.
 _MAIN = re.compile(rb"^if __name__ ==", re.MULTILINE)
 #: The findings about a training loop, and the one about a file that starts a program.
 _LOOP, _STARTS = ("HPU501", "HPU502"), "HPU520"

@@ -1,7 +1,7 @@
 """Findings that a person has to deal with, as pieces of work: what one edit settles is one piece, with a range of minutes.
 
 A piece is one cause: what a message says of several places, in Python else what one code finds in one function, in other files what it finds
-in all of them (21 Dockerfiles ask for one base image). What has no counterpart on Gaudi has no range: nobody can say what replaces it.
+in all of them (21 Dockerfiles request one base image). What has no counterpart on Gaudi has no range: nobody can say what replaces it.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _amount(size: int) -> str:
 
 
 def put(descriptor: int, data: bytes) -> None:
-    """Writes all of ``data`` where the file stands."""
+    """Writes all of ``data`` where the file is."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -278,7 +278,7 @@ class Folder:
 
     @contextmanager
     def lock(self, name: str, seconds: float) -> Iterator[None]:
-        """Alone among the processes that ask for the same; TimeoutError after so many seconds."""
+        """Alone among the processes that request the same; TimeoutError after so many seconds."""
         until = time.monotonic() + seconds
         while True:
             descriptor = self.open(name, os.O_RDWR | os.O_CREAT, 0o664)

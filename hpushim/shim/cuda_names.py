@@ -91,7 +91,7 @@ def _entry(cls: type) -> Any:
 
 
 def _lacks_its_base(cls: type) -> bool:
-    """Whether the class derives from a part of torch that only a CUDA build has: its stand-in refuses before ``__init__``."""
+    """Whether the class derives from a part of torch that only a CUDA build has: its substitute refuses before ``__init__``."""
     new = in_place.plain_function(cls.__new__)
     return "__new__" not in vars(cls) and new is not None and "_dummy_type" in new.__qualname__
 

@@ -28,14 +28,14 @@ class Decision(NamedTuple):
 
 
 def mode() -> Mode:
-    """What ``HPUSHIM`` asks for. Raises HpushimError for a value that it does not know."""
+    """What ``HPUSHIM`` requests. Raises HpushimError for a value that it does not know."""
     return settings.read("HPUSHIM")  # type: ignore[return-value]
 
 
 def decide() -> Decision:
-    """Looks at the machine, with torch imported; turns the emulator on where it was asked for.
+    """Looks at the machine, with torch imported; turns the emulator on where it was requested.
 
-    Raises HpushimError when what was asked for cannot be had; EmulatorError from the emulator's build.
+    Raises HpushimError when what was requested cannot be had; EmulatorError from the emulator's build.
     """
     import torch
 
@@ -123,7 +123,7 @@ def emulated_environment() -> dict[str, str]:
 
 
 def emulator_ledger() -> dict[str, Any]:
-    """The emulator's books of this process; empty without the emulator."""
+    """The emulator's ledger of this process; empty without the emulator."""
     import sys
 
     if "hpushim.emulator.ledger" not in sys.modules:
@@ -160,7 +160,7 @@ def _leave_it_to_the_toolkit(wanted: Mode) -> Decision:
     """Two tools that patch the same calls would undo each other."""
     if wanted == "hpu":
         raise HpushimError(
-            "PT_HPU_GPU_MIGRATION=1 asks for the vendor's migration toolkit, which patches the calls that hpushim "
+            "PT_HPU_GPU_MIGRATION=1 requests the vendor's migration toolkit, which patches the calls that hpushim "
             "patches; unset it to use hpushim, or start the script without hpushim"
         )
     return Decision(
@@ -170,7 +170,7 @@ def _leave_it_to_the_toolkit(wanted: Mode) -> Decision:
 
 
 def gaudi_software() -> bool:
-    """Whether Intel's package is installed; the emulator's look-alike on the path does not count."""
+    """Whether Intel's package is installed; the emulated package on the path does not count."""
     spec = importlib.util.find_spec("habana_frameworks")
     places = spec.submodule_search_locations if spec is not None else None
     look_alike = Path(__file__).parents[1] / "emulator"

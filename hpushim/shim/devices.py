@@ -82,8 +82,8 @@ def index_of(device: Any) -> int | None:
 def tell_card(index: int, *, placing: bool = True) -> None:
     """Says once that a device other than the first is the one device of this process, or that there is no such device.
 
-    With ``placing`` false, for what only asks of a device, the second alone. The device of its own rank is what a launcher
-    means a process to ask for, so nothing is said of that.
+    With ``placing`` false, for what only requests from a device, the second alone. The device of its own rank is what a launcher
+    means a process to request, so nothing is said of that.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None or torch.compiler.is_compiling() or os.environ.get("LOCAL_RANK") == str(index):
@@ -106,7 +106,7 @@ def tell_card(index: int, *, placing: bool = True) -> None:
 
 
 def tell_asked(device: Any) -> None:
-    """The same for ``2``, ``"cuda:2"`` or a device that a call of ``torch.cuda`` only asks of."""
+    """The same for ``2``, ``"cuda:2"`` or a device that a call of ``torch.cuda`` only requests from."""
     index = index_of(device)
     if isinstance(index, int) and index > 0:
         tell_card(index, placing=False)
@@ -118,7 +118,7 @@ _ASKED = ("device", "peer_device")
 def of_card(replacement: F) -> F:
     """For the replacement of what ``torch.cuda`` answers of one device, named by its argument ``device``: the one device answers for all.
 
-    A number that no device here has is told, and a device that is none of CUDA's is the ValueError that torch gives.
+    A number that no device here has is reported, and a device that is none of CUDA's is the ValueError that torch gives.
     """
     code = replacement.__code__
     names = code.co_varnames[: code.co_argcount]

@@ -148,7 +148,7 @@ def _cards() -> Iterator[Fact]:
     try:
         importlib.import_module(vendor.PACKAGE)
         count = int(torch.hpu.device_count())
-    except Exception as error:  # whatever ails the installation is what is asked for
+    except Exception as error:  # whatever ails the installation is what is requested
         text = f"importing {vendor.PACKAGE} fails: {type(error).__name__}: {error}"
         remedy = (
             "install the release that belongs to this torch (`hpushim matrix show --area device`)"

@@ -36,7 +36,7 @@ def leads() -> bool:
 
 
 def line(text: str) -> None:
-    """Says a line unless quiet was asked for."""
+    """Says a line unless quiet was requested."""
     if messages.verbosity() != "quiet" and messages.is_speaker():
         messages.emit(logging.INFO, text)
 
@@ -96,7 +96,7 @@ def forget_counts() -> None:
 
 
 def forget() -> None:
-    """Starts the books anew; for tests and for a new activation in the same process."""
+    """Starts the counts anew; for tests and for a new activation in the same process."""
     with _lock:
         _said.clear()
         _counts.clear()
@@ -104,7 +104,7 @@ def forget() -> None:
 
 
 def is_first(*key: str) -> bool:
-    """Whether this is asked for the first time since the books were started: for what is dear to find out."""
+    """Whether this is asked for the first time since the counts were started: for what is dear to find out."""
     with _lock:
         if key in _said:
             return False
@@ -113,7 +113,7 @@ def is_first(*key: str) -> bool:
 
 
 def wants_summary() -> bool:
-    """Whether a summary at exit was asked for."""
+    """Whether a summary at exit was requested."""
     return messages.verbosity() in ("summary", "sites", "trace")
 
 

@@ -27,7 +27,7 @@ def answers_yes(target_module: str = "torch.cuda") -> bool:
     if forced != "auto":
         return forced == "1"
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
-        return False  # the program was told to use no device
+        return False  # the program was instructed to use no device
     return _answer(caller)
 
 

@@ -14,7 +14,7 @@ from hpushim.shim import log
 class DeviceProperties:
     """Name, memory in bytes and the capability that CUDA code is told; other CUDA fields do not exist here.
 
-    ``multi_processor_count``, which programs log, is the number of tensor processor cores where the device says it, and that is told.
+    ``multi_processor_count``, which programs log, is the number of tensor processor cores where the device says it, and that is reported.
     """
 
     name: str

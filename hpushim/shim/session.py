@@ -38,7 +38,7 @@ class Session:
         """Decides and patches; True when torch is patched now. A second call changes nothing.
 
         Inside a block of native() it takes effect when the block ends, as deactivate() does.
-        Raises HpushimError when the environment asks for a device that cannot be had.
+        Raises HpushimError when the environment requests a device that cannot be had.
         """
         with _lock:
             if self.active or self.holds:
@@ -125,7 +125,7 @@ class Session:
             }
 
     def ledger(self) -> dict[str, Any]:
-        """The emulator's books of this process, and the CUDA calls that had no answer."""
+        """The emulator's ledger of this process, and the CUDA calls that had no answer."""
         return {**detect.emulator_ledger(), "unhandled_cuda": log.unhandled_calls()}
 
     def _patch(self) -> None:

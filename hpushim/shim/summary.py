@@ -1,4 +1,4 @@
-"""The summary at the end of a run, when ``HPUSHIM_LOG`` asks for one: once, by the first process, for all of them.
+"""The summary at the end of a run, when ``HPUSHIM_LOG`` requests one: once, by the first process, for all of them.
 
 Each process leaves its notes in a folder that the first one made; the first one adds them up when it ends. A process
 that is killed leaves none.

@@ -1,6 +1,6 @@
 """What the shim reads of the vendor's package, and what happens where a release has it not.
 
-The package is closed after release 1.19 and its names come and go, so everything that the shim asks of it stands in this
+The package is closed after release 1.19 and its names come and go, so everything that the shim requests from it is in this
 list; a test holds the sources of the shim to it. Names of ``torch.hpu`` are read when a CUDA call needs them.
 """
 
@@ -134,5 +134,5 @@ def register_hccl() -> None:
 
 
 def migration_toolkit() -> bool:
-    """Has PT_HPU_GPU_MIGRATION asked for the vendor's own migration toolkit, which patches what the shim patches?"""
+    """Has PT_HPU_GPU_MIGRATION requested the vendor's own migration toolkit, which patches what the shim patches?"""
     return os.environ.get("PT_HPU_GPU_MIGRATION", "").strip().lower() in ("1", "true", "yes", "on")

@@ -1,1 +1,1 @@
-"""What every room of the engine stands on: texts, edits of them, kinds of file, findings of its own."""
+"""What every room of the engine is on: texts, edits of them, kinds of file, findings of its own."""

@@ -43,7 +43,7 @@ class Offsets:
         self._ascii = text.isascii()
         #: The bytes before every whole step, as far as somebody has asked.
         self._before = [0]
-        #: The last place that was asked for, and its offset: most ask from the top down.
+        #: The last place that was requested, and its offset: most ask from the top down.
         self._last = 0, 0
 
     def __call__(self, index: int) -> int:
@@ -114,7 +114,7 @@ class Project(msgspec.Struct, frozen=True):
     methods: frozenset[str] = frozenset()
     #: Top-level names of the project's own modules and packages (``utils``, ``model``).
     modules: frozenset[str] = frozenset()
-    #: The versions of packages that the project asks for: ``("lightning", "<2.5")``, once for each file.
+    #: The versions of packages that the project requests: ``("lightning", "<2.5")``, once for each file.
     pins: tuple[tuple[str, str], ...] = ()
     #: The options (``--lr``) that the project's Python files declare or mention beside such declarations.
     options: frozenset[str] = frozenset()
@@ -125,7 +125,7 @@ class Project(msgspec.Struct, frozen=True):
     collected: tuple[tuple[str, frozenset[str]], ...] = ()
     #: The project's Python files, as they are shown.
     files: frozenset[str] = frozenset()
-    #: Of the texts that rules ask for (``Wants.project``), those that stand in some file; None where nobody has looked.
+    #: Of the texts that rules request (``Wants.project``), those that are in some file; None where nobody has looked.
     mentions: frozenset[str] | None = None
     #: Of the modules, those that Python takes before an installed package of the same name: files, and folders with ``__init__.py``.
     shadowing: frozenset[str] = frozenset()
@@ -145,7 +145,7 @@ ALONE = Project()
 
 
 class Text:
-    """A text with byte offsets, lines and the target it is judged for.
+    """A text with byte offsets, lines and the target it is assessed for.
 
     ``data`` is the canonical text as UTF-8 bytes; every :class:`Span` is an offset into it.
     """

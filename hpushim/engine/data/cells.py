@@ -46,7 +46,7 @@ class Piece:
         return text, raw
 
     def raw(self, offset: int) -> int:
-        """Where in the notebook's text a byte of this string's value stands."""
+        """Where in the notebook's text a byte of this string's value is."""
         if b"\\" not in self.inner:
             return self.span.start + 1 + offset
         text, raw = self._steps
@@ -54,7 +54,7 @@ class Piece:
 
 
 class Cell:
-    """One code cell and where it stands in the joined text."""
+    """One code cell and where it is in the joined text."""
 
     def __init__(self, number: int, pieces: list[Piece], *, listed: bool) -> None:
         self.number = number
@@ -118,7 +118,7 @@ class Cell:
                 self.python = _blank(self.text)
 
     def _mask(self) -> None:
-        """Blanks the lines of magics and commands, where the cell has any and is no Python as it stands."""
+        """Blanks the lines of magics and commands, where the cell has any and is no Python as it is."""
         if not any(mark in self.text for mark in _MARKS):
             return
         lines = self.text.split(b"\n")

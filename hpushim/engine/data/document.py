@@ -1,4 +1,4 @@
-"""A file that is not Python, as text rules see it. Each view is parsed when it is first asked for."""
+"""A file that is not Python, as text rules see it. Each view is parsed when it is first requested."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ class Document(Text):
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
-        """The lines of a requirements file that ask for something."""
+        """The lines of a requirements file that request something."""
         from hpushim.engine.data import requirements
 
         return requirements.requirements(self.text) if self.kind == "requirements" else ()
 
     def unproven(self, after: bytes) -> str | None:
-        """Why ``after`` cannot stand in for this text; None when it is as well-formed as before."""
+        """Why ``after`` cannot are in for this text; None when it is as well-formed as before."""
         from hpushim.engine.data import wellformed
 
         return wellformed.unproven(self.kind, self.data, after)

@@ -54,7 +54,7 @@ def entries(text: str) -> tuple[Entry, ...]:
             plain = value if isinstance(value, _SIMPLE) else None
             found.append(Entry(path, "scalar", span(part.start, walk.end), key, plain, quote))
     if walk.gap(walk.end) != len(text):
-        raise ValueError("something stands behind the value")
+        raise ValueError("something is behind the value")
     return tuple(entry for entry in found if entry is not None)
 
 
@@ -91,7 +91,7 @@ class Walk:
     def parts(self, at: int) -> Iterator[Part]:
         """The parts of the object or array that starts at ``at``.
 
-        Each has to be read, with :meth:`value` or :meth:`parts`, before the next is asked for. Raises ValueError.
+        Each has to be read, with :meth:`value` or :meth:`parts`, before the next is requested. Raises ValueError.
         """
         closing = "}" if self.text[at] == "{" else "]"
         number = 0

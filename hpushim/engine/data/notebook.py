@@ -93,7 +93,7 @@ class Notebook:
     # -- edits ------------------------------------------------------------------------------
 
     def edit(self, edit: Edit) -> Edit | None:
-        """The edit of the notebook's text that does what an edit of the joined text asks for."""
+        """The edit of the notebook's text that does what an edit of the joined text requests."""
         start, end, new = edit.span.start, edit.span.end, edit.new
         cell = self.cell(start)
         if start == end == cell.start and cell.number and new.endswith("\n"):
@@ -124,7 +124,7 @@ class Notebook:
         return Edit(Span(first, last), old, self._escaped(cell, old, new, b))
 
     def _escaped(self, cell: Cell, old: str, new: str, end: int) -> str:
-        """The new text as it stands in a JSON string; a newline starts the next string of the list."""
+        """The new text as it is in a JSON string; a newline starts the next string of the list."""
         escaped = json.dumps(new, ensure_ascii=self.ascii)[1:-1]
         if not cell.listed:
             return escaped
@@ -138,7 +138,7 @@ class Notebook:
         return lead + escaped.replace("\\n", '\\n"' + self._separator(cell) + '"') + tail
 
     def _separator(self, cell: Cell) -> str:
-        """What stands between two strings of a list: the cell's own, or another cell's."""
+        """What is between two strings of a list: the cell's own, or another cell's."""
         other = cell if _parted(cell) else self._first_parted
         if other is not None:
             a, b = other.pieces[0].span.end, other.pieces[1].span.start
@@ -233,7 +233,7 @@ class _Reader:
             else:
                 walk.value(part.start)
         if walk.gap(walk.end) != len(self._text):
-            raise ValueError("something stands behind the notebook")
+            raise ValueError("something is behind the notebook")
         return found if not self._language or "python" in self._language else []
 
     def _sheet(self, sheet: Part) -> Iterator[Cell]:

@@ -1,4 +1,4 @@
-"""Which versions of other packages a project asks for, as far as its files say.
+"""Which versions of other packages a project requests, as far as its files say.
 
 Read once for the whole project: requirements files, ``pyproject.toml``, ``setup.py``, ``setup.cfg`` and conda environments.
 """
@@ -26,7 +26,7 @@ def says_versions(path: PurePath, kind: str) -> bool:
 
 
 def pins(data: bytes, kind: str) -> dict[str, str]:
-    """The packages that one file asks for in some versions: name (lower case, with ``-``) and specifier."""
+    """The packages that one file requests in some versions: name (lower case, with ``-``) and specifier."""
     if len(data) > _LARGEST:
         return {}
     pattern = _IN_QUOTES if kind in ("python", "toml") else _ON_A_LINE
@@ -37,7 +37,7 @@ def pins(data: bytes, kind: str) -> dict[str, str]:
 
 
 def names(data: bytes, kind: str) -> set[str]:
-    """The packages that a requirements file asks for, in whatever version; of other files those with a version."""
+    """The packages that a requirements file requests, in whatever version; of other files those with a version."""
     found = set(pins(data, kind))
     if kind == "requirements" and len(data) <= _LARGEST:
         text = data.decode("utf-8", "replace")

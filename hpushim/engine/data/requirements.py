@@ -23,7 +23,7 @@ _URL = re.compile(rb"(?:[a-z]+\+)?[a-z]+://\S+|\.{0,2}/\S+|\S+\.whl\b")
 
 
 def requirements(text: str) -> tuple[Requirement, ...]:
-    """Every line that asks for something; blank lines and comments are none."""
+    """Every line that requests something; blank lines and comments are none."""
     data = text.encode()
     found: list[Requirement] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Is a changed data file as well-formed as before? Files that were broken before are not judged."""
+"""Is a changed data file as well-formed as before? Files that were broken before are not assessed."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def discover(
 
 
 def named(given: Mapping[Path, bytes], root: Path) -> Found:
-    """Files whose content is given and which need not exist: their kind is told by name or first line, else it is Python."""
+    """Files whose content is given and which need not exist: their kind is known by name or first line, else it is Python."""
     show = _Walk(root, frozenset(), ()).show
     files = [
         File(
@@ -287,7 +287,7 @@ class _Walk:
             if self.excluded and _ignored(os.fspath(path), True, self.excluded):
                 continue
             if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-                reason = "a submodule that is not fetched, so what it holds is not judged: `git submodule update --init`"
+                reason = "a submodule that is not fetched, so what it holds is not assessed: `git submodule update --init`"
                 self.passed.append(Passed(f"{self.show(os.fspath(path))}/", reason))
 
     def _enters(self, entry: os.DirEntry[str]) -> bool:

@@ -1,6 +1,6 @@
 """Which files git tracks, and which have changes that it does not hold yet, without running what a repository's settings name.
 
-``git status`` starts whatever a repository's configuration names. So git is asked only what stands in its index and in the last
+``git status`` starts whatever a repository's configuration names. So git is asked only what is in its index and in the last
 commit (see :mod:`hpushim.quiet_git`), and the bytes on disk are compared here. A file that only a filter could show to be clean counts as changed.
 """
 

@@ -1,6 +1,6 @@
 """What the files of a project held where the current branch left a revision, read from git's objects alone.
 
-Nothing that a repository's configuration names is run (see :mod:`hpushim.quiet_git`), so what stands on disk is compared here.
+Nothing that a repository's configuration names is run (see :mod:`hpushim.quiet_git`), so what is on disk is compared here.
 """
 
 from __future__ import annotations

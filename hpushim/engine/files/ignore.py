@@ -1,7 +1,7 @@
 """Patterns of ignore files, matched in time that grows with pattern and path and no faster.
 
 They mean what git says (``git help ignore``): the last pattern that matches decides, ``!`` takes back, a slash before the
-end ties a pattern to the folder of its file, ``**`` stands for any folders. A pattern is cut at its stars into pieces of
+end ties a pattern to the folder of its file, ``**`` represents any folders. A pattern is cut at its stars into pieces of
 fixed length; taking each piece at the first place where it fits is always right, so nothing is ever tried twice.
 A pattern that git cannot match either (``[a``, ``a\\``) matches nothing.
 """
@@ -194,7 +194,7 @@ def _trimmed(line: str) -> str:
 def _tokens(text: str) -> list[_Piece] | None:
     """Characters, ``/``, ``*``, and the expressions of ``?`` and brackets; None for what cannot match.
 
-    A literal star is an expression, too. Two stars are left where they stand for folders.
+    A literal star is an expression, too. Two stars are left where they represent folders.
     """
     found: list[_Piece] = []
     at = 0
@@ -279,7 +279,7 @@ def _length(piece: _Piece) -> int:
 
 
 def _at(piece: _Piece, text: str, start: int) -> int:
-    """Where a piece that stands at ``start`` ends; -1 if it does not stand there."""
+    """Where a piece that is at ``start`` ends; -1 if it does not stand there."""
     if isinstance(piece, str):
         return start + len(piece) if text.startswith(piece, start) else -1
     found = _compiled(piece[0]).match(text, start)

@@ -70,7 +70,7 @@ def write(root: Path, changes: Sequence[Change]) -> dict[Path, str]:
             assert home is not None
             home.tidy()
             _written(home, ready, failed)
-    except OSError as error:  # of the journal: those of single files are told one by one
+    except OSError as error:  # of the journal: those of single files are reported one by one
         raise HpushimError(
             f"{root / FOLDER}: the journal for --undo cannot be written ({error.strerror}); nothing was changed"
         ) from None

@@ -1,7 +1,7 @@
 """Many files at once, in processes only when that is quicker; one file cannot stop the others.
 
 An item that takes too long, or at which its process dies (of memory, most likely), is given up and named: ``lost`` says what
-stands for it in the result. Whoever stops (Ctrl-C) waits for no child: parsing one large file takes longer than patience does, and
+represents it in the result. Whoever stops (Ctrl-C) waits for no child: parsing one large file takes longer than patience does, and
 Python hears of the signal only afterwards, so large files are always left to a child.
 """
 

@@ -94,7 +94,7 @@ class Home:
         self.folder = folder
 
     def newest_first(self) -> Iterator[tuple[str, Folder]]:
-        """The runs that are kept, each with its folder, which is closed when the next one is asked for."""
+        """The runs that are kept, each with its folder, which is closed when the next one is requested."""
         try:
             runs = self.folder.inner("runs")
         except OSError:

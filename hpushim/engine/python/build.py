@@ -42,7 +42,7 @@ class Builder:
         while node is not self._unit:
             above = self._module.parent(node)
             if above is None:
-                raise Unplaced("it stands outside of its statement")
+                raise Unplaced("it is outside of its statement")
             below = self._below.setdefault(above, {})
             if node in below:
                 return
@@ -156,7 +156,7 @@ def _in_place_of(old: Any, new: Any) -> Any:
 
 
 def _in_brackets(node: Any) -> bool:
-    """May the node stand in parentheses of its own? Those of an import are one of its parts."""
+    """May the node are in parentheses of its own? Those of an import are one of its parts."""
     return isinstance(getattr(node, "lpar", None), (list, tuple))
 
 

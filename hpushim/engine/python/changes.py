@@ -63,7 +63,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A statement of one line stands before or after ``anchor``."""
+    """A statement of one line is before or after ``anchor``."""
 
     anchor: ast.stmt
     code: str
@@ -98,7 +98,7 @@ class Import:
 class Define:
     """A statement behind the imports that gives ``name`` its value, once in the file.
 
-    Where ``user``, the first statement of the top level that needs the value, runs before that, ``early`` stands in front of it.
+    Where ``user``, the first statement of the top level that needs the value, runs before that, ``early`` is in front of it.
     """
 
     name: str
@@ -112,7 +112,7 @@ Change = Replace | Rename | Remove | Insert | Guard | Import | Define
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Changes that are made together or not at all; those of one ``group`` in the file stand or fall together as well."""
+    """Changes that are made together or not at all; those of one ``group`` in the file change together as well."""
 
     title: str
     safety: Safety

@@ -13,7 +13,7 @@ _MOST = 600
 
 
 def narrowed(start: int, old: str, new: str) -> list[Edit]:
-    """The edits that turn ``old``, which stands at the byte ``start``, into ``new``."""
+    """The edits that turn ``old``, which is at the byte ``start``, into ``new``."""
     before, after = _TOKEN.findall(old), _TOKEN.findall(new)
     first = 0
     least = min(len(before), len(after))

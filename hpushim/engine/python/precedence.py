@@ -32,7 +32,7 @@ def level(node: Any) -> int:
 
 
 def required(parent: ast.AST | None, child: ast.AST) -> int:
-    """How tightly an expression must bind to stand in the place of ``child`` without parentheses."""
+    """How tightly an expression must bind to be in the place of ``child`` without parentheses."""
     match parent:
         case ast.Attribute() | ast.Await():
             return ATOM

@@ -1,7 +1,7 @@
 """Which lines go when statements go: with them what was there for them alone, and no block is left empty.
 
 An ``if`` without ``else`` whose body goes, and whose test only looks, goes too; so does an ``else`` or ``elif`` that is left
-empty. A comment that speaks of a statement and of nothing that stays goes with it, and of two blank lines that come
+empty. A comment that mentions a statement and of nothing that stays goes with it, and of two blank lines that come
 together one goes.
 """
 
@@ -222,7 +222,7 @@ class _Lines:
 
 
 def _end_above(parent: Any, block: Sequence[ast.stmt]) -> int:
-    """The last line of what stands before a clause of ``parent``."""
+    """The last line of what is before a clause of ``parent``."""
     end = parent.body[-1].end_lineno
     if isinstance(parent, ast.Try):
         if parent.handlers:
@@ -242,14 +242,14 @@ _KEPT = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]{2,}|[a-z]{2}\d+")
 _SHORTEST = 4
-#: Said of any code: no sign that the comment speaks of this statement.
+#: Said of any code: no sign that the comment mentions this statement.
 _PLAIN = frozenset(["torch", "self", "args", "true", "false", "none", "with", "model", "loss", "optimizer", "step", "data", "train"])  # fmt: skip
 
 
 def _first_line(module: Module, statement: ast.stmt, last: int) -> int:
     """The line at which to start taking ``statement`` out: its own, or that of the one comment line above it.
 
-    ``last`` is the last line that goes. A comment stays unless it stands alone over the statement, uses its words,
+    ``last`` is the last line that goes. A comment stays unless it is alone over the statement, uses its words,
     and uses none of the statement that would come under it.
     """
     line = statement.lineno

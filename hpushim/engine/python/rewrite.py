@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-#: Where libcst holds a unit that stands alone in no statement.
+#: Where libcst holds a unit that is alone in no statement.
 _FIELDS: dict[type[ast.AST], str] = {ast.ExceptHandler: "handlers", ast.match_case: "cases"}
 
 
@@ -213,7 +213,7 @@ class _Work:
                     builder.build(statements[number]), statements[number]
                 )
         line = line.with_changes(body=statements)
-        #: Where each statement stands once others stand beside it.
+        #: Where each statement is once others are beside it.
         now = list(range(len(place.nodes)))
         for number in range(len(place.nodes) - 1, -1, -1):
             anchor = place.nodes[number]

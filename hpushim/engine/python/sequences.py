@@ -1,6 +1,6 @@
 """Items taken out of libcst's lists: arguments, elements, imported names, small statements.
 
-What separates items belongs to the item before: an item goes with its comma, and the one that comes to stand
+What separates items belongs to the item before: an item goes with its comma, and the one that comes to be
 last takes over how the list ended. A line that ended behind an item still ends there, and comments over the next one stay.
 """
 
@@ -29,7 +29,7 @@ def without(node: Any, field: str, gone: Sequence[int]) -> Any:
 
 
 def _last(item: Any, before: Any) -> Any:
-    """An item that comes to stand where ``before`` stood, at the end of a list."""
+    """An item that comes to be where ``before`` stood, at the end of a list."""
     import libcst as cst
 
     if isinstance(item, cst.BaseSmallStatement):

@@ -1,4 +1,4 @@
-"""Where a node of :mod:`ast` stands in libcst's tree of the same code.
+"""Where a node of :mod:`ast` is in libcst's tree of the same code.
 
 Both trees have the same shape with other names: an argument is ``Call.args[1]`` here and ``Call.args[1].value`` there.
 :func:`slot` gives the way from the libcst node of a parent to that of a child as attribute names and indices; :func:`get`
@@ -80,7 +80,7 @@ def _index(nodes: Sequence[Any], child: ast.AST) -> int | None:
 _LONG = 32
 
 
-#: The places of the items of the long lists that were last asked of: keys and values, positional arguments and others.
+#: The places of the items of the long lists that were last requested from: keys and values, positional arguments and others.
 _PLACES: deque[tuple[Sequence[Any], dict[Any, int]]] = deque(maxlen=4)
 
 

@@ -27,7 +27,7 @@ class Unit:
 
     nodes: tuple[ast.AST, ...]
     span: Span
-    #: What stands before and behind the text when it is parsed.
+    #: What is before and behind the text when it is parsed.
     lead: str
     tail: str
 
@@ -46,7 +46,7 @@ def owner(module: Module, node: ast.AST) -> ast.AST:
     while not isinstance(node, (ast.stmt, *_COMPOUND)):
         above = module.parent(node)
         if above is None:
-            raise Unplaced("it stands in no statement")
+            raise Unplaced("it is in no statement")
         node = above
     return node
 
@@ -98,7 +98,7 @@ def _header(module: Module, node: Any) -> Unit:
 
 
 def _frame(module: Module, start: int) -> str:
-    """What has to stand before a piece of text that starts at a column other than the first."""
+    """What has to be before a piece of text that starts at a column other than the first."""
     if start == module.line_span(module.position(start)[0]).start:
         return ""
     return f"if 1:{_NEWLINE}{_indent(module, start)}"

@@ -1,3 +1,3 @@
-"""What a rule is, what it asks for, how rules are found and run, and their pages."""
+"""What a rule is, what it requests, how rules are found and run, and their pages."""
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Said:
     def of(self, span: Span) -> Literal["rewritten", "found", "kept", ""]:
         """What is said of a place; "" where no rule reports or claims it.
 
-        A finding without a fix makes people read its lines; one with a fix tells of no more than it touches.
+        A finding without a fix makes people read its lines; one with a fix reports no more than it touches.
         """
         line = self._text.position(span.start)[0]
         read, rewritten = self._lines

@@ -22,7 +22,7 @@ from hpushim.pycode.words import Texts, Words, words_in
 
 
 class _Choice(msgspec.Struct, frozen=True):
-    """Which rules have something to look at in a text, by the words and texts that stand there."""
+    """Which rules have something to look at in a text, by the words and texts that are there."""
 
     #: Every word and text that makes a difference.
     words: frozenset[str]
@@ -30,9 +30,9 @@ class _Choice(msgspec.Struct, frozen=True):
     #: The places of the rules that one word, or one text, is enough for.
     by_word: dict[str, tuple[int, ...]]
     by_text: dict[str, tuple[int, ...]]
-    #: What needs several words, or one in code, by the rarest of them; with the word that has to stand in code.
+    #: What needs several words, or one in code, by the rarest of them; with the word that has to be in code.
     by_rarest: dict[str, tuple[tuple[frozenset[str], str, int], ...]]
-    #: The texts of which one has to stand beside.
+    #: The texts of which one has to be beside.
     beside: dict[int, frozenset[str]]
 
     @classmethod
@@ -58,7 +58,7 @@ class _Choice(msgspec.Struct, frozen=True):
     ) -> list[int]:
         """The places of the rules, for the words and texts of ours that a file holds.
 
-        ``uses`` tells of a word whether it stands where code names something; without it any place will do.
+        ``uses`` reports a word whether it is where code names something; without it any place will do.
         """
         found: set[int] = set()
         for word in words:

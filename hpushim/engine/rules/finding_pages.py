@@ -1,4 +1,4 @@
-"""Finding the page of a rule: what a page says of one of its codes, and the codes whose pages speak of some words."""
+"""Finding the page of a rule: what a page says of one of its codes, and the codes whose pages mention some words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hpushim.engine.rules.registry import every_rule
 _CODE = re.compile(r"HPU\d{3}")
 _WORD = re.compile(r"[a-z][a-z0-9]+")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ers", "er", "ed", "es", "s", "e")
-#: How much a word counts by where it stands.
+#: How much a word counts by where it is.
 _NAME, _MESSAGE, _SAID, _WHAT, _REST = 6.0, 3.0, 3.0, 2.0, 0.5
 
 
@@ -61,7 +61,7 @@ def passages(found: Page, code: str) -> Iterator[str]:
 
 
 def by_meaning(words: str, limit: int = 5) -> tuple[Entry, ...]:
-    """The codes whose names, messages and pages speak of some words, the best first."""
+    """The codes whose names, messages and pages mention some words, the best first."""
     asked = set(_stems(words))
     weights = {code: _weights(code) for code in codes()}
     holding = Counter(stem for found in weights.values() for stem in found)
@@ -69,7 +69,7 @@ def by_meaning(words: str, limit: int = 5) -> tuple[Entry, ...]:
     for code, weight in weights.items():
         hits = [stem for stem in asked if stem in weight]
         grade = sum(weight[stem] * math.log(1 + len(weights) / holding[stem]) for stem in hits)
-        # Codes that speak of every word come before those that speak much of one.
+        # Codes that mention every word come before those that speak much of one.
         graded.append((grade * len(hits) / max(len(asked), 1), code))
     best = [code for grade, code in sorted(graded, key=lambda one: (-one[0], one[1])) if grade > 1]
     return tuple(found for code in best[:limit] if (found := entry(code)))

@@ -8,10 +8,10 @@ Examples beyond the first lie in ``<stem>.cases.md``, which has some of the sect
 Fenced blocks are labelled ``LANGUAGE ROLE option=value …``: ``python before``, ``python after``,
 ``python same``, ``yaml before``, ``text findings`` and so on. Options: ``mode``, ``style``, ``gaudi``, ``stack`` of the
 target, ``unsafe=yes``, ``path=`` for rules that look at the file's name, ``asks=lightning<2.5`` for a version of a package that
-the project asks for, ``declares=--fp16`` for an option that its Python files declare.
+the project requests, ``declares=--fp16`` for an option that its Python files declare.
 
 A ``python run`` block behind a pair of ``before`` and ``after`` makes both whole programs, which tests run: its line ``...``
-stands for the example. Its options: ``with=`` arguments, ``mode=``, ``except=`` names that may differ (or ``printed``),
+represents the example. Its options: ``with=`` arguments, ``mode=``, ``except=`` names that may differ (or ``printed``),
 ``raises=`` the error that ``before`` ends with on Gaudi. ``needs=`` on a ``before`` names what is missing to run it: a package, ``devices``.
 """
 

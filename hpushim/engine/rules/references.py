@@ -23,7 +23,7 @@ class Catalog(msgspec.Struct, frozen=True):
     below: dict[str, tuple[int, ...]]
     #: Everything that a wanted name begins with, the package alone left out.
     fronts: frozenset[str]
-    #: By the last word of each, which stands wherever it is used.
+    #: By the last word of each, which is wherever it is used.
     by_word: dict[str, tuple[int, ...]]
     roots: frozenset[str]
 
@@ -68,7 +68,7 @@ def _arranged(wanted: Sequence[tuple[str, ...]]) -> Catalog:
 
 @cache
 def ambient(candidates: tuple[Listed, ...]) -> tuple[str, ...]:
-    """The packages whose names rules want, the most wanted first: an unbound name of this spelling stands for one."""
+    """The packages whose names rules want, the most wanted first: an unbound name of this spelling represents one."""
     roots = [name.partition(".")[0] for rule in candidates for name in rule.wants.names]
     return tuple(root for root, _ in Counter(roots).most_common() if root != "builtins")
 

@@ -1,4 +1,4 @@
-"""What a rule asks for, by word; which files it reads and what it is called with follow from that."""
+"""What a rule requests, by word; which files it reads and what it is called with follow from that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FRAMEWORKS = "frameworks"
 
 
 class Wants(msgspec.Struct, frozen=True):
-    """The words of a rule, each kind with the handler that is called for it: a rule sees a file only where one of its words stands in it."""
+    """The words of a rule, each kind with the handler that is called for it: a rule sees a file only where one of its words is in it."""
 
     #: ``on_name``: dotted names (``torch.device``); with ``.*`` whatever lies below (``torch.cuda.*``).
     names: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Wants(msgspec.Struct, frozen=True):
     texts: tuple[str, ...] = ()
     #: Words or other pieces of text of which one must be in the file as well.
     beside: tuple[str, ...] = ()
-    #: Texts of which the rule asks whether they stand in the code of any file of the project: ``module.project.mentions``.
+    #: Texts of which the rule tests whether they are in the code of any file of the project: ``module.project.mentions``.
     project: tuple[str, ...] = ()
     #: What the rule wants to know of all files: ``module.project.names(fact.name)``.
     facts: tuple[ProjectFact, ...] = ()
@@ -67,7 +67,7 @@ class Wants(msgspec.Struct, frozen=True):
     def alternatives(self) -> tuple[tuple[frozenset[str], str], ...]:
         """Sets of words; the rule may find something where a file has all words of one of them.
 
-        With each the word that, to be found, stands behind a dot or in an import; "" where it may stand anywhere.
+        With each the word that, to be found, is behind a dot or in an import; "" where it may stand anywhere.
         """
         words = [*self.attributes, *self.calls, *self.keywords, *self.definitions, *self.words]
         found = [(frozenset({word}), "") for word in words]
@@ -88,6 +88,6 @@ def _behind_a_dot(name: str) -> str:
 
 
 def _of_name(name: str) -> frozenset[str]:
-    """The words of a dotted name, which all stand in a file that uses it: in an import, if not together."""
+    """The words of a dotted name, which all are in a file that uses it: in an import, if not together."""
     words = name.removesuffix(".*").removeprefix("builtins.").split(".")
     return frozenset(words)

@@ -105,7 +105,7 @@ def _script(data: bytes, arguments: Span) -> Script:
     inside = bytearray(data[arguments.start : arguments.end])
     if not _HEREDOC.search(inside):
         for comment in re.finditer(rb"(?m)(?<=\n)[ \t]*#[^\n]*", bytes(inside)):
-            # It stands between continuation lines: a shell would end the command here.
+            # It is between continuation lines: a shell would end the command here.
             length = comment.end() - comment.start()
             inside[comment.start() : comment.end()] = b" " * (length - 1) + b"\\"
     body = bytes(inside)

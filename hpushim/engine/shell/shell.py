@@ -56,7 +56,7 @@ def _parser() -> Any:
 def script(data: bytes, at: int = 0) -> Script:
     """Every simple command and assignment of a shell text, those in functions and substitutions too.
 
-    ``at`` is where the text stands in the file whose places are wanted.
+    ``at`` is where the text is in the file whose places are wanted.
     """
     root = _parser().parse(data).root_node
     commands: list[Command] = []

@@ -12,13 +12,13 @@ class Word(msgspec.Struct, frozen=True):
 
     #: As written, quotes included.
     span: Span
-    #: Without its quotes; what would be expanded (``$X``, ``$(…)``) stands in it as written.
+    #: Without its quotes; what would be expanded (``$X``, ``$(…)``) is in it as written.
     text: str
     #: Nothing in it is expanded, so ``text`` is what the program gets.
     constant: bool = True
     #: Where ``text`` stands when it is one piece of source, without the quotes around it.
     inner: Span | None = None
-    #: For ``--backend="nccl"``, ``device=cuda``: what stands before the first ``=`` …
+    #: For ``--backend="nccl"``, ``device=cuda``: what is before the first ``=`` …
     key: str = ""
     #: … and behind it.
     value: Word | None = None
@@ -41,9 +41,9 @@ class Command(msgspec.Struct, frozen=True):
 
     span: Span
     words: tuple[Word, ...]
-    #: The ones that stand before it on its line.
+    #: The ones that are before it on its line.
     assignments: tuple[Assignment, ...] = ()
-    #: The whole statement at the top level that it stands in: the loop, the branch, the function.
+    #: The whole statement at the top level that it is in: the loop, the branch, the function.
     outer: Span | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Arms the recorder in this process, before its program begins."""
+"""Enables the recorder in this process, before its program begins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def begin() -> None:
     lines.watch(orders)
     _tell_errors(orders)
     atexit.register(_tell_refusals, orders)  # before torch: the device is done by then
-    # A waiter of our own: the one of the package is emptied when the shim is armed or disarmed.
+    # A waiter of our own: the one of the package is emptied when the shim is enabled or disarmed.
     waiter = Waiter()
     from hpushim.prove.recorder import scalars
 
@@ -89,7 +89,7 @@ def _torch_arrived(torch: Any, orders: book.Orders) -> None:
 
 
 def _tell_refusals(orders: book.Orders) -> None:
-    """Notes what the emulated device let pass and a Gaudi refuses, with the line of the project that asked for it."""
+    """Notes what the emulated device let pass and a Gaudi refuses, with the line of the project that requested it."""
     ledger: Any = sys.modules.get("hpushim.emulator.ledger")
     for code, text, site in ledger.refusals() if ledger is not None else ():
         name, _, line = site.rpartition(":")

@@ -1,6 +1,6 @@
 """Which lines of interest ran: by ``sys.monitoring`` where Python has it (3.12), else by a trace of the project's own files.
 
-A line is told once; a function without a line left to tell is traced no more.
+A line is reported once; a function without a line left to tell is traced no more.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def watch(orders: book.Orders) -> None:
     try:
         monitoring.use_tool_id(_TOOL, "hpushim prove")
     except ValueError:
-        return  # another tool has it; nothing is told, and nothing is claimed
+        return  # another tool has it; nothing is reported, and nothing is claimed
     monitoring.register_callback(_TOOL, monitoring.events.PY_START, lines.start)
     monitoring.register_callback(_TOOL, monitoring.events.LINE, lines.monitored)
     monitoring.set_events(_TOOL, monitoring.events.PY_START)

@@ -1,6 +1,6 @@
 """What hpushim does in processes that do not import it: nothing, unless ``HPUSHIM`` is set.
 
-A package of its own, because ``import hpushim`` arms by itself and these are loaded in every process of the
+A package of its own, because ``import hpushim`` enables by itself and these are loaded in every process of the
 environment: :func:`autoload` by torch (entry point ``torch.backends``), :func:`offer_look_alike` by Python, through
 ``hpushim.pth``, and only where ``HPUSHIM=emulate``.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def autoload() -> None:
-    """Called by torch at the end of ``import torch``; does nothing unless ``HPUSHIM`` asks for it."""
+    """Called by torch at the end of ``import torch``; does nothing unless ``HPUSHIM`` requests it."""
     if os.environ.get("HPUSHIM", "").strip().lower() in ("", "0", "off"):
         return
     import hpushim
@@ -22,7 +22,7 @@ def autoload() -> None:
 
 
 def offer_look_alike() -> None:
-    """From now on, who imports the vendor's package gets the emulator's look-alike, unless the real one is installed.
+    """From now on, who imports the vendor's package gets the emulated package, unless the real one is installed.
 
     Ported scripts import it first, before torch, and need not know of hpushim.
     """
@@ -38,6 +38,6 @@ class _Offer:
             return None
         from importlib.machinery import PathFinder
 
-        import hpushim  # noqa: F401  it puts the look-alike on sys.path
+        import hpushim  # noqa: F401  it puts the emulated package on sys.path
 
         return PathFinder.find_spec(name)

@@ -1,4 +1,4 @@
-"""What of pynvml training scripts ask for, answered by ``torch.hpu``; anything else is refused, never made up."""
+"""What of pynvml training scripts request, answered by ``torch.hpu``; anything else is refused, never made up."""
 
 from __future__ import annotations
 

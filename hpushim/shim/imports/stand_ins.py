@@ -1,6 +1,6 @@
-"""Stand-ins for ``apex`` and ``pynvml`` where these are not installed: small modules over torch, for the user's own code.
+"""Substitutes for ``apex`` and ``pynvml`` where these are not installed: small modules over torch, for the user's own code.
 
-A stand-in is a module with ``MODULES``, a table of what each module of the package holds, ``CODE`` and ``NOTE``, said when
+A substitute is a module with ``MODULES``, a table of what each module of the package holds, ``CODE`` and ``NOTE``, said when
 it is imported, and ``ADVICE`` for a name that it lacks; ``unknown(name)`` may answer for such a name.
 """
 
@@ -23,7 +23,7 @@ _imported: list[str] = []
 
 
 def install() -> Undo:
-    """Watches imports of these packages; the undo also forgets the stand-ins that were imported."""
+    """Watches imports of these packages; the undo also forgets the substitutes that were imported."""
     finder = _Finder()
     sys.meta_path.insert(0, finder)
 
@@ -38,7 +38,7 @@ def install() -> Undo:
 
 
 class _Finder:
-    """Finds the modules of a stand-in where the package itself is not installed."""
+    """Finds the modules of a substitute where the package itself is not installed."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         top = name.partition(".")[0]
@@ -84,4 +84,4 @@ def _missing(source: Any, module: str, name: str) -> Any:
 def _no_such(source: Any, name: str) -> str:
     file, line = callers.user_site()
     top = name.partition(".")[0]
-    return f"{source.CODE} {file}:{line}: {name}: hpushim's stand-in for {top} has no such name; {source.ADVICE}"
+    return f"{source.CODE} {file}:{line}: {name}: hpushim's substitute for {top} has no such name; {source.ADVICE}"

@@ -44,6 +44,6 @@ def _constructor(patch: Patch, module: types.ModuleType) -> Undo | None:
         return constructor.hook(cls, patch.replacement, factory=patch.factory)
     except HookUnavailable as error:
         log.warn(
-            "HPU909", f"{patch.row}: {error}; a stand-in class is used, isinstance still works"
+            "HPU909", f"{patch.row}: {error}; a substitute class is used, isinstance still works"
         )
         return constructor.stand_in(module, patch.path, patch.replacement, factory=patch.factory)

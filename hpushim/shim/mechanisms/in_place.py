@@ -158,7 +158,7 @@ def _apply_attribute(patch: Patch, owner: Any, name: str) -> Undo:
     else:
         wrapper = _as_function(bound(patch, original), original)
     if isinstance(owner, types.ModuleType):
-        # Pickled by reference to where it stands, as the original was.
+        # Pickled by reference to where it is, as the original was.
         wrapper.__module__, wrapper.__qualname__ = owner.__name__, name
     return set_attribute(owner, name, wrapper)
 

@@ -50,7 +50,7 @@ def _is_low(dtype: Any) -> bool:
 
 
 def _means_hpu(device_type: Any) -> bool:
-    """CUDA by name, or ``hpu``, which is what ``device.type`` says in a script that asked for CUDA."""
+    """CUDA by name, or ``hpu``, which is what ``device.type`` says in a script that requested CUDA."""
     return isinstance(device_type, str) and (
         devices.is_cuda_text(device_type) or device_type == devices.DEVICE
     )

@@ -12,7 +12,7 @@ Original = Callable[..., Any]
 
 def _chosen_by_torch(position: int) -> Callable[..., Any]:
     def clip(original: Original, *args: Any, **kwargs: Any) -> Any:
-        """``foreach=True`` asks for a faster way to the same numbers; on HPU torch takes the other one by itself."""
+        """``foreach=True`` requests a faster way to the same numbers; on HPU torch takes the other one by itself."""
         if kwargs.get("foreach"):
             kwargs["foreach"] = None
         elif len(args) > position and args[position]:

@@ -107,7 +107,7 @@ def carried(original: Original, *args: Any, **kwargs: Any) -> Any:
 
 
 def _shares(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """By what the sum of hpu tensors is divided; 0 where no average is asked for, or not by this call.
+    """By what the sum of hpu tensors is divided; 0 where no average is requested, or not by this call.
 
     torch keeps back what is called in a coalesced block, and reduces at its end.
     """
@@ -237,7 +237,7 @@ def functional_average(original: Original, *args: Any, **kwargs: Any) -> Any:
 @patch(f"{_FUNCTIONAL}:reduce_scatter_single", row=_ROW, level=APPROXIMATE, since="2.13")
 @patch(f"{_FUNCTIONAL}:reduce_scatter_single_coalesced", row=_ROW, level=APPROXIMATE, since="2.13")
 def functional_scattered(original: Original, *args: Any, **kwargs: Any) -> Any:
-    """As :func:`functional_average`, where the dimension to cut stands before the group."""
+    """As :func:`functional_average`, where the dimension to cut is before the group."""
     return _functional(original, 3, args, kwargs)
 
 

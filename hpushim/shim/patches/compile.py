@@ -1,4 +1,4 @@
-"""``torch.compile``: the default backend is Gaudi's; optimizers that ask for NVIDIA's fused kernels do without."""
+"""``torch.compile``: the default backend is Gaudi's; optimizers that request NVIDIA's fused kernels do without."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def _is_compiled(original: Original) -> bool:
 
 @patch("torch._utils:_get_available_device_type", level=EXACT)
 def available_device_type(original: Original) -> str:
-    """torch asks CUDA first and never HPU; DataParallel and distributed checkpoints follow the answer."""
+    """torch queries CUDA first and never HPU; DataParallel and distributed checkpoints follow the answer."""
     return devices.DEVICE
 
 

@@ -17,7 +17,7 @@ _KEPT = 256
 @patch("torch:device", how="constructor", level=EXACT, factory=True)
 def device(original: Callable[..., Any]) -> Callable[..., Any]:
     """``torch.device("cuda:3")``, ``("cuda", 3)``, ``(type=…, index=…)`` and a bare index are ``hpu:0``."""
-    # A device never changes, so the ones that were asked for by text are kept.
+    # A device never changes, so the ones that were requested by text are kept.
     known: dict[str, Any] = {}
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:

@@ -38,7 +38,7 @@ def _named(name: str) -> str:
 
 
 def translated(backend: Any) -> Any:
-    """The backend argument of a torch call; remembers that NCCL was asked for and makes HCCL known."""
+    """The backend argument of a torch call; remembers that NCCL was requested and makes HCCL known."""
     global _asked_for_nccl
     if backend is None:
         vendor.register_hccl()
@@ -123,7 +123,7 @@ def _drop_nccl_options(kwargs: dict[str, Any]) -> None:
 
 
 class ProcessGroupNCCL:
-    """Stands where a CUDA build has NCCL's process group: its options can be filled in, and are dropped."""
+    """Is where a CUDA build has NCCL's process group: its options can be filled in, and are dropped."""
 
     class Options:
         """Takes any field; the shim drops it with a warning where a group is made."""
@@ -148,7 +148,7 @@ class ProcessGroupNCCL:
     level=WARN,
 )
 def process_group_nccl(current: Any) -> Any:
-    """A stand-in whose Options can be made, so that ``pg_options`` reaches new_group, which drops it."""
+    """A substitute whose Options can be made, so that ``pg_options`` reaches new_group, which drops it."""
     return ProcessGroupNCCL if current is MISSING else current
 
 
@@ -164,7 +164,7 @@ def new_subgroups(original: Original, group_size: Any = None, *args: Any, **kwar
 
 @patch(f"{_C10D}:get_backend", public="torch.distributed", level=APPROXIMATE)
 def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
-    """``"nccl"`` to code that asked for NCCL, so that its comparisons hold; the group is HCCL."""
+    """``"nccl"`` to code that requested NCCL, so that its comparisons hold; the group is HCCL."""
     backend = original(*args, **kwargs)
     if backend == "hccl" and _asked_for_nccl and policy.answers_yes(_C10D):
         return type(backend)("nccl") if type(backend) is not str else "nccl"
@@ -173,7 +173,7 @@ def get_backend(original: Original, *args: Any, **kwargs: Any) -> Any:
 
 @patch(f"{_C10D}:is_nccl_available", public="torch.distributed", level=APPROXIMATE)
 def is_nccl_available(original: Original) -> bool:
-    """True for code that may ask for NCCL: it gets HCCL."""
+    """True for code that may request NCCL: it gets HCCL."""
     return policy.answers_yes(_C10D)
 
 
@@ -247,7 +247,7 @@ def _group_for_cards(group: Any) -> Any:
 def comm_hook(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Hooks that compress gradients to 16 bits for NCCL are refused; any other runs."""
     for hook in (*args, *kwargs.values()):
-        # The state of a hook stands among the arguments too; of a process group, `name` is a method.
+        # The state of a hook is among the arguments too; of a process group, `name` is a method.
         names = (getattr(hook, "__name__", ""), getattr(hook, "name", ""))
         name = next((one for one in names if isinstance(one, str) and one), "")
         if name.lower() in _COMPRESSING and any(

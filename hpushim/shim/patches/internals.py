@@ -1,4 +1,4 @@
-"""What only a CUDA build of torch holds: its C functions, its version; said with a code where user code asks for it."""
+"""What only a CUDA build of torch holds: its C functions, its version; said with a code where user code requests it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Lazy mode: the step marks that a CUDA script does not have, after each backward pass and each optimizer step.
 
-Without them lazy mode collects operators until the program asks for a value. In eager mode nothing is changed.
+Without them lazy mode collects operators until the program requests a value. In eager mode nothing is changed.
 """
 
 from __future__ import annotations

@@ -60,5 +60,5 @@ def _say(what: str) -> None:
 
 
 def _by_user() -> bool:
-    """Whether the registration was asked for outside torch: by the first module that is not its machinery."""
+    """Whether the registration was requested outside torch: by the first module that is not its machinery."""
     return callers.outside(*_MACHINERY).partition(".")[0] != "torch"

@@ -1,4 +1,4 @@
-"""What a Ray cluster is told of the devices: a job that asks for GPUs gets Gaudi devices."""
+"""What a Ray cluster is told of the devices: a job that requests GPUs gets Gaudi devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESOURCES = "RAY_OVERRIDE_RESOURCES"
 def gpus_are_cards() -> Undo | None:
     """A Ray that this process starts offers its devices under the name "GPU" too.
 
-    Ray counts a Gaudi as the resource "HPU" alone, and what asks for "GPU" (``use_gpu=True``, ``num_gpus=1``) waits for ever. A cluster
+    Ray counts a Gaudi as the resource "HPU" alone, and what requests "GPU" (``use_gpu=True``, ``num_gpus=1``) waits for ever. A cluster
     that runs already offers what its nodes were started with.
     """
     import torch

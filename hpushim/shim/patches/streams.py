@@ -87,7 +87,7 @@ def kin() -> Undo:
         undos.append(_seen_as(cuda, hpu))
         base = cuda.__mro__[1]
         if base.__new__.__qualname__.startswith("_dummy_type"):
-            # Where CUDA's own class would be, torch's stand-in raises; subclasses of the user's pass through it.
+            # Where CUDA's own class would be, torch's substitute raises; subclasses of the user's pass through it.
             undos.append(in_place.set_attribute(base, "__init__", lambda self, *a, **k: None))
     undos.append(in_place.set_attribute(torch.hpu.Stream, "cuda_stream", property(_no_pointer)))
     undos.append(in_place.set_attribute(torch.hpu.Stream, "_as_parameter_", property(_no_pointer)))

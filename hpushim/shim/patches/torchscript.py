@@ -31,7 +31,7 @@ def parse_def(original: Original, *args: Any, **kwargs: Any) -> Any:
 
 
 def _longer(parsed: Any) -> Any:
-    """The function's source for messages, with a line more: torch looks for an attribute's name behind what it stands after."""
+    """The function's source for messages, with a line more: torch looks for an attribute's name behind what it is after."""
     from torch._sources import make_source_context
 
     first, name = parsed.source.split("\n", 1)[0], parsed.ast.body[0].name

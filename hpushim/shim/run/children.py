@@ -1,7 +1,7 @@
 """Child processes of whatever kind: their files are rewritten as those of ``hpushim run`` are.
 
-``HPUSHIM`` arms every child through torch's entry point, but by then Python has compiled the child's script and the
-modules that import torch first. So a folder with a ``sitecustomize`` stands on the children's ``PYTHONPATH``; it
+``HPUSHIM`` enables every child through torch's entry point, but by then Python has compiled the child's script and the
+modules that import torch first. So a folder with a ``sitecustomize`` is on the children's ``PYTHONPATH``; it
 calls :func:`begin` before the program, whoever started it: ``subprocess``, a launcher, a shell script.
 """
 
@@ -24,7 +24,7 @@ def environment() -> dict[str, str]:
 
 
 def install() -> Undo | None:
-    """Sets that environment where children will be armed, which is where ``HPUSHIM`` is set; returns how to undo it."""
+    """Sets that environment where children will be enabled, which is where ``HPUSHIM`` is set; returns how to undo it."""
     if not os.environ.get("HPUSHIM"):
         return None
     os.environ.update(environment())
@@ -48,7 +48,7 @@ def begin() -> None:
 
 
 def arguments() -> list[str]:
-    """What Python was told to run: a script and its arguments, or these after ``-m`` and a module's name, or ``-c`` and
+    """What Python was instructed to run: a script and its arguments, or these after ``-m`` and a module's name, or ``-c`` and
     code; else nothing. Python's own options are left out."""
     given = sys.argv
     if not given or not given[0]:

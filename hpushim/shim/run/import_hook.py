@@ -55,7 +55,7 @@ def uninstall(*, naming_only: bool = False) -> None:
 
 
 def is_inherited() -> bool:
-    """Whether the ``hpushim run`` that this process comes from asked for rewriting."""
+    """Whether the ``hpushim run`` that this process comes from requested rewriting."""
     return os.environ.get(REWRITE_VARIABLE) == "1"
 
 
@@ -165,7 +165,7 @@ class _Finder:
 
 
 def _holds_cuda(spec: Any) -> bool:
-    """Whether a module without a source file speaks of cuda at all."""
+    """Whether a module without a source file mentions cuda at all."""
     read: Any = getattr(spec.loader, "get_data", None)
     try:
         return spec.origin.endswith((".pyc", ".py")) and b"cuda" in read(spec.origin).lower()

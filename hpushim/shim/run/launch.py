@@ -53,10 +53,10 @@ def run(
     """Runs ``target`` as ``__main__``: a file, ``-`` for standard input, a module's name or code, as ``kind`` says; ends as
     the script ends.
 
-    A shell, or another program that starts Python, takes this process's place; the Python that it starts is armed.
+    A shell, or another program that starts Python, takes this process's place; the Python that it starts is enabled.
 
     With ``native`` the program is taken for HPU code: nothing is patched or rewritten, and only where there is no
-    Gaudi the HPU is emulated. ``before`` is called when all is ready, before the script's first line. ``mode`` is ``eager``, ``compile`` or ``lazy``; ``ledger`` the file for the books of the run. Raises SystemExit with the
+    Gaudi the HPU is emulated. ``before`` is called when all is ready, before the script's first line. ``mode`` is ``eager``, ``compile`` or ``lazy``; ``ledger`` the file for the ledger of the run. Raises SystemExit with the
     script's status (1 after an uncaught exception, whose traceback is printed by ``sys.excepthook``), and
     HpushimError when the target or the environment cannot be used.
     """
@@ -203,7 +203,7 @@ def _without_shim() -> None:
 
 
 def _start_shim() -> None:
-    """Imports torch here and not in the script, so that what is wrong with the machine is told plainly."""
+    """Imports torch here and not in the script, so that what is wrong with the machine is reported plainly."""
     from hpushim.shim.session import session
 
     if detect.mode() == "off":

@@ -27,7 +27,7 @@ _HELPERS = "__hpushim_widened__"
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One comparison: where it stands, what it says and what it says now."""
+    """One comparison: where it is, what it says and what it says now."""
 
     line: int
     before: str
@@ -210,7 +210,7 @@ class _Widen(ast.NodeTransformer):
 
 
 class _Patterns(ast.NodeTransformer):
-    """``case "cuda"`` is ``case "cuda" | "hpu"``, wherever in a pattern it stands."""
+    """``case "cuda"`` is ``case "cuda" | "hpu"``, wherever in a pattern it is."""
 
     def __init__(self, book: Callable[[int, str, str], None]) -> None:
         self._book = book

@@ -98,12 +98,10 @@ class _Names(ast.NodeTransformer):
     def _refuse(self, node: ast.expr) -> ast.expr:
         file, line = self._place
         if _is_torchs(file):
-            return (
-                node  # what torch scripts when it is imported asks of its own lists, which know HPU
-            )
+            return node  # what torch scripts when it is imported requests from its own lists, which know HPU
         log.refuse(
             "HPU512",
-            f"TorchScript compiles {ast.unparse(node)}, which asks for CUDA and does not work on HPU",
+            f"TorchScript compiles {ast.unparse(node)}, which requests CUDA and does not work on HPU",
             ADVICE,
             at=(file, line + node.lineno - 1),
         )

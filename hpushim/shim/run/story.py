@@ -83,7 +83,7 @@ def _left_in(folder: Path) -> list[dict[str, Any]]:
 
 
 def _ledger() -> str:
-    """The file with the books of this run, as a word of a command line; empty where there is none."""
+    """The file with the ledger of this run, as a word of a command line; empty where there is none."""
     path = os.environ.get("HPUSHIM_LEDGER", "")
     if not path or not Path(path).is_file():
         return ""

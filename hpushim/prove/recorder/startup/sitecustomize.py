@@ -31,7 +31,7 @@ def _begin() -> None:
     arm.begin()
 
 
-# The recorder stands before what may replace this process (the shim's own start-up does, for scripts that compare devices).
+# The recorder is before what may replace this process (the shim's own start-up does, for scripts that compare devices).
 _begin()
 _spec = _hidden()
 if _spec is not None and _spec.loader is not None:

@@ -41,7 +41,7 @@ def create_syncbn_process_group(group_size: int) -> Any:
 
 
 class Reducer:
-    """Averages a module's parameters, or a list of tensors, over all processes when told to."""
+    """Averages a module's parameters, or a list of tensors, over all processes when requested."""
 
     def __init__(self, module_or_grads_list: Any) -> None:
         import torch.distributed as dist
