@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpushim.engine.data.document import Kind
+from hpushim.engine.files import discover as discover_module
 from hpushim.engine.files.discover import File, discover, left_out, project_root
 from hpushim.errors import HpushimError
 
@@ -204,3 +205,19 @@ def test_a_submodule_that_is_not_fetched_is_told(tmp_path: Path) -> None:
     assert sorted(reasons) == ["kit/", "src/ops/"]
     assert all("not fetched" in reason for reason in reasons.values())
     assert found(tmp_path) == ["here/b.py", "src/a.py"]
+
+
+def test_results_are_one_line_and_never_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discover_module, "_MANY", 5)
+    lay(tmp_path, *(f"out/run{n}/a/{m}.yaml" for n in range(2) for m in range(5)))
+    lay(tmp_path, *(f"logs/{n}/config.yml" for n in range(5)), "train.py", "conf/one.yaml")
+    lay(tmp_path, *(f"scripts/{n}.sh" for n in range(9)))
+    shell = [f"scripts/{n}.sh" for n in range(9)]
+    assert found(tmp_path) == ["conf/one.yaml", *shell, "train.py"]
+    (reason,) = (why for shown, why in passed(tmp_path).items() if shown == "./")
+    assert reason.startswith("15 yaml files in one folder or of one name")
+    assert found(tmp_path, tmp_path / "out/run0/a/3.yaml") == ["out/run0/a/3.yaml"]
+    (tmp_path / "logs/4/config.yml").unlink()
+    assert "logs/0/config.yml" in found(tmp_path)

@@ -3,7 +3,7 @@
 Files that are named are always taken. In folders: ``.gitignore`` is obeyed for what git does not track, folders that hold no
 project code (virtual environments, caches, other repositories, vendored code) are passed over, symbolic
 links are taken once, by what they point to. A folder or file of which a user may have thought that it was
-looked at is listed with the reason. Only the first bytes of regular files are read, and nothing is waited for.
+looked at is listed with the reason; of thousands of data files alike one line speaks. Only the first bytes of regular files are read, and nothing is waited for.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,9 @@ _VENDORED = frozenset(
 )
 _MAX_BYTES = 1 << 20  # of a file that is neither Python nor a notebook: above it, it is data
 _MAX_CODE_BYTES = 64 << 20
+#: Kinds of file that hold settings or results. So many in one folder, or of one name, nobody writes by hand.
+_RESULTS: frozenset[Kind] = frozenset({"json", "yaml", "toml", "ini"})
+_MANY = 1000
 _MAX_IGNORE = 16 << 20
 _MAX_LINE = 50_000
 _HEAD = 2048
@@ -135,6 +139,7 @@ def discover(
             walk.explicit(path)
         else:
             raise HpushimError(f"{path}: no such file or folder; check the path")
+    walk.leave_results()
     files = sorted(walk.files.values(), key=lambda file: file.shown)
     kernels = sorted(walk.kernels.items(), key=lambda item: item[1])
     passed = sorted(walk.passed, key=lambda item: item.shown)
@@ -275,6 +280,25 @@ class _Walk:
                         stack.append((entry.path, ignores, ignored))
                 except OSError as error:
                     self.fail(entry.path, f"cannot be looked at: {error.strerror}")
+
+    def leave_results(self) -> None:
+        """Takes out what a program wrote, by number alone: none of these files is opened, and one line speaks for all of a kind."""
+        data = [each for each in self.files.values() if each.kind in _RESULTS and not each.explicit]
+        alike: Counter[tuple[Kind, str]] = Counter()
+        for file in data:
+            folder, _, name = file.shown.rpartition("/")
+            alike.update(((file.kind, f"{folder}/"), (file.kind, name)))
+        by_kind: defaultdict[Kind, list[File]] = defaultdict(list)
+        for file in data:
+            folder, _, name = file.shown.rpartition("/")
+            if max(alike[file.kind, f"{folder}/"], alike[file.kind, name]) >= _MANY:
+                by_kind[file.kind].append(file)
+        for kind, files in by_kind.items():
+            for file in files:
+                del self.files[file.path]
+            top = os.path.commonpath([file.shown.rpartition("/")[0] for file in files]) or "."
+            reason = f"{len(files):,} {kind} files in one folder or of one name: results, not settings; name a file to include it"
+            self.passed.append(Passed(f"{top}/", reason))
 
     def _unfetched(self, folder: str) -> None:
         """Says which submodules are not there: what they hold belongs to the project, and nobody can judge it."""
