@@ -168,7 +168,9 @@ class Asked:
         data = path.read_bytes()
         changed = data[: mutant.start] + mutant.after.encode() + data[mutant.end :]
         ends, ran, left_out = time.monotonic() + self.seconds, False, []
+        room = "rules" if mutant.file.startswith("codemods/") else Path(mutant.file).parts[1]
         commands = [c for c in related.commands([mutant.file], always=False) if c]
+        commands += [[f"tests/{room}"]] if [f"tests/{room}"] not in commands else []
         try:
             while commands:
                 path.write_bytes(changed)

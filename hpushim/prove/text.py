@@ -65,7 +65,7 @@ def headline(outcome: Outcome) -> str:
             difference = outcome.difference
             if difference is not None and difference.kind == "error":
                 return f"{loud}different from the CPU run: in step {difference.step} the script fails on hpu, the original and its migrated copy alike: {outcome.reason}"
-            what = "different from the CPU run, though both runs on hpu agree,"
+            what = "different from the CPU run, though both runs on hpu agree" + "," * bool(where)
         return f"{loud}{what}{where}: {outcome.reason}"
     return f"{loud}not proved: {outcome.reason}"
 

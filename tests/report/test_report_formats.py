@@ -110,6 +110,22 @@ def test_a_format_tells_what_was_counted(form: str, given_report: Report) -> Non
         assert number == getattr(made.summary, name), (form, name)
 
 
+def _resting_on(basis: Basis, form: str) -> str:
+    """One finding that rests on a row of this kind, and else the same."""
+    found = Finding("HPU101", "a-b", "warning", "manual", "m", Span(0, 1), 2, 1, 2, 3, row="row")
+    file = FileResult("a.py", "unchanged", None, (found,), SOURCE, None, SOURCE)
+    unknown = frozenset({"row"} if basis.status == "unknown" else ())
+    return render(Report("hpushim", Target(), (file,), rows={"row": basis}, unknown=unknown), form)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_format_marks_what_is_inferred_or_unknown_and_nothing_else(form: str) -> None:
+    plain, guessed, dark = (_resting_on(basis, form) for basis in (Basis("changed", "source"), Basis("changed", "inferred"), Basis("unknown", "documented")))  # fmt: skip
+    assert guessed.count("inferred") > max(plain.count("inferred"), dark.count("inferred"))
+    assert dark.count("unknown") > max(plain.count("unknown"), guessed.count("unknown"))
+    assert form in ("text", "html", "markdown", "json") or "inferred" not in plain
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_takes_an_empty_report(form: str) -> None:
     empty = Report(tool="hpushim 0.1.0", target=Target(), files=())

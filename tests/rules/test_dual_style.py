@@ -132,8 +132,7 @@ def test_the_constant_is_there_when_it_is_needed(
     )
     text = "\n".join(part for part in parts if part) + "\n"
     after = dual(text)
-    if NAME not in after:
-        return
+    assert NAME in after
     tree = ast.parse(after)
     defined = [n.lineno for s in tree.body if isinstance(s, ast.Assign) for n in ast.walk(s.targets[0]) if isinstance(n, ast.Name) and n.id == NAME]  # fmt: skip
     assert len(defined) == 1, after

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hpushim.engine.context import Context
-from hpushim.engine.one_file import examine
+from hpushim.engine.one_file import examine, settle
 from hpushim.matrix import load
 from hpushim.model import Target
 
@@ -57,3 +57,19 @@ def test_a_directive_counts_in_the_code_of_a_notebook_alone(where: str) -> None:
     text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
     found = examine(text, "notebook", "a.ipynb", CONTEXT)
     assert [f.code for f in found] == ([] if where == "outputs" else ["HPU007"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('x.to((["cpu"] + ["cuda"])[1])', 'x.to((["cpu"] + ["hpu"])[1])'),
+        ('places = ["cuda:0"] + others\nx.to(places[0])', 'places = ["hpu:0"] + others\nx.to(places[0])'),
+        ('places = ["cpu"] + ["cuda"] * n\nx.to(places[1])', 'places = ["cpu"] + ["hpu"] * n\nx.to(places[1])'),
+        ('places = [torch.device("cuda")] + others\nx.to(places[0])', 'places = [torch.device("hpu")] + others\nx.to(places[0])'),
+        ('f = x.device.type in ["cuda"] + ["cpu"]', 'f = x.device.type in ["hpu"] + ["cpu"]'),
+    ],
+)  # fmt: skip
+def test_devices_of_lists_that_are_joined(before: str, after: str) -> None:
+    eager = Context(Target(mode="eager"), load())
+    done = settle(f"import torch\n{before}\n", "python", "a.py", eager)
+    assert done.text == f"import torch\n{after}\n"

@@ -41,6 +41,23 @@ def write(folder: Path, name: str, text: str) -> str:
     return name
 
 
+def test_children_keep_the_folders_that_the_user_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours comes first, once, however often a run is begun inside of another."""
+    from hpushim.shim.run import children
+
+    for given in ("one:two", f"{children.FOLDER}:one:two", f"one:{children.FOLDER}:two"):
+        monkeypatch.setenv("PYTHONPATH", given)
+        assert children.environment() == {"PYTHONPATH": f"{children.FOLDER}:one:two"}
+        monkeypatch.setenv("HPUSHIM", "emulate")
+        undo = children.install()
+        assert undo is not None and os.environ["PYTHONPATH"] == f"{children.FOLDER}:one:two"
+        assert undo() and os.environ["PYTHONPATH"] == "one:two"
+    monkeypatch.delenv("PYTHONPATH")
+    assert children.environment() == {"PYTHONPATH": children.FOLDER}
+    monkeypatch.delenv("HPUSHIM")
+    assert children.install() is None
+
+
 def test_argv_path_name_and_exit_code(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text('def on_gpu(x):\n    return x.device.type == "cuda"\n')
     write(

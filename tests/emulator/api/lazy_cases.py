@@ -267,6 +267,39 @@ def test_mark_step_runs_closures_and_is_counted():
     assert ledger.snapshot()["mark_steps"] == before + 2
 
 
+#: Marks of one step with one group of parameters; the group of momentum updates marks before and behind.
+OPTIMIZERS = {
+    "FusedAdagrad": 2, "FusedAdamW": 2, "FusedLamb": 2, "FusedResourceApplyMomentum": 2, "FusedSGD": 2, "MarkstepAdam": 1, "MarkstepAdamW": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_fused_optimizers_mark_each_step(name):
+    from hpushim.emulator import ledger
+
+    package = "habana_frameworks.torch.hpex.optimizers"
+    module = importlib.import_module(f"{package}.{name}")
+    weight = torch.ones(4, device="hpu", requires_grad=True)
+    optimizer = getattr(module, name.removeprefix("Markstep"))([weight], lr=0.1)
+    for _ in range(2):
+        weight.grad = torch.ones_like(weight)
+        before = ledger.snapshot()["mark_steps"]
+        optimizer.step()
+        assert ledger.snapshot()["mark_steps"] - before == OPTIMIZERS[name]
+
+
+def test_lars_marks_around_its_own_work_in_each_step():
+    from hpushim.emulator import ledger
+
+    optimizers = importlib.import_module("habana_frameworks.torch.hpex.optimizers")
+    weight = torch.ones(4, device="hpu", requires_grad=True)
+    optimizer = optimizers.FusedLars(torch.optim.SGD([weight], lr=0.1), skip_mask=[1])
+    weight.grad = torch.ones_like(weight)
+    before = ledger.snapshot()["mark_steps"]
+    optimizer.step()
+    assert ledger.snapshot()["mark_steps"] - before == 2
+
+
 def test_compile_backend_is_absent():
     model = torch.compile(torch.nn.Linear(2, 2).to("hpu"), backend="hpu_backend")
     with warnings.catch_warnings():

@@ -113,8 +113,16 @@ def test_random_state(hpu):
 def test_torchs_dtensor_names_the_card_by_its_rank() -> None:
     torch.hpu.random.set_rng_ctx("philox")
     try:
+        torch.hpu.manual_seed(3)
+        before = torch.hpu.random.get_rng_state("hpu:3")
         with torch.random.fork_rng(devices=[torch.device("hpu", 1)], device_type="hpu"):
-            torch.hpu.random.set_rng_state(torch.hpu.random.get_rng_state("hpu:3"), "hpu:1")
+            torch.hpu.manual_seed(4)
+            other = torch.hpu.random.get_rng_state()
+            torch.hpu.random.set_rng_state(before, "hpu:1")
+            assert torch.equal(torch.hpu.random.get_rng_state(), before)
+            assert not torch.equal(other, before)
+            torch.hpu.random.set_rng_state(other, "hpu:2")
+        assert torch.equal(torch.hpu.random.get_rng_state(), before)
     finally:
         torch.hpu.random.unset_rng_ctx("philox")
 
