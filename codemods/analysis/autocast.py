@@ -6,6 +6,8 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .names import called, partial_of
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
@@ -17,7 +19,6 @@ CUDA_ONLY = frozenset(
     }
 )
 GENERIC = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
-_PARTIAL = frozenset({"functools.partial", "functools.partialmethod"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,16 +59,12 @@ class AutocastSite:
 
 def site(module: Module, node: ast.expr) -> AutocastSite | None:
     """The use of autocast that ``node``, a name of it, is the function of; None where it is no call."""
-    call = module.parent(node)
-    if not isinstance(call, ast.Call):
-        return None
     names = module.possible_names(node)
     if not names or not names <= CUDA_ONLY | GENERIC:
         return None
     # A name that is either of the two takes what both take: the keywords of the generic one.
     generic = bool(names & GENERIC)
-    if call.func is node:
+    call, later = called(module, node), partial_of(module, node)
+    if call is not None:
         return AutocastSite(call, node, call.args, generic)
-    if call.args and call.args[0] is node and module.qualified(call.func) in _PARTIAL:
-        return AutocastSite(call, node, call.args[1:], generic)
-    return None
+    return AutocastSite(later, node, later.args[1:], generic) if later is not None else None

@@ -27,6 +27,9 @@ _TENSORS = FRAMEWORKS & {
 }
 
 
+_PARTIALS = ("functools.partial", "functools.partialmethod")
+
+
 def is_made_of_torch(package: str) -> bool:
     """Is a package torch, or made of it?"""
     return "torch" in package or package in _POLICY.made_of_torch
@@ -106,6 +109,14 @@ def called(module: Module, node: ast.expr) -> ast.Call | None:
     """The call of ``node``."""
     call = module.parent(node)
     return call if isinstance(call, ast.Call) and call.func is node else None
+
+
+def partial_of(module: Module, node: ast.expr) -> ast.Call | None:
+    """The call of ``partial(node, …)``, which gives ``node`` arguments for later."""
+    call = module.parent(node)
+    if isinstance(call, ast.Call) and call.args[:1] == [node]:
+        return call if module.qualified(call.func) in _PARTIALS else None
+    return None
 
 
 def is_none(node: ast.expr) -> bool:

@@ -12,7 +12,9 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.cards import is_card
-from ..analysis.names import called, is_none
+from ..analysis.kinds import base_words
+from ..analysis.names import called, is_none, partial_of, word
+from ..analysis.project_facts import CLASSES
 from ..analysis.verdict import ask
 from ..bases.row_argument import Given, arguments_of
 from ..edits.arguments import argument, drop
@@ -63,22 +65,28 @@ class DeviceIds(Rule):
     HPU315 = Code("barrier-device-ids", severity="error", fix="safe")
     HPU317 = Code("device-mesh-cuda", severity="error", fix="safe", effort="hours")
     wants = Wants(
-        names=tuple(sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES | _SPREADING))
+        names=tuple(sorted(DDP | DATA_PARALLEL | _FSDP | _BARRIERS | _MESHES | _SPREADING)),
+        keywords=("device_ids",),
+        facts=(CLASSES,),
     )
+    also = Wants(keywords=("device_id",))
 
     def __init__(self) -> None:
         #: What was told: two calls may be given one dictionary.
         self._told: set[ast.expr] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        call = called(module, node)
+        names = module.possible_names(node)
+        above = module.parent(node)
+        if isinstance(above, ast.ClassDef) and node in above.bases and names <= DATA_PARALLEL:
+            yield self._data_parallel(module, node)
+        call = called(module, node) or partial_of(module, node)
         if call is None:
             return
-        names = module.possible_names(node)
         if names <= DDP:
             yield from self._ddp(module, call)
         elif names <= DATA_PARALLEL:
-            yield self._data_parallel(module, call)
+            yield self._data_parallel(module, node)
         elif names <= _FSDP:
             yield from self._fsdp(module, call)
         elif names <= _BARRIERS:
@@ -95,9 +103,22 @@ class DeviceIds(Rule):
                 code="HPU308",
             )
 
-    def _ddp(self, module: Module, call: ast.Call) -> Yield:
-        by_place = len(call.args) in (2, 3) and not any(
-            isinstance(a, ast.Starred) for a in call.args
+    def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
+        """``Own(model, device_ids=[rank])``, where the project builds the class on DDP or FSDP."""
+        call = module.parent(node)
+        bases = base_words(module, word(call.func)) if isinstance(call, ast.Call) else frozenset()
+        if isinstance(call, ast.Call) and "DistributedDataParallel" in bases:
+            yield from self._ddp(module, call, own=True)
+        elif isinstance(call, ast.Call) and "FullyShardedDataParallel" in bases:
+            yield from self._fsdp(module, call)
+
+    def _ddp(self, module: Module, call: ast.Call, own: bool = False) -> Yield:
+        """An own class may ask for what torch's has a default for: it is given None."""
+        whole = module.possible_names(call.func) <= DDP  # an own class, a partial have other places
+        by_place = (
+            whole
+            and len(call.args) in (2, 3)
+            and not any(isinstance(a, ast.Starred) for a in call.args)
         )
         given = [
             each
@@ -108,14 +129,15 @@ class DeviceIds(Rule):
             return
         self._told.update(each.value for each in given)
         answer = ask(module, "torch.nn.parallel.DistributedDataParallel")
-        spread = [each for each in given if each.keyword not in call.keywords]
+        spread = [each for each in given if own or each.keyword not in call.keywords]
         if dual(module):
             values = [*(each.value for each in given), *(call.args[1:] if by_place else ())]
             gone = _kept_for_cuda(module, values)
             if not gone:
                 return
         else:
-            gone = drop(call, "device_ids", "output_device", positional=1 if by_place else None)
+            names = () if own else ("device_ids", "output_device")
+            gone = drop(call, *names, positional=1 if by_place else None)
             gone = (*gone, *(Replace(each.value, "None") for each in spread))
         first = given[0] if given else None
         yield self.finding(
@@ -128,7 +150,7 @@ class DeviceIds(Rule):
             claims=[each.value for each in given],
         )
 
-    def _data_parallel(self, module: Module, call: ast.Call) -> Found:
+    def _data_parallel(self, module: Module, node: ast.expr) -> Found:
         """On one device the wrapper passes everything through, also what is on the CPU."""
         unseen = (
             ""
@@ -137,8 +159,8 @@ class DeviceIds(Rule):
         )
         return self.finding(
             module,
-            call.func,
-            f"`{module.source(call.func)}` has no effect with the one Gaudi device of a process; "
+            node,
+            f"`{module.source(node)}` has no effect with the one Gaudi device of a process; "
             f"use DistributedDataParallel for several devices{unseen}",
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",

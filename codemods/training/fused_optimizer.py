@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
+from ..analysis.kinds import base_words
+from ..analysis.names import called, partial_of, word
+from ..analysis.project_facts import CLASSES
 from ..analysis.verdict import ask
+from ..bases.row_argument import arguments_of
 from ..edits.arguments import drop
 from ..edits.spelling import ELSEWHERE, chosen, dual, is_either
 
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 _OPTION = "fused"
 _ROW = "torch.optim.Adam(fused=True)"
 _OPTIMIZERS = "torch.optim."
+#: Those that have kernels of their own.
+_FUSED = frozenset(["Adam", "AdamW", "SGD", "Adagrad"])
 _TITLE = "use the unfused optimizer"
 
 
@@ -30,7 +36,8 @@ class FusedOptimizer(Rule):
 
     HPU601 = Code("fused-optimizer", fix="safe", effect="speed")
     HPU605 = Code("fused-if-cuda", fix="safe", effect="speed")
-    wants = Wants(keywords=(_OPTION,))
+    wants = Wants(keywords=(_OPTION,), facts=(CLASSES,))
+    also = Wants(names=("torch.optim.*",))
 
     def __init__(self) -> None:
         self._tests: dict[ast.expr, None] = {}
@@ -39,7 +46,7 @@ class FusedOptimizer(Rule):
         call = module.parent(node)
         if not isinstance(call, ast.Call):
             return
-        name = module.qualified(call.func) or ""
+        name = _called(module, call)
         if not name.startswith(_OPTIMIZERS) and name != "builtins.dict":
             return
         answer = ask(module, _ROW)
@@ -50,18 +57,34 @@ class FusedOptimizer(Rule):
             return
         guards = [test for guard in _guards(module, call) for test in _tests(module, guard)]
         self._tests.update(dict.fromkeys(guards))
-        if not guards and name.startswith(_OPTIMIZERS):
-            changes: tuple[Change, ...] = drop(call, _OPTION)
-            if dual(module):
-                changes = (Replace(node.value, ELSEWHERE),)
-            yield self.finding(
-                module,
-                node,
-                f"`{module.source(node)}` needs a fused kernel, which is not established for Gaudi; "
-                "remove it, results stay the same",
-                fix=Rewrite(_TITLE, "safe", changes),
-                row=answer.row,
-            )
+        if not guards and (name.startswith(_OPTIMIZERS) or _is_of_registry(module, call)):
+            later = bool(call.args) and partial_of(module, call.args[0]) is call
+            own = not later and module.qualified(call.func) != name
+            off = (Replace(node.value, "False"),) if own else drop(call, _OPTION)
+            yield self._told(module, node, off)
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """``Adam(parameters, **options)``, where the options have it."""
+        call = called(module, node) or partial_of(module, node)
+        if call is None or ask(module, _ROW).status in ("native", "changed", "partial"):
+            return
+        for given in arguments_of(module, call):
+            if given.name == _OPTION and given.keyword is None and module.constant(given.value) is True:  # fmt: skip
+                yield self._told(module, given.value, (Replace(given.value, "False"),))
+
+    def _told(
+        self, module: Module, node: ast.keyword | ast.expr, gone: tuple[Change, ...]
+    ) -> Found:
+        if dual(module):
+            gone = (Replace(node.value if isinstance(node, ast.keyword) else node, ELSEWHERE),)
+        shown = f"`{module.source(node)}`" if isinstance(node, ast.keyword) else f"`{_OPTION}`"
+        return self.finding(
+            module,
+            node,
+            f"{shown} needs a fused kernel, which is not established for Gaudi; remove it, results stay the same",
+            fix=Rewrite(_TITLE, "safe", gone),
+            row=ask(module, _ROW).row,
+        )
 
     def on_module(self, module: Module) -> Yield:
         answer = ask(module, _ROW)
@@ -77,6 +100,19 @@ class FusedOptimizer(Rule):
                 code="HPU605",
                 claims=(test,),
             )
+
+
+def _called(module: Module, call: ast.Call) -> str:
+    """The optimizer that is called, or made a partial of; torch's own where a class of the project is built on one."""
+    func = call.args[0] if call.args and partial_of(module, call.args[0]) is call else call.func
+    name = module.qualified(func) or ""
+    own = sorted(base_words(module, word(func)) & _FUSED)
+    return _OPTIMIZERS + own[0] if own and not name.startswith(_OPTIMIZERS) else name
+
+
+def _is_of_registry(module: Module, call: ast.Call) -> bool:
+    """``dict(type="AdamW", fused=True)``, which a registry makes an optimizer of."""
+    return any(k.arg == "type" and module.constant(k.value) in _FUSED for k in call.keywords)
 
 
 def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
