@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .names import FRAMEWORKS, is_made_of_torch, packages, word
-from .project_facts import FRAMEWORKS_USED
+from .project_facts import DEVICE_CHOSEN, FRAMEWORKS_USED
 from .words import words_with
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def is_on_device(module: Module) -> bool:
     )
 
 
-def says_cpu(module: Module) -> bool:
+def _says_cpu(module: Module) -> bool:
     """Does the file choose the CPU: ``CPUEngine()``, ``Accelerator(cpu=True)``, ``device="cpu"``?"""
     index = module.index
     return (
@@ -72,6 +72,16 @@ def is_of_torch(module: Module) -> bool:
         return False
     used = module.project.names(FRAMEWORKS_USED.name)
     return "" in used if used or module.project.files else not imported
+
+
+def trains_on_device(module: Module, *, engine: bool) -> bool:
+    """Does the file train on a device: one that it or an ``engine`` chooses, or a file that it imports or that imports it?"""
+    if not is_of_torch(module):
+        return False
+    if module.view(is_on_device):
+        return True
+    chosen = engine or module.project.reaches(DEVICE_CHOSEN.name, module.path)
+    return chosen and not _says_cpu(module)
 
 
 def _names_a_device(module: Module) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from itertools import chain, count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Insert, Remove, Replace, Rewrite
@@ -12,13 +12,11 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.bridge import loads_itself
-from ..analysis.names import word
-from ..analysis.placement import is_of_torch, is_on_device, says_cpu
 from ..analysis.project_facts import CLASSES, DEVICE_CHOSEN, SCALERS
 from ..analysis.verdict import ask
 from ..edits.imports import core, root
-from ..values.marks import MARKS, is_marked, may_follow
-from ..values.training import Step, has_engine, is_driven, is_of_loss, steps
+from ..values.marks import MARKS, Site, unmarked
+from ..values.training import Step
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -29,14 +27,6 @@ _ROW = "habana_frameworks.torch.core.mark_step"
 #: Calls that may step through what another file defines.
 _HANDED = ("scaler(", "optim")
 _CODES = {Step.BACKWARD: "HPU501", Step.UPDATE: "HPU502"}
-
-
-class _Site(NamedTuple):
-    """A step behind which a mark belongs."""
-
-    statement: ast.stmt
-    call: ast.Call
-    step: Step
 
 
 class MarkStep(Rule):
@@ -78,13 +68,9 @@ class MarkStep(Rule):
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):
             return
-        sites = _sites(module)
-        statements = {site.statement for site in sites}
-        for site in sites:
-            if not is_marked(module, site.statement, statements):
-                yield self._unmarked(module, site)
+        yield from (self._unmarked(module, site) for site in unmarked(module))
 
-    def _unmarked(self, module: Module, site: _Site) -> Found:
+    def _unmarked(self, module: Module, site: Site) -> Found:
         answer = ask(module, _ROW)
         name, imported = core(module)
         func = module.source(site.call.func).split("\n")[0]
@@ -116,56 +102,3 @@ def _changes(module: Module, statement: ast.stmt, mark: str) -> tuple[Change, ..
 
     given_back = Insert(statement, f"return {name}")
     return (Replace(statement, named), Insert(statement, mark), given_back)
-
-
-def _sites(module: Module) -> list[_Site]:
-    """The steps of the file that are to be marked."""
-    found: dict[ast.stmt, _Site] = {}
-    for call, step in steps(module):
-        statement = module.statement(call)
-        if statement not in found and may_follow(module, statement, call):
-            found[statement] = _Site(statement, call, step)
-    plain = [site.statement for site in found.values() if site.step is Step.BACKWARD]
-    sites = [
-        site
-        for site in found.values()
-        if site.step is Step.BACKWARD or not is_driven(module, site.statement, plain)
-    ]
-    if not sites or not _trains_on_device(module):
-        return []
-    updates = {site.statement for site in sites if site.step is Step.UPDATE}
-    if updates:
-        return [site for site in sites if not _is_followed(module, site.statement, updates)]
-    trains = module.holds("zero_grad") or module.holds("optim")
-    return [s for s in sites if trains or _is_in_loop(module, s.statement) or is_of_loss(s.call)]
-
-
-def _is_followed(module: Module, update: ast.stmt, updates: set[ast.stmt]) -> bool:
-    """Does another update follow at once? One mark behind the last of them runs all."""
-    if update not in updates:
-        return False
-    block = module.block(update)
-    later = block[next(i for i, other in enumerate(block) if other is update) + 1 :]
-    call = later[0].value if later and isinstance(later[0], ast.Expr) else None
-    if isinstance(call, ast.Call) and word(call.func) == "zero_grad":
-        del later[0]
-    return bool(later) and later[0] in updates
-
-
-def _trains_on_device(module: Module) -> bool:
-    """Does the file train on a device: one that it chooses itself, or a file that it imports or that imports it?"""
-    if not is_of_torch(module):
-        return False
-    if is_on_device(module):
-        return True
-    chosen = module.project.reaches(DEVICE_CHOSEN.name, module.path) or has_engine(module)
-    return chosen and not says_cpu(module)
-
-
-def _is_in_loop(module: Module, statement: ast.stmt) -> bool:
-    for above in module.ancestors(statement):
-        if isinstance(above, (ast.For, ast.While, ast.AsyncFor)):
-            return True
-        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            return False
-    return False

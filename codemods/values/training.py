@@ -314,12 +314,16 @@ class Step(enum.Enum):
 
 
 def steps(module: Module) -> list[tuple[ast.Call, Step]]:
-    """The steps of the file, in source order, outer calls first."""
+    """The steps of the file that Lightning does not mark, in source order, outer calls first."""
     calls = [*module.index.calls("backward"), *module.index.calls("step")]
     calls += calls_like(module, _STEPS, "step_and_", "_and_step", "t_step", "d_step")
     found = [(call, step) for call in calls if (step := _step(module, call)) is not None]
     scalers = calls_like(module, re.compile(r"\w*scaler\w*"), "scaler")
     found += [(call, Step.UPDATE) for call in scalers if _is_scaler_call(module, call)]
+    plain = [call for call, step in found if step is Step.BACKWARD]
+    found = [
+        each for each in found if each[1] is Step.BACKWARD or not _is_driven(module, each[0], plain)
+    ]
     return sorted(found, key=lambda item: (module.span(item[0]).start, -module.span(item[0]).end))
 
 
@@ -372,10 +376,10 @@ def is_of_loss(call: ast.Call) -> bool:
     )
 
 
-def is_driven(module: Module, update: ast.stmt, plain: Sequence[ast.stmt]) -> bool:
+def _is_driven(module: Module, update: ast.Call, plain: Sequence[ast.Call]) -> bool:
     """Is the backward pass that goes with an update one of Lightning (``fabric.backward(loss)``), which marks both?
 
-    ``plain`` are the statements with other backward passes. What is in the same function decides; without any
+    ``plain`` are the other backward passes. What is in the same function decides; without any
     backward there, the whole file.
     """
     driven = module.view(_driven)
