@@ -49,7 +49,6 @@ class MatrixName(RowNameRule):
         effect="speed",
         lower=by_row("warning"),
     )
-    HPU522 = Code("inference-mode", severity="info", effect="speed")
     HPU602 = Code(
         "apex-optimizer",
         severity="error",

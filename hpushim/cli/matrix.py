@@ -102,11 +102,14 @@ def _compare(folder: Path, as_cited: bool, fill: bool) -> int:
     from hpushim.matrix.readings import load_readings, readings_path
     from hpushim.report import rows
 
-    found = tuple(sources.compare(load_readings(), load().sources, folder, as_cited))
+    matrix = load()
+    found = tuple(sources.compare(load_readings(), matrix.sources, folder, as_cited))
     if fill:
         say(f"{sources.fill(readings_path(), found)} fingerprints written")
     say(rows.places_text(found), nl=False)
-    return 1 if any(item.state in ("moved", "changed", "gone") for item in found) else 0
+    hits, done = sources.repeat(matrix.rows, matrix.sources, folder, as_cited)
+    say(rows.searches_text(hits, done), nl=False)
+    return 1 if hits or any(item.state in ("moved", "changed", "gone") for item in found) else 0
 
 
 @command.command("diff")

@@ -126,6 +126,13 @@ class Argument(Strict, frozen=True, kw_only=True):
     value: str = ""  #: the expression to write, or for ``rename`` the new keyword
 
 
+class Search(Strict, frozen=True, kw_only=True):
+    """A search without a result, on which a row rests that says that nothing was found."""
+
+    words: str  #: a regular expression of git grep, whatever the case
+    places: tuple[str, ...]  #: what was searched: keys of [sources], or owner/name
+
+
 class Row(Strict, frozen=True, kw_only=True):
     """What Gaudi does with one CUDA-side name."""
 
@@ -157,6 +164,7 @@ class Row(Strict, frozen=True, kw_only=True):
     )
     note: str
     source: tuple[str, ...] = ()  #: required in the file that ships; a user's own row needs none
+    searched: tuple[Search, ...] = ()  #: required where the note says that nothing was found
     evidence: Evidence | None = None  #: None: the usual one for the confidence
     confidence: Confidence = "documented"
     facts: tuple[str, ...] = ()  #: ids of the collected facts that this row states
@@ -239,6 +247,7 @@ class Source(Strict, frozen=True, kw_only=True):
     title: str
     url: str = ""
     licence: str = ""
+    searched: bool = False  #: belongs to each search without a result, unless the row cites it
 
 
 class Policy(Strict, frozen=True, kw_only=True):

@@ -11,8 +11,10 @@ from typing import Literal
 from hpushim import quiet_git
 from hpushim.errors import MatrixError
 from hpushim.matrix.readings import Reading, fingerprint, span
-from hpushim.matrix.schema import Source
+from hpushim.matrix.schema import Row, Source
 
+#: Searches look at code and text, not at logs, notebooks, or the programs of a toolkit that takes CUDA's names.
+_CODE = (":!*.log", ":!*.ipynb", ":!*gpu_migration*", ":!CHANGELOG*", ":!.pin/*")
 State = Literal["same", "moved", "changed", "gone", "unprinted", "absent", "document"]
 _GITHUB = re.compile(r"https://github\.com/([^/]+)/([^/]+)/blob/([^/]+)/(.+)\Z")
 
@@ -66,6 +68,33 @@ def compare(
                 continue
             state, now = _state(reading, lines)
             yield Found(row, reading, state, place.repository, now)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A search that had no result when the row was written, and has one in the repository of today."""
+
+    row: str
+    words: str
+    place: str
+    first: str  #: where the first of the lines is
+
+
+def repeat(
+    rows: Iterable[Row], sources: Mapping[str, Source], folder: Path, as_cited: bool = False
+) -> tuple[list[Hit], int]:
+    """The searches of the rows done again where ``folder`` has the repositories: what is found now, and how many were done."""
+    shelf = _Shelf(folder, as_cited)
+    hits, done = [], 0
+    for row in rows:
+        for search in row.searched:
+            for name in search.places:
+                place = _place(f"{name}:x" if name in sources else f"https://github.com/{name}/blob/HEAD/x", sources)  # fmt: skip
+                first = shelf.search(place, search.words) if place else None
+                done += first is not None
+                if first:
+                    hits.append(Hit(row.name, search.words, name, first))
+    return hits, done
 
 
 def _state(reading: Reading, lines: Sequence[str] | Literal[False]) -> tuple[State, str]:
@@ -123,6 +152,19 @@ class _Shelf:
         if known not in self._files:
             self._files[known] = self._read(root[0], root[1], place)
         return self._files[known]
+
+    def search(self, place: _Place, words: str) -> str | None:
+        """The first line that has the words; "" for none, None where the repository is not there as git has it."""
+        root = self._root(place)
+        where = root and (root[0] if root[1] else root[0] / ".git")
+        if where is None or not where.exists():
+            return None
+        asked = [place.revision, f"v{place.revision}"] if self._as_cited else ["HEAD"]
+        for revision in asked:
+            if _git(where, "rev-parse", "-q", "--verify", f"{revision}^{{commit}}") is not None:
+                found = _git(where, "grep", "-nIiE", "-m1", words, revision, "--", *_CODE) or b""
+                return found.decode("utf-8", "replace").partition("\n")[0][:120]
+        return None
 
     def _root(self, place: _Place) -> tuple[Path, bool] | None:
         """Folder of the repository, and whether it is a git directory without a work tree."""

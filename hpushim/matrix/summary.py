@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, get_args
@@ -11,6 +12,9 @@ import msgspec
 from hpushim.matrix.query import Matrix
 from hpushim.matrix.schema import Area, Confidence, MatrixFile, Row, Status
 from hpushim.model import Target
+
+#: A note that says so rests on searches.
+_NOTHING = re.compile(r"\b(no|nothing)\b[^.;:]*\bfound\b|\bno mention of\b", re.IGNORECASE)
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -98,6 +102,31 @@ def flaws(matrix: Matrix, codes: Collection[str] | None = None) -> Iterator[tupl
             yield row, "note", "is no sentence: end it with a full stop"
         if row.status == "renamed" and not row.target:
             yield row, "target", "missing: a renamed row names what to use"
+        yield from _search_flaws(matrix, row)
+
+
+def _search_flaws(matrix: Matrix, row: Row) -> Iterator[tuple[Row, str, str]]:
+    """What lacks of the searches behind a note that says that nothing was found."""
+    if _NOTHING.search(row.note) and not row.searched:
+        yield (
+            row,
+            "searched",
+            "missing: the note says that nothing was found; add what was searched",
+        )
+    for search in row.searched:
+        try:
+            re.compile(search.words)
+        except re.error as error:
+            yield row, "searched", f"{search.words!r} is no regular expression: {error}"
+        for place in search.places:
+            if place not in matrix.sources and place.count("/") != 1:
+                yield row, "searched", f"{place!r} is no key of [sources] and no owner/name"
+    seen = {place for search in row.searched for place in search.places}
+    seen |= {citation.partition(":")[0] for citation in row.source}
+    own = any("/" in place for place in seen)  # the note is about that repository
+    for key, source in matrix.sources.items():
+        if row.searched and source.searched and key not in seen and not own:
+            yield row, "searched", f"{key} was not searched, and the row does not cite it"
 
 
 def json_schema() -> bytes:

@@ -13,7 +13,7 @@ from hpushim import showing
 from hpushim.matrix import Limit, Matrix, Row, Verdict
 from hpushim.matrix.readings import Reading
 from hpushim.matrix.schema import Area
-from hpushim.matrix.sources import Found
+from hpushim.matrix.sources import Found, Hit
 from hpushim.matrix.summary import Change, Counts, counts
 from hpushim.matrix.written import written, written_for
 from hpushim.model import Target
@@ -101,6 +101,13 @@ def places_text(found: Sequence[Found]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def searches_text(hits: Sequence[Hit], done: int) -> str:
+    """The searches that find something now, one a line, and how many were done again."""
+    lines = [f"{hit.row}: {hit.words!r} is found now in {hit.place}: {hit.first}" for hit in hits]
+    lines.append(f"{done} searches without a result done again: {len(hits)} find something now")
+    return "\n".join(lines) + "\n"
+
+
 def one(matrix: Matrix, verdict: Verdict, target: Target, readings: Sequence[Reading] = ()) -> str:
     """All about one name, as text."""
     row = verdict.row
@@ -142,6 +149,8 @@ def _handling(matrix: Matrix, row: Row, name: str) -> Iterator[str]:
     for text in written_for(row):
         if at := matrix.witness(text):
             yield f"  run on a device: {text}: {next(matrix.cited(at))[0]}"
+    for search in row.searched:
+        yield f"  searched without a result: {search.words} in {', '.join(search.places)}"
     if row.runtime != "none":
         yield f"  the shim {_RUNTIME[row.runtime].format(value=row.value)}"
     if row.rule:
@@ -230,7 +239,7 @@ def page(matrix: Matrix) -> str:
         rows = [row for row in matrix.rows if row.area == area]
         if rows:
             parts += [f"## {area}", "", _pipes(_HEAD, [_cells(matrix, row) for row in rows])]
-    return "\n".join([*parts, *_witnesses(matrix)])
+    return "\n".join([*parts, *_witnesses(matrix), *_searches(matrix)])
 
 
 _HEAD = ("Name", "Status", "On Gaudi", "Note", "Source", "Run on a device", "Rule")
@@ -249,6 +258,21 @@ def _witnesses(matrix: Matrix) -> Iterator[str]:
     )
     body = [(code(name), ", ".join(map(code, rows))) for name, rows in unseen.items()]
     yield _pipes(("Written", "For"), body)
+
+
+def _searches(matrix: Matrix) -> Iterator[str]:
+    """The searches behind rows that say that nothing was found."""
+    body = [
+        (code(row.name), code(search.words), ", ".join(search.places))
+        for row in matrix.rows
+        for search in row.searched
+    ]
+    yield "## Searches that found nothing\n"
+    yield (
+        "Rows that say that nothing was found rest on these searches of code and text; "
+        "`hpushim matrix check --sources FOLDER` repeats them.\n"
+    )
+    yield _pipes(("Name", "Words", "Searched"), body)
 
 
 _RUN_BY = {
