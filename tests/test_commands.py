@@ -102,6 +102,9 @@ def test_an_unknown_code_gets_those_near_it_with_their_names() -> None:
 
     with pytest.raises(click.UsageError, match=r"no rule gives HPU1O1; near it: HPU\d{3} [a-z]"):
         run("explain", "HPU1O1")
+    with pytest.raises(click.UsageError, match="no rule gives HUP102; near it: HPU102 cuda-call"):
+        run("explain", "HUP102")
+    assert run("explain", "fp16").return_value == 0  # a word, not a code
     with pytest.raises(click.UsageError, match="HPU904 is reported while a program runs"):
         run("explain", "HPU904")
 

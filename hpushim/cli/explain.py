@@ -9,6 +9,8 @@ import click
 from hpushim.cli.output import say
 
 _CODE = re.compile(r"(?:hpu)?(\d{3})", re.IGNORECASE)
+#: What somebody types who means a code.
+_NEARLY = re.compile(r"hpu.*|[a-z]{3}[_-]?\d{3}", re.IGNORECASE)
 
 
 def _begun(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
@@ -48,7 +50,7 @@ def command(words: tuple[str, ...], all_: bool, new: str | None, rows: bool) -> 
             "or --all for the list"
         )
     code = _CODE.fullmatch(words[0]) if len(words) == 1 else None
-    if code is None and not (len(words) == 1 and words[0].upper().startswith("HPU")):
+    if code is None and not (len(words) == 1 and _NEARLY.fullmatch(words[0])):
         return _searched(" ".join(words))
     return _explained(f"HPU{code[1]}" if code else words[0].upper(), rows)
 
