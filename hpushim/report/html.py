@@ -14,8 +14,8 @@ from hpushim.report import words
 from hpushim.report.assessment import HANDLINGS, TROUBLES, Assessment, Trouble, assess
 from hpushim.report.elements import Content, el, page, sentence
 from hpushim.report.html_findings import messages, sections
-from hpushim.report.verdict import count
-from hpushim.report.work import Work
+from hpushim.report.verdict import Verdict, count
+from hpushim.report.work import Work, in_words
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Pieces of work in the table that is open; the others are behind a line to click.
@@ -84,14 +84,35 @@ def _policy(style: str, script: str) -> str:
 
 
 def _top(made: Assessment, name: str) -> ET.Element:
-    report = made.report
+    report, summary = made.report, made.summary
+    takes = f" by hand: {in_words(summary.least, summary.most)}" if summary.most else ""
     return el(
         "header",
         el("h1", f"Can {name} move to Gaudi?"),
-        el("p", sentence(made.summary.sentence), class_="verdict"),
-        el("p", f"Verdict {made.summary.verdict}. Checked for {words.setting(report)}.", class_="dim small"),
+        el(
+            "p",
+            el("i", class_=_BADGES[summary.verdict]),
+            el("b", summary.verdict),
+            takes,
+            class_="badge",
+        ),
+        el("p", sentence(summary.sentence), class_="verdict"),
+        el("p", f"Checked for {words.setting(report)}.", class_="dim small"),
         el("p", f"Files: {words.files(made)}.", class_="dim small"),
-    )  # fmt: skip
+    )
+
+
+#: The colour of each verdict, by what the bars call it.
+_BADGES: dict[Verdict, str] = {
+    "ready": "auto",
+    "nothing to do": "auto",
+    "nothing new": "auto",
+    "ready with --unsafe": "unsafe",
+    "needs work": "hand",
+    "incomplete": "hand",
+    "blocked": "none",
+    "nothing looked at": "info",
+}
 
 
 def _blockers(made: Assessment) -> list[ET.Element]:
