@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from hpushim.cli import main
+from hpushim.cli import script
 
-sys.exit(main())
+sys.exit(script())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -55,9 +56,8 @@ class Facts:
 
     def __init__(self) -> None:
         self._said: list[tuple[File, Said]] = []
-        self._wanted: tuple[ProjectFact, ...] = tuple(
-            dict.fromkeys(fact for rule in rules() for fact in rule.facts)
-        )
+        #: The facts that rules want by name, and whether each spreads.
+        self._named = dict(fact for rule in rules() for fact in rule.named_facts)
         self._asked_for = {text for rule in rules() for text in rule.wants.project}
 
     def see(self, file: File, data: bytes) -> None:
@@ -77,7 +77,7 @@ class Facts:
         collected: dict[str, tuple[bytes, ...]] = {}
         code = b"\n" + data if file.kind in ("python", "notebook") else data
         if file.kind in ("python", "notebook"):
-            for fact in self._wanted:
+            for fact in _wanted():
                 if (fact.notebooks or file.kind == "python") and (found := set(fact.find(code))):
                     collected[fact.name] = tuple(sorted(found))
         if file.kind == "python":
@@ -118,17 +118,14 @@ class Facts:
             tuple(dict.fromkeys(pin for _, said in self._said for pin in said.pins)),
             frozenset(_text(each) for _, said in self._said for each in said.options),
             frozenset(self._imports(own | {file.path.stem for file in files})),
-            tuple((f.name, frozenset(map(_text, self._count(f.name)))) for f in self._wanted),
+            tuple((name, frozenset(map(_text, self._count(name)))) for name in self._named),
             frozenset(file.shown for file in files if file.kind == "python"),
             frozenset(text for _, said in self._said for text in said.mentioned),
             shadowing(files),
             tuple(
-                (
-                    fact.name,
-                    links.around([f.shown for f, s in self._said if fact.name in s.collected]),
-                )
-                for fact in self._wanted
-                if fact.spreads
+                (name, links.around([f.shown for f, s in self._said if name in s.collected]))
+                for name, spreads in self._named.items()
+                if spreads
             ),
         )
 
@@ -157,6 +154,12 @@ class Facts:
             for module in [module for module, name in said.imports if name == "*"]:
                 for name in used:
                     yield module.rpartition(".")[2], name
+
+
+@cache
+def _wanted() -> tuple[ProjectFact, ...]:
+    """The facts that rules want; imports what finds them."""
+    return tuple(dict.fromkeys(fact for rule in rules() for fact in rule.facts))
 
 
 def _text(data: bytes) -> str:

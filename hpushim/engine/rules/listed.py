@@ -48,7 +48,7 @@ class Listed:
                 and rule.files.__func__ is not TextRule.files.__func__,  # type: ignore[attr-defined]
                 "wants": _words(wants),
                 "also": _words(also),
-                "facts": [_place(fact) for fact in (wants | also).facts],
+                "facts": [(*_place(fact), fact.name, fact.spreads) for fact in (wants | also).facts],
             }
         )  # fmt: skip
         found.__dict__["_class"] = rule
@@ -76,7 +76,12 @@ class Listed:
     @property
     def facts(self) -> tuple[ProjectFact, ...]:
         """The facts that it wants to know of all files; imports what finds them."""
-        return tuple(_named(*place) for place in self.kept["facts"])
+        return tuple(_named(*place) for *place, _, _ in self.kept["facts"])
+
+    @property
+    def named_facts(self) -> tuple[tuple[str, bool], ...]:
+        """The names of these facts, and whether each spreads; imports nothing."""
+        return tuple((name, spreads) for *_, name, spreads in self.kept["facts"])
 
     def extends(self, base: AnyRule) -> bool:
         """Does the rule's class extend this one?"""
