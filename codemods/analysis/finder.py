@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hpushim.compare.beside import Beside
+from hpushim.compare.beside import Beside, chain_mentions
 from hpushim.compare.subjects import OF_SETS, SET_METHODS
 from hpushim.engine.python.changes import Change, Remove, Replace
 from hpushim.pycode.places import last_name
@@ -201,52 +201,18 @@ class Finder:
                     k is child for k in above.keys
                 ):
                     return True
-            elif isinstance(above, (ast.IfExp, ast.If)) or (
-                isinstance(above, ast.BoolOp) and isinstance(child, ast.Compare)
-            ):
-                if self._chain_has_hpu(above, child):
+            elif isinstance(above, ast.BoolOp) and isinstance(child, ast.Compare):
+                return any(v in self._beside.names for v in above.values if v is not child)
+            elif isinstance(above, (ast.IfExp, ast.If)):
+                if chain_mentions(self.module, above, self._beside.names):
                     return True
-                if isinstance(above, ast.If) and child is above.test and self._next_to_hpu(above):
+                block = self.module.block(above) if isinstance(above, ast.If) and child is above.test else []  # fmt: skip
+                if any(one is not above and isinstance(one.test, ast.Compare) and one.test in self._beside.texts for one in self._beside.branches(block)):  # fmt: skip
                     return True
             elif isinstance(above, ast.stmt) and not isinstance(above, (ast.Assign, ast.Return, ast.Expr)):  # fmt: skip
                 return False
             child = above
         return False
-
-    def _next_to_hpu(self, branch: ast.If) -> bool:
-        """Does another ``if`` of the block compare with ``hpu``: branches that return instead of ``elif``?"""
-        return any(
-            one is not branch
-            and isinstance(one.test, ast.Compare)
-            and one.test in self._beside.texts
-            for one in self._beside.branches(self.module.block(branch))
-        )
-
-    def _chain_has_hpu(self, above: ast.AST, child: ast.AST) -> bool:
-        top = above
-        while isinstance(top, (ast.If, ast.IfExp)):
-            outer = self.module.parent(top)
-            if (isinstance(outer, ast.IfExp) and top is outer.orelse) or (isinstance(outer, ast.If) and outer.orelse == [top]):  # fmt: skip
-                top = outer
-            else:
-                break
-        while True:
-            if isinstance(top, ast.BoolOp):
-                return any(v in self._beside.names for v in top.values if v is not child)
-            if isinstance(top, ast.IfExp):
-                if top.test in self._beside.names or is_hpu(top.body) or is_hpu(top.orelse):
-                    return True
-                if not isinstance(top.orelse, ast.IfExp):
-                    return False
-                top = top.orelse
-            elif isinstance(top, ast.If):
-                if top.test in self._beside.names:
-                    return True
-                if len(top.orelse) != 1 or not isinstance(top.orelse[0], ast.If):
-                    return False
-                top = top.orelse[0]
-            else:
-                return False
 
     # -- what it becomes --------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ def handles_hpu(source: Source, node: ast.expr | ast.Match) -> bool:
                 return True
         elif isinstance(above, ast.If | ast.IfExp):
             if child is above.test and (
-                _chain_mentions(source, above, mentions) or _sibling_mentions(source, above, beside)
+                chain_mentions(source, above, mentions) or _sibling_mentions(source, above, beside)
             ):
                 return True
             if isinstance(above, ast.If):
@@ -72,7 +72,7 @@ def handles_hpu(source: Source, node: ast.expr | ast.Match) -> bool:
     return False
 
 
-def _chain_mentions(source: Source, found: ast.If | ast.IfExp, mentions: set[ast.AST]) -> bool:
+def chain_mentions(source: Source, found: ast.If | ast.IfExp, mentions: set[ast.AST]) -> bool:
     """Whether one of the conditions of ``if … elif … else`` names ``hpu``, before or after this one."""
     top: ast.If | ast.IfExp = found
     while True:

@@ -211,6 +211,9 @@ class Backward(Cells):
             made = keywords.get("default_factory")
             if isinstance(made, ast.Lambda):
                 yield Edge(At(self.returned(made), way), "returned")
+        if name == "groupby" and args and way[1:] and meets(way[1], 0):
+            for function in self.calls.functions(keywords.get("key", args[-1])):
+                yield Edge(At(self.returned(function), way[2:]), "returned")
         if not isinstance(func, ast.Name):
             return
         if name == "getattr" and len(args) > 1:
@@ -253,10 +256,6 @@ class Backward(Cells):
             if way:
                 for function in self.calls.functions(first):
                     yield Edge(At(self.returned(function), way[1:]), "returned")
-        elif name == "groupby":
-            key = keywords.get("key", args[-1])
-            for function in self.calls.functions(key) if way[1:] and meets(way[1], 0) else ():
-                yield Edge(At(self.returned(function), way[2:]), "returned")
         elif name in TEXTS:
             yield edge_to("text", first)
 

@@ -68,18 +68,6 @@ def test_a_reading_is_compared_with_hpu(code: str) -> None:
     assert migrated(code) == code.replace('"cuda"', '"hpu"')
 
 
-@pytest.mark.parametrize("code", [*programs(), *(case.code for case in SPELLED)])
-def test_where_run_is_sure_migrate_turns_or_tells(code: str) -> None:
-    """At the place, or at the text that is compared there by a name."""
-    text = f"import torch\n{code}"
-    sure = [one for one in find(Source(text)) if one.sure and not one.handled]
-    assert sure
-    told = {found.line for found in settled(text).findings}
-    for one in sure:
-        lines = set(range(one.line, (one.node.end_lineno or 0) + 1))
-        assert lines & told or (not one.texts and told), ast.unparse(one.node)
-
-
 OTHERS = ["given", "n.type()", '"cuda_time"', "load(x)", "len(xs)"]
 
 
@@ -152,3 +140,106 @@ def test_torch_that_comes_otherwise(head: str) -> None:
     name = "" if "*" in head else "torch."
     code = f'{head}d = {name}device("cuda" if {name}cuda.is_available() else "cpu")\n'
     assert "cuda" not in settled(code).text
+
+
+#: A device's text, and what programs do with it; ``{0}`` is the text, and every word of CUDA's turns.
+HELD = {"a reading": "str(x.device)", "a text": "device", "an argument": "f(x, 'cuda:0')"}
+DONE = {
+    "split": 'kind, n = {0}.split(":")\nask(kind == "cuda")',
+    "partition": 'kind, _, n = {0}.partition(":")\nask(kind == "cuda")',
+    "begins": 'ask({0}.startswith("cuda:"), {0}.removeprefix("cuda:"), {0}.replace("cuda:", ""))',
+    "begins by a name": 'START = "cuda:"\nask({0}.startswith(START), {0}[len(START):])',
+    "letters": 'ask({0}.upper() == "CUDA", {0}.title() == "Cuda")',
+    "a match": 'm = re.match(r"(cuda):(\\d+)", {0})\nask(m.group(1) == "cuda")',
+    "a pattern": 'P = re.compile(r"cuda:(\\d+)")\nask(P.fullmatch({0}))',
+    "an enumeration": 'class K(str, enum.Enum):\n    CUDA = "cuda"\n    CPU = "cpu"\nask(K({0}) is K.CUDA)',
+    "a larger text": 'ask(f"run-{{{0}}}" == "run-cuda")',
+    "labels": 'LABELS = {{"cuda": "A", "cpu": "B"}}\nask(LABELS[{0}])',
+    "a register": 'TABLE = {{}}\ndef register(kind):\n    def add(f):\n        TABLE[kind] = f\n        return f\n    return add\n'
+    '@register("cuda")\ndef g(x):\n    return x\nTABLE[{0}](x)',
+    "a count": 'ask(collections.Counter([{0}]).most_common(1)[0][0] == "cuda", [{0}].count("cuda"))',
+    "groups": 'groups = {{k: list(g) for k, g in itertools.groupby(xs, key=lambda x: {0})}}\nask(groups["cuda"])',
+    "sets": 'ask({{{0}}} & {{"cuda"}}, {{"cuda"}}.issubset([{0}]))',
+    "a guard": 'match {0}.split(":"):\n    case ["cuda", n]:\n        ask(n)',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("held", "done"), product(HELD, DONE))
+def test_what_is_done_with_a_device_text_turns_with_it(held: str, done: str) -> None:
+    head = "import re, enum, collections, itertools\ndef f(x, device):\n    torch.zeros(1, device=device)\n    return device\n"
+    head += 'device = "cuda:0"\ny = torch.zeros(1, device=device)\n' if held == "a text" else ""
+    code = head + DONE[done].format(HELD[held]) + "\n"
+    after = code.replace("cuda", "hpu").replace("CUDA", "HPU").replace("Cuda", "Hpu")
+    assert migrated(code) == after.replace("HPU = ", "CUDA = ").replace("K.HPU", "K.CUDA")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *programs(),
+        *(case.code for case in SPELLED),
+        *(DONE[done].format("str(x.device)") for done in DONE),
+    ],
+)
+def test_where_run_is_sure_migrate_turns_or_tells(code: str) -> None:
+    """At the place, or at the text that is compared there by a name."""
+    text = f"import torch\n{code}"
+    sure = [one for one in find(Source(text)) if one.sure and not one.handled]
+    assert sure
+    told = {found.line for found in settled(text).findings}
+    for one in sure:
+        lines = set(range(one.line, (one.node.end_lineno or 0) + 1))
+        assert lines & told or (not one.texts and told), ast.unparse(one.node)
+
+
+WORDS = ["read()", "impl", "cfg['lang']", "e.kind"]
+LIKE = {"split", "begins", "letters", "a match", "a larger text", "labels", "a count", "a guard"}
+
+
+@pytest.mark.parametrize(("word", "done"), product(WORDS, sorted(LIKE)))
+def test_what_is_done_with_another_text_stays(word: str, done: str) -> None:
+    code = DONE[done].format(word) + "\n"
+    assert migrated(code) == code
+
+
+PARSED = [
+    "cfg = yaml.safe_load({0})",
+    "cfg = json.loads({0})",
+    "TEXT = {0}\ncfg = yaml.safe_load(TEXT)",
+    "a = p.parse_args({0}.split())",
+    "a = p.parse_args(shlex.split({0}))",
+]
+SET = ["'--device cuda --name cuda-x'", "'{\"device\": \"cuda\", \"name\": \"cuda\"}'", '"""\ndevice: cuda\nname: cuda\n"""']  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "text"), product(PARSED, SET))
+def test_a_device_in_a_text_that_is_parsed(form: str, text: str) -> None:
+    code = "import json, shlex, yaml\n" + form.format(text) + "\n"
+    assert migrated(code) == code.replace("cuda", "hpu", 1)
+    shown = f"import yaml\nprint({text})\n"
+    assert migrated(shown) == shown
+
+
+MOVES = {
+    "move = {0}.cuda if c else {0}.cpu": "move = functools.partial({0}.to, 'hpu') if c else {0}.cpu",
+    "moves = [{0}.cuda, {0}.cpu]": "moves = [functools.partial({0}.to, 'hpu'), {0}.cpu]",
+    'getattr({0}, "cuda")()': "functools.partial({0}.to, 'hpu')()",
+    'go = operator.methodcaller("cuda")': "go = operator.methodcaller('to', 'hpu')",
+    "ys = map(torch.Tensor.cuda, [{0}])": "ys = map(operator.methodcaller('to', 'hpu'), [{0}])",
+}
+
+
+@pytest.mark.parametrize(("move", "made"), product(MOVES, ["torch.ones(2)", "torch.nn.Linear(2, 2)"]))  # fmt: skip
+def test_the_method_cuda_as_a_value(move: str, made: str) -> None:
+    head = f"import functools, operator\nz = {made}\n"
+    after = head + MOVES[move].format("z").replace("'", '"') + "\n"
+    assert migrated(head + move.format("z") + "\n") == after
+
+
+@pytest.mark.parametrize("read", ['getattr(self, f"run_{0}")', 'globals()["run_" + {0}]', 'getattr(self, "run_" + {0})'])  # fmt: skip
+def test_names_are_looked_up_as_on_cuda(read: str) -> None:
+    code = f"class A:\n    def run_cuda(self):\n        pass\n    def run(self, x):\n        return {read}\n"
+    kind = "{x.device.type}" if "{0}" in read and 'f"' in read else "x.device.type"
+    mark = "'" if 'f"' in read else '"'
+    after = code.replace("{0}", kind).replace("x.device.type", f"x.device.type.replace({mark}hpu{mark}, {mark}cuda{mark})")  # fmt: skip
+    assert migrated(code.replace("{0}", kind)) == after
