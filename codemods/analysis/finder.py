@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hpushim.compare import texts
 from hpushim.compare.beside import Beside, chain_mentions
 from hpushim.compare.subjects import OF_SETS, SET_METHODS
 from hpushim.engine.python.changes import Change, Remove, Replace
@@ -28,7 +29,7 @@ from .device_texts import (
     read,
     settings_on_gaudi,
 )
-from .flow import PAIRS, TESTS
+from .flow import PAIRS, SEARCHES, TESTS
 from .kernels import chooses_kernels
 from .roles import Role
 
@@ -115,6 +116,8 @@ class Finder:
         asked = self._asked(node)
         if isinstance(asked, ast.Match) and _has_hpu_case(asked):
             return None
+        if text.new and read(node) is None and not self._is_made_of_device(node, asked):
+            return None
         if text.new and read(node) is None and (used is None or (asked is None and used.role is not Role.NAME)):  # fmt: skip
             return None  # another rule has what is said of it
         if asked is not None and used is not None:
@@ -150,6 +153,30 @@ class Finder:
         if isinstance(func, ast.Attribute) and (name in TESTS or (name in SET_METHODS and side is not node)):  # fmt: skip
             return parent
         return parent if name in PAIRS else None
+
+    def _is_made_of_device(self, node: ast.expr, asked: ast.AST | None) -> bool:
+        """May a text with more than CUDA's name in it be a device's: by its letters, as a pattern, or by what stands around the name?"""
+        value = str(self.module.constant(node))
+        if texts.is_cased(node) or value == "cuda:" or value.startswith("device(type="):
+            return True
+        call = self.module.parent(node)
+        if isinstance(call, ast.Call) and last_name(call.func) in (*SEARCHES, "compile"):
+            return texts.matches_cuda(value)
+        if isinstance(asked, ast.Compare):
+            made: list[ast.expr] = [asked.left, *asked.comparators]
+        elif isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute):
+            made = [asked.func.value]
+        else:
+            return False
+        parts = "".join(
+            part.value
+            for side in made
+            for origin in (side, *self._values.origins(side))
+            if origin is not node
+            for part in walk(origin)
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and part is not node
+        )
+        return all(rest.rstrip("0123456789") in parts for rest in on_gaudi(value).split("hpu"))
 
     def _may_be_asked(self, owner: ast.AST, text: DeviceText) -> bool:
         """Is a text to be reported that is compared or looked up, and that nothing shows to be a device?"""

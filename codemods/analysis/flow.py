@@ -57,7 +57,7 @@ _COUNTED = frozenset(("index", "count", "remove", "discard", "__contains__"))
 PAIRS = frozenset(
     ("eq", "ne", "contains", "assertEqual", "assertNotEqual", "assertIn", "assertNotIn")
 )
-_SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall", "finditer", "sub", "subn"))  # fmt: skip
+SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall", "finditer", "sub", "subn"))  # fmt: skip
 #: What reads a text as a configuration or a command line.
 _PARSERS = frozenset(("json.loads", "ast.literal_eval", "shlex.split", "safe_load", "full_load", "loads", "read_string", "yaml.load", "omegaconf.OmegaConf.create", "parse_args", "parse_known_args"))  # fmt: skip
 #: Ways into and out of functions.
@@ -196,7 +196,7 @@ class Flow:
         method = parent if isinstance(parent, ast.Attribute) else None
         if method is not None:
             parent = self.module.parent(method)
-            if isinstance(parent, ast.Call) and parent.func is method and parent.args and (way or method.attr in TESTS or method.attr in _SEARCHES):  # fmt: skip
+            if isinstance(parent, ast.Call) and parent.func is method and parent.args and (way or method.attr in TESTS or method.attr in SEARCHES):  # fmt: skip
                 yield from self._in_call(parent, method.attr, way)
             return
         match parent:
@@ -243,7 +243,7 @@ class Flow:
                 yield At(call.func.value)
             if name in LOOK_UP or name in _COUNTED or name in SET_METHODS:
                 yield At(call.func.value, (Part.ITEM,))
-        if name in PAIRS or name in _SEARCHES:
+        if name in PAIRS or name in SEARCHES:
             yield from (At(arg) for arg in call.args if arg is not node)
         cut = self.module.parent(self.module.parent(call) or call) if name == "len" else None
         if isinstance(cut, ast.Subscript):

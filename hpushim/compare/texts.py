@@ -82,6 +82,13 @@ def is_pattern(node: ast.AST | None) -> bool:
     return CUDA in constant(node) or _tells_apart(constant(node))
 
 
+def matches_cuda(pattern: str) -> bool:
+    """Whether a regular expression, or a file name pattern, finds a CUDA device."""
+    with contextlib.suppress(re.error, OverflowError, RecursionError):
+        return any(re.search(pattern, device) for device in ("cuda", "cuda:0"))
+    return False
+
+
 @functools.cache
 def _tells_apart(pattern: str) -> bool:
     if not pattern or HPU in pattern:

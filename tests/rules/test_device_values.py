@@ -202,6 +202,19 @@ def test_what_is_done_with_another_text_stays(word: str, done: str) -> None:
     assert migrated(code) == code
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "info['CUDA available'] = 1\ninfo['GPU ' + ','.join(devices)] = 2\nask(info['CUDA home'])",
+        "name = f'{x.device}-run'\nask(name == 'CUDA version', name in ('CUDA home',), name.startswith('cuda/'))",
+        "ask(re.match('CUDA error: (.*)', str(x.device)))",
+        "table = {f'GPU {x.device}': 1, 'CUDA home': 2}\nask(table['CUDA home'])",
+    ],
+)  # fmt: skip
+def test_a_text_that_merely_contains_cuda_stays(code: str) -> None:
+    assert migrated(f"import re\n{code}\n") == f"import re\n{code}\n"
+
+
 PARSED = [
     "cfg = yaml.safe_load({0})",
     "cfg = json.loads({0})",
