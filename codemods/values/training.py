@@ -362,7 +362,9 @@ def _is_update(module: Module, call: ast.Call, base: ast.expr, name: str | None)
     if isinstance(base, ast.Name) and base.id in ("self", "cls"):
         return False
     if call.args and (is_scaler(module, base) or is_optimizer(module, call.args[0])):
-        return not module.view(Roles).of(base) & Is.OTHER
+        return (
+            True  # whatever it is called on: an accelerator of some package steps with its scaler
+        )
     engine = module.source(base) in module.view(_engines) or module.view(Roles).of(base) & Is.ENGINE
     return bool(engine) or is_optimizer(module, base)
 

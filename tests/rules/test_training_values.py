@@ -97,3 +97,13 @@ def test_what_asks_about_float16_turns_with_it(made: str, asked: str) -> None:
     found = migrated(text, unsafe=True)
     assert "bfloat16" in found.splitlines()[3]
     assert found.splitlines()[4] == (FOLLOWS[asked] or asked)
+
+
+@pytest.mark.parametrize("given", ["optimizer", "state.optimizer_d", "self.optims['g']", "torch.optim.SGD(net.parameters())"])  # fmt: skip
+@pytest.mark.parametrize(
+    "holder",
+    ["accel = package.Accelerator(amp=True)", "accel = Engine()", "accel = get_trainer(3)", "accel = self.accelerator", "pass"],
+)  # fmt: skip
+def test_a_step_that_is_handed_an_optimizer_is_one(holder: str, given: str) -> None:
+    step = f"accel.step({given})"
+    assert marks(f"{holder}\n{step}") == [step]
