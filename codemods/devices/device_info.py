@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 
-from ..analysis.advice import advice
 from ..analysis.names import called, word
 from ..analysis.verdict import inside, known
 from ..bases.torch_name import Name, NameRule, respell
@@ -25,6 +25,10 @@ _TAKEN_APART = ("get_device_properties", "get_device_capability")
 _CAPABILITY = frozenset(["major", "minor"])
 #: What people read from the properties, and the call that answers it on Gaudi.
 _PROPERTIES = {"total_memory": ("torch.hpu.mem_get_info", "()[1]"), "name": ("torch.hpu.get_device_name", "()")}  # fmt: skip
+#: Calls that only say what they are given.
+_TELLS = re.compile(r"(?:print|log|warn|info|debug|error|critical|exception)\w*")
+_PLAIN = (ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.Name, ast.Attribute, ast.BinOp)
+_TEST = (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Tuple)  # fmt: skip
 
 
 class DeviceInfo(NameRule):
@@ -41,7 +45,7 @@ class DeviceInfo(NameRule):
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         if use.below == "get_device_capability" and not dual(module):
-            told = advice(module, use.node)
+            told = _advice(module, use.node)
             if told is not None:
                 return [self._advice(module, use, code, told)]
         if use.below == "get_device_properties":
@@ -189,3 +193,41 @@ def _is_written_out(module: Module, node: ast.AST) -> bool:
             isinstance(above, (ast.Compare, ast.Subscript)) for above in module.ancestors(node)
         )
     )
+
+
+def _advice(module: Module, node: ast.expr) -> ast.If | None:
+    """The ``if`` without ``else`` whose test asks ``node`` (a name of torch.cuda) and flags alone, and which does nothing but tell."""
+    call = called(module, node)
+    statement: ast.AST | None = call
+    while isinstance(statement, ast.expr):
+        statement = module.parent(statement)
+    if call is None or not isinstance(statement, ast.If) or statement.orelse:
+        return None
+    if not _within(module, statement.test, call) or not _only_asks(statement.test, call):
+        return None
+    return statement if all(_tells(one) for one in statement.body) else None
+
+
+def _within(module: Module, test: ast.expr, call: ast.Call) -> bool:
+    return any(place is test for place in (call, *module.ancestors(call)))
+
+
+def _only_asks(test: ast.expr, call: ast.Call) -> bool:
+    pending: list[ast.expr] = [test]
+    while pending:
+        node = pending.pop()
+        if node is call:
+            continue
+        if not isinstance(node, _TEST):
+            return False
+        pending += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    return True
+
+
+def _tells(statement: ast.stmt) -> bool:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return False
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return bool(_TELLS.fullmatch(name)) and all(isinstance(value, _PLAIN) for value in given)

@@ -10,7 +10,6 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Safety, Span
 
-from ..analysis.handed_variables import handed
 from ..analysis.launches import commands, launches, lists_cards, mentions, trains
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import wanted
@@ -47,6 +46,8 @@ _NVIDIA_ONLY = (
     "gpustat",
     "nvidia-cuda-mps-control",
 )
+_READ = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_READS = re.compile(rb"\$\{?[#!]?(\w+)")
 
 
 class ShellCommands(TextRule):
@@ -85,7 +86,7 @@ class ShellCommands(TextRule):
         found = [
             *self._cards(document),
             *self._variables(document),
-            *(self._option(document, *given) for given in handed(document)),
+            *(self._option(document, *given) for given in _handed(document)),
             *(f for command in commands(document) for f in self._command(document, command)),
         ]
         yield from sorted(found, key=lambda finding: finding.span.start)
@@ -282,3 +283,29 @@ def _lists_cards(assignment: Assignment) -> bool:
     if assignment.value is None:
         return assignment.span.end == assignment.name_span.end
     return lists_cards(assignment.value)
+
+
+def _handed(document: Document) -> Iterator[tuple[Word, str, str, str]]:
+    """Each such value with the option that gets it, what it is, and what it is on Gaudi.
+
+    A variable that is read elsewhere as well, in a test or in a name, is none: what it does there is not seen.
+    """
+    values = [a for a in document.script.assignments if a.value is not None and a.value.constant]
+    if not any(value.value and value.value.text.startswith(("cuda", "nccl")) for value in values):
+        return
+    given: dict[str, list[str]] = {}
+    for command in commands(document):
+        for _, option, text in options(command):
+            if found := _READ.fullmatch(text):
+                given.setdefault(found[1] or found[2], []).append(option)
+    reads: dict[str, int] = {}
+    for read in _READS.findall(document.data):
+        reads[read.decode()] = reads.get(read.decode(), 0) + 1
+    for assignment in values:
+        named, word = given.get(assignment.name, []), assignment.value
+        if word is None or not named or len(named) != reads.get(assignment.name):
+            continue
+        there = {gaudi_value(option, word.text, document.project) for option in named}
+        new = there.pop()
+        if new is not None and not there:
+            yield word, named[0], word.text, new

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.families import CUDA, backend, kernel_language
+from ..analysis.entry import is_entry
 from ..analysis.words import words_with
 
 if TYPE_CHECKING:
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 
 #: What is in the words that other rules rewrite.
 _KEPT = ("cuda", "CUDA", "nccl", "NCCL")
+CUDA = "cuda"
+#: What projects call the accelerators beside CUDA; the host has a file of its own for other reasons as well.
+_OTHERS = ("hpu", "xpu", "npu", "mps", "mlu", "musa", "sdaa", "supa", "tpu", "xla", "gaudi", "neuron")  # fmt: skip
+#: What rows on compilers of kernels and on the runtimes of NVIDIA carry; ``effort`` says that nothing takes their place.
+_KERNELS = ("HPU708", "HPU712")
+_WORD = re.compile(rf"(?<![a-z])(?:{'|'.join((CUDA, *_OTHERS))})(?![a-z])")
 
 
 class BackendFile(Rule):
@@ -30,11 +38,11 @@ class BackendFile(Rule):
     also = Wants(texts=("",))
 
     def on_module(self, module: Module) -> Yield:
-        found = backend(module)
+        found = _backend(module)
         if not module.tree.body:
             return
         if found is None:
-            package = kernel_language(module)
+            package = _kernel_language(module)
             # Of a file with nothing to keep, what is said of its import is enough.
             if package is not None and any(words_with(module, part) for part in _KEPT):
                 yield self.finding(
@@ -62,3 +70,66 @@ class BackendFile(Rule):
             severity=None if found.accelerator == CUDA else "info",
             claims=(module.tree,),
         )
+
+
+class _Backend(NamedTuple):
+    """The accelerator whose code a file holds, and another file of the family, "" where none is seen."""
+
+    accelerator: str
+    sibling: str
+
+
+def _backend(module: Module) -> _Backend | None:
+    """The backend that a file is, by its name.
+
+    A file for CUDA is one where the same name exists for another accelerator and the file is no program; one for another
+    accelerator where its code mentions that one as well.
+    """
+    path = module.path.replace("\\", "/")
+    for found in _WORD.finditer(path):
+        word = found.group()
+        siblings = [f"{path[: found.start()]}{other}{path[found.end() :]}" for other in _OTHERS]
+        sibling = next(
+            (name for name in siblings if name != path and name in module.project.files), ""
+        )
+        if word == CUDA and sibling and not is_entry(module):
+            return _Backend(word, sibling)
+        if word not in (CUDA, "hpu", "gaudi") and _speaks_of(module, word):
+            return _Backend(word, sibling)
+    return None
+
+
+def _kernel_language(module: Module) -> str | None:
+    """The package without a counterpart on Gaudi, as Triton and TensorRT, without which the file cannot even be imported.
+
+    A program that trains is none: what it takes from such a package is one part of it.
+    """
+    if module.index.calls("step"):
+        return None
+    for statement in module.tree.body:
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and not statement.level:
+            names = [statement.module or ""]
+        else:
+            continue
+        for name in names:
+            package = name.partition(".")[0]
+            row = module.matrix.row(package)
+            if (
+                row is not None
+                and row.kind == "package"
+                and row.rule in _KERNELS
+                and row.effort == "none"
+                and package not in module.project.shadowing
+            ):
+                return package
+    return None
+
+
+def _speaks_of(module: Module, word: str) -> bool:
+    index = module.index
+    spoken = (word, f"torch_{word}")
+    if any(index.attributes(name) or index.names(name) for name in spoken):
+        return True
+    return any(re.match(rf"{word}(:|$)", str(text.value)) for text in index.strings(word))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
 
-from ..analysis.mocks import TARGET, together
 from ..analysis.names import called, word
 from ..analysis.verdict import known
 from ..analysis.words import words_with
@@ -19,10 +20,11 @@ from ..bases.torch_name import CUDA, respell
 from ..edits.spelling import dual, retext
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from hpushim.engine.python.module import Module
     from hpushim.engine.rules.claims import Said
+    from hpushim.engine.rules.rule import Found
 
 _MODULE = CUDA.rstrip(".")
 _ATTRIBUTES = ("builtins.getattr", "builtins.hasattr", "builtins.setattr")
@@ -30,6 +32,8 @@ _IMPORTERS = ("importlib.import_module", "builtins.__import__", "importlib.util.
 _RUNNERS = ("builtins.exec", "builtins.eval")
 _READERS = (*_ATTRIBUTES, *_IMPORTERS, *_RUNNERS)
 _PATCHERS = ("patch", "setattr", "delattr", "object")
+#: The code of what is replaced: ``mock.patch("torch.cuda.is_available")``.
+_TARGET = "HPU018"
 
 
 class Indirect(Rule):
@@ -133,13 +137,13 @@ class Indirect(Rule):
         fix = None
         if verdict is not None and verdict.target == part.replace(_MODULE, "torch.hpu", 1):
             fix = Rewrite("patch torch.hpu", "unsafe", respell(module, node, "torch.hpu"))
-        return self.finding(module, node, _told(f"{part}"), fix=fix, code=TARGET)
+        return self.finding(module, node, _told(f"{part}"), fix=fix, code=_TARGET)
 
     def finish(
         self, module: Module, said: Said, found: Sequence[Found]
     ) -> Iterable[tuple[Found, Found]]:
         """A test that replaces a part of ``torch.cuda`` turns as a whole."""
-        return together(module, found).items()
+        return _together(module, found).items()
 
     # -- a part of it, by name --------------------------------------------------------------
 
@@ -231,7 +235,7 @@ class Indirect(Rule):
             node,
             _told(text[at:]),
             fix=fix,
-            code=TARGET,
+            code=_TARGET,
         )
 
 
@@ -262,3 +266,63 @@ def _told(part: str) -> str:
     return (
         f"the test patches `{part}`; patch its `torch.hpu` counterpart once the tested code uses it"
     )
+
+
+def _together(module: Module, found: Sequence[Found]) -> Mapping[Found, Found]:
+    """The findings with fixes in such tests, old and new: one group, as sure as what is replaced, or without a fix where that has none.
+
+    A test that says that CUDA is there and expects ``hpu`` holds on no machine, and neither does the reverse.
+    """
+    owners: dict[ast.AST, list[Found]] = {}
+    for item in found:
+        if item.finding.code == _TARGET and (owner := _owner(module, item.node)) is not None:
+            owners.setdefault(owner, []).append(item)
+    members, tied = _members(module, found, owners.keys())
+    changed: dict[Found, Found] = {}
+    for owner, targets in owners.items():
+        inside = dict.fromkeys(members.get(owner, ()))
+        for item in tuple(inside):
+            inside.update(dict.fromkeys(tied.get(_group(item), ())))
+        turns = all(target.finding.fix is not None for target in targets)
+        group = f"mocked:{targets[0].finding.span.start}"
+        changed.update({item: _joined(item, group if turns else None) for item in inside})
+    return changed
+
+
+def _members(
+    module: Module, found: Sequence[Found], owners: Collection[ast.AST]
+) -> tuple[dict[ast.AST, list[Found]], dict[str, list[Found]]]:
+    """The findings with fixes inside each owner, and those of each group."""
+    members: dict[ast.AST, list[Found]] = {}
+    tied: dict[str, list[Found]] = {}
+    for item in found if owners else ():
+        if item.finding.fix is None:
+            continue
+        if group := _group(item):
+            tied.setdefault(group, []).append(item)
+        for above in (item.node, *module.ancestors(item.node)) if item.node is not None else ():
+            if above in owners:
+                members.setdefault(above, []).append(item)
+    return members, tied
+
+
+def _group(item: Found) -> str:
+    return item.finding.fix.group or "" if item.finding.fix is not None else ""
+
+
+def _owner(module: Module, node: ast.AST | None) -> ast.AST | None:
+    """The outermost function, or the class, that the replacement is for."""
+    found: ast.AST | None = None
+    for above in module.ancestors(node) if node is not None else ():
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) or (
+            found is None and isinstance(above, ast.ClassDef)
+        ):
+            found = above
+    return found
+
+
+def _joined(item: Found, group: str | None) -> Found:
+    fix = item.finding.fix
+    if fix is None or group is None:
+        return item.with_fix(None)
+    return item.with_fix(msgspec.structs.replace(fix, group=group)).unsafe()
