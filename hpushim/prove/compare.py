@@ -168,7 +168,9 @@ def _step(
         return Difference("optimizer", what, place=step)
     if len(a["losses"]) != len(b["losses"]):
         what = f"backward ran {len(b['losses'])} times, {len(a['losses'])} expected"
-        lacking = _placed(a["losses"][len(b["losses"])]) if len(b["losses"]) < len(a["losses"]) else None  # fmt: skip
+        # A step without any is one step too many.
+        lacks = 0 < len(b["losses"]) < len(a["losses"])
+        lacking = _placed(a["losses"][len(b["losses"])]) if lacks else None
         return Difference("backward", what, place=back or step, missing=lacking)
     if same and (odd := _odd_parameters(a, b)):
         return Difference("parameters", odd)
@@ -197,7 +199,7 @@ def _step(
         a["rates"]
     ) != len(b["rates"]):
         what = f"learning rates {b['rates']}, {a['rates']} expected"
-        return Difference("rate", what, place=step)
+        return Difference("rate", what)
     on_hpu = any("hpu" in kind for kind in (*_kinds(b["parameters"]), *_kinds(b["gradients"])))
     for number, words in enumerate(_MARKS):
         if same and on_hpu and a["step"] > 1 and a["marks"][number] and not b["marks"][number]:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 LOGS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".log", ".yaml", ".yml", ".md")
 #: A number by itself: no part of a name, a path, a date or a time of day.
-_NUMBER = re.compile(
-    r"(?<![\w.:/\\#-])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w/\\-]|[.:]\d)"
-)
+_DIGITS = r"(?<![\w.:/\\#-])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = re.compile(rf"{_DIGITS}(?![\w/\\-]|[.:]\d)")
 _CLOCK = re.compile(r"\d+:\d\d(?::\d\d(?:[.,]\d+)?)?|\d{4}-\d\d-\d\d")
 _DEVICE = re.compile(r"\b(cuda|hpu|cpu)(:0)?\b", re.IGNORECASE)
 _UNITS = r"(?:ms|s|sec|secs|seconds?|min|mins|minutes?|h|hours?|it/s|s/it|[kmg]i?b|bytes|tok(?:ens)?/s\w*|\w+/s(?:ec\w*)?)"
-_UNIT_AFTER = re.compile(rf"\s*{_UNITS}\b(?!\w)", re.IGNORECASE)
+#: What has the unit of a time, a rate or a size, also where the unit is written on to the number.
+_QUANTITY = re.compile(rf"{_DIGITS}\s*{_UNITS}(?!\w)", re.IGNORECASE)
 _MEASURED = re.compile(
     r"(?:time|elapsed|eta|speed|throughput|latency|duration|seconds|memory|mem|date|fps|rate/s|took|pid|port|took in|flops|mfu)\w*[\"']?\s*[:=(,]?\s*$",
     re.IGNORECASE,
@@ -71,7 +71,7 @@ def of(run: Run) -> Metrics:
 def _read(where: str, text: str, found: Metrics) -> None:
     header: list[str] = []
     for number, line in enumerate(text.replace("\r", "\n").splitlines(), 1):
-        plain = _CLOCK.sub("<time>", _DEVICE.sub("<device>", line))
+        plain = _QUANTITY.sub("<amount>", _CLOCK.sub("<time>", _DEVICE.sub("<device>", line)))
         parts = list(_NUMBER.finditer(plain))
         if not parts:
             cells = re.split(r"[,\t]", plain)
@@ -81,7 +81,7 @@ def _read(where: str, text: str, found: Metrics) -> None:
         columns = re.split(r"[,\t]", plain)
         for place, part in enumerate(parts):
             before = plain[: part.start()]
-            if _MEASURED.search(before) or _UNIT_AFTER.match(plain, part.end()):
+            if _MEASURED.search(before):
                 continue
             name = f"{called} [{place}]"
             if len(header) == len(columns) > 1:

@@ -26,6 +26,7 @@ def _odd(first: Run, second: Run, limit: float = 1e-6, **how: int) -> list[str]:
         ("loss=0.1234", "loss=0.1237", ["'loss': 0.1237 for 0.1234"]),
         ("acc 95 of 100", "acc 94 of 100", ["'acc': 94 for 95"]),
         ("loss 1.5 time 0.3 s", "loss 1.5 time 0.9 s", []),
+        ("loss 1.5, time 33.2ms", "loss 3.5, time 41.7ms", ["'loss': 3.5 for 1.5"]),
         ("throughput: 300.5", "throughput: 10.5", []),
         ("3.5 it/s, 12.25 MB", "1.5 it/s, 2.25 MB", []),
         ("2026-11-23 17:01:02,5 start", "2026-11-24 18:09:59,7 start", []),

@@ -188,6 +188,8 @@ def test_what_only_the_original_does_is_blamed_on_its_line() -> None:
     first = _run(_step(1), _step(2, place=["t.py", 7]))
     fewer = compare(first, _run(_step(1)), same_device=True).difference
     assert fewer is not None and fewer.missing == ("t.py", 7)
+    none = compare(_run(_step(1)), _run(_step(1, losses=[])), same_device=True).difference
+    assert none is not None and (none.kind, none.missing) == ("backward", None)
     twice = [{**_loss(1.0)[0], "place": ["t.py", n]} for n in (3, 5)]
     once = compare(_run(_step(1, losses=twice)), _run(_step(1)), same_device=True).difference
     assert once is not None and (once.kind, once.missing) == ("backward", ("t.py", 5))

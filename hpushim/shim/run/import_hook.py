@@ -62,7 +62,9 @@ def is_inherited() -> bool:
 def name_loaded() -> None:
     """Names the user's own modules that are loaded, compare devices and were not rewritten, the main script among them."""
     rewriting = any(isinstance(one, _Finder) and one.rewriting for one in sys.meta_path)
-    for module in list(sys.modules.values()):
+    for name, module in list(sys.modules.items()):
+        if own.is_never(name):  # nearly all of them; a module's own name takes longer to read
+            continue
         file = _source_of(module)
         loader = getattr(module, "__loader__", None)
         if file is not None and not compiling.is_rewritten(file):
