@@ -85,13 +85,15 @@ class Calls:
 
     def class_named(self, node: ast.expr | None) -> ast.ClassDef | None:
         """The class of this file that an expression names; also where it is written as a text."""
-        name = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(name, str):
-            found = self._source.global_scope.lookup(name)
-        elif isinstance(node, ast.Name):
+        name = node.id if isinstance(node, ast.Name) else getattr(node, "value", None)
+        if not isinstance(name, str) or not any(
+            isinstance(each, ast.ClassDef) for each in self._source.index.definitions(name)
+        ):
+            return None  # most names: a name may have thousands of bindings
+        if isinstance(node, ast.Name):
             found = self._source.bindings(node)
         else:
-            return None
+            found = self._source.global_scope.lookup(name)
         return next((b.node for b in found if isinstance(b.node, ast.ClassDef)), None)
 
     def bases(self, owner: ast.ClassDef) -> list[ast.ClassDef]:
@@ -162,18 +164,19 @@ class Calls:
         """Is the expression the object (or class) whose method it is in?"""
         if not isinstance(node, ast.Name):
             return False
-        for binding in self._source.bindings(node):
-            args = self._source.parent(binding.node) if binding.kind == "param" else None
-            if isinstance(args, ast.arguments):
-                function = self._source.parent(args)
-                first = [*args.posonlyargs, *args.args][:1]
-                return (
-                    first == [binding.node]
-                    and isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-                    and isinstance(self._source.parent(function), ast.ClassDef)
-                    and not _decorated(function, frozenset(("staticmethod",)))
-                )
-        return False
+        bindings = self._source.bindings(node)
+        if not bindings or bindings[0].kind != "param":
+            return False  # a parameter is bound before all else of its function
+        args = self._source.parent(bindings[0].node)
+        if not isinstance(args, ast.arguments):
+            return False
+        function = self._source.parent(args)
+        return (
+            [*args.posonlyargs, *args.args][:1] == [bindings[0].node]
+            and isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and isinstance(self._source.parent(function), ast.ClassDef)
+            and not _decorated(function, frozenset(("staticmethod",)))
+        )
 
     def classes_with(self, name: str) -> list[ast.ClassDef]:
         """The classes whose bodies bind a name: their methods and fields."""
