@@ -79,6 +79,12 @@ class CudaCall(Rule):
             yield from self._bound(module, node, node.value)
 
     def _bound(self, module: Module, node: ast.expr, receiver: ast.expr) -> Yield:
+        """Not where the file gives ``cuda`` a value of its own, or tests it: then it may be a switch."""
+        own = any(isinstance(each.ctx, ast.Store) for each in module.index.attributes("cuda"))
+        values = module.view(Values)
+        tested = any(edge.how in ("test", "negated", "compared") for edge in values.reach(node, values.uses))  # fmt: skip
+        if own or tested:
+            return
         if module.qualified(receiver) is None and proven(module, receiver):
             yield self._kept(module, node, node, "functools.partial", f"{module.source(receiver)}.to")  # fmt: skip
 

@@ -249,6 +249,19 @@ def test_the_method_cuda_as_a_value(move: str, made: str) -> None:
     assert migrated(head + move.format("z") + "\n") == after
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class N(torch.nn.Module):\n    def __init__(self, cuda):\n        super().__init__()\n        self.cuda = cuda\n    def f(self, x):\n        g(self.cuda)\n",
+        "class N(torch.nn.Module):\n    def f(self, x):\n        if self.cuda:\n            return x\n",
+        "net = torch.nn.Linear(2, 2)\nnet.cuda = wrap(net.cuda, net)\n",
+        "net = torch.nn.Linear(2, 2)\non = not net.cuda\n",
+    ],
+)  # fmt: skip
+def test_a_switch_named_cuda_stays(code: str) -> None:
+    assert migrated(code) == code
+
+
 @pytest.mark.parametrize("read", ['getattr(self, f"run_{0}")', 'globals()["run_" + {0}]', 'getattr(self, "run_" + {0})'])  # fmt: skip
 def test_names_are_looked_up_as_on_cuda(read: str) -> None:
     code = f"class A:\n    def run_cuda(self):\n        pass\n    def run(self, x):\n        return {read}\n"
