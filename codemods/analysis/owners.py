@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.values import Values
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from hpushim.engine.python.module import Module
 
-_STEPS = 4
 _NAMED = ("device", "device_name", "data_device", "accelerator")
 
 
@@ -19,14 +20,15 @@ def owner(module: Module, node: ast.expr) -> str:
 
     ``darts`` for ``NBEATSModel`` that is imported from it, and for ``model.fit`` behind ``model = NBEATSModel(…)``.
     """
-    for _ in range(_STEPS):
-        name = module.qualified(node)
-        if name is not None:
+    values, seen = module.view(Values), set[ast.expr]()
+    while node not in seen:
+        seen.add(node)
+        if (name := module.qualified(node)) is not None:
             return name.partition(".")[0]
         while isinstance(node, ast.Attribute | ast.Subscript):
             node = node.value
         if isinstance(node, ast.Name):
-            made = [value for value in module.values(node) if isinstance(value, ast.Call)]
+            made = [each for each in values.origins(node) if isinstance(each, ast.Call)]
             if len(made) != 1:
                 return ""
             node = made[0]

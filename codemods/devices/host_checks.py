@@ -10,7 +10,7 @@ from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.extensions import kernel_calls
+from ..analysis.kernels import kernel_calls
 from ..analysis.verdict import ask
 from ..edits.spelling import DEVICE, quoted
 

@@ -11,9 +11,8 @@ from hpushim.engine.rules.references import find
 
 from ..analysis.device_texts import device_texts, glued
 from ..analysis.devices import Devices
-from ..analysis.extensions import kernel_calls
 from ..analysis.flow import ANY_TEXT
-from ..analysis.kernels import PROVIDERS, nvidia_only
+from ..analysis.kernels import PROVIDERS, kernel_calls, nvidia_only
 from ..analysis.names import called, foreign, in_annotation, word
 from ..analysis.roles import Role
 from .never_run import NeverRun
