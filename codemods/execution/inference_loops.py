@@ -113,9 +113,10 @@ def _is_assigned(module: Module, call: ast.Call) -> bool:
 
 
 def _keeps(loop: ast.AST) -> bool:
-    """Does the loop put anything by: ``found.append(y)``, ``found += [y]``, ``yield y``?"""
+    """Does the loop put anything by: ``found.append(y)``, ``found[i] = y``, ``yield y``?"""
     return any(
         isinstance(part, (ast.Yield, ast.AugAssign))
+        or (isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store))
         or (isinstance(part, ast.Call) and word(part.func) in ("append", "extend"))
         for part in walk(loop)
     )
