@@ -287,7 +287,10 @@ class _Hidden:
                 importlib.import_module(other)
         for module, key, value in self._changed.pop(name, ()):
             setattr(module, key, value)
-        for one in self._came.pop(name, ()):
+        came = [one for one in self._came.pop(name, ()) if one not in sys.modules]
+        if sys.meta_path[0] is self:  # no other finder would be asked before
+            sys.modules.update((one, self._modules.pop(one)) for one in came if one in self._modules)  # fmt: skip
+        for one in came:
             if one not in sys.modules and one in self._modules:
                 # Modules without a spec were put there by hand.
                 if self._modules[one].__spec__ is None:
@@ -342,7 +345,10 @@ class _Job:
             self.files.frombytes(files)
         size, data = int.from_bytes(head, "little"), b""
         while len(data) < size:
-            data += connection.recv(size - len(data))
+            more = connection.recv(size - len(data))
+            if not more:
+                raise ConnectionError("the client is gone")
+            data += more
         self.words, self.cwd, self.env, self.numbers, self.leads = marshal.loads(data)
         self.connection = connection
         self.child = 0
@@ -408,14 +414,18 @@ def _serve() -> _Job:
                     del jobs[number]
             elif file in jobs:  # its client is gone; that is said again until the child is
                 jobs[file].end()
-            else:
-                job = _Job(listening.accept()[0])
+            elif file == listening.fileno():  # and not a connection that was closed just now
+                try:
+                    job = _Job(listening.accept()[0])
+                except ConnectionError:
+                    continue
                 if _takes(job.words, job.cwd, job.env) and not _forked(job):
                     return job
                 if job.child:
                     jobs[job.connection.fileno()] = job
                     poll.register(job.connection, select.POLLIN)
-                    job.connection.sendall(job.child.to_bytes(4, "little"))
+                    with contextlib.suppress(OSError):
+                        job.connection.sendall(job.child.to_bytes(4, "little"))
                 else:
                     job.connection.close()
                 for one in job.files:
