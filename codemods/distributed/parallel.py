@@ -113,7 +113,7 @@ class DeviceIds(Rule):
             yield from self._fsdp(module, call)
 
     def _ddp(self, module: Module, call: ast.Call, own: bool = False) -> Yield:
-        """An own class may ask for what torch's has a default for: it is given None."""
+        """An own class may request what torch's has a default for: it is given None."""
         whole = module.possible_names(call.func) <= DDP  # an own class, a partial have other places
         by_place = (
             whole

@@ -146,7 +146,7 @@ def _told(error: BaseException) -> int:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         why = f"{where}{error.strerror or error}"
-        say(f"hpushim: {why}; check what is there and try again", err=True)
+        say(f"hpushim: {why}; check that path and try again", err=True)
         return 2
     if isinstance(error, MemoryError):
         say("hpushim: not enough memory; name fewer files, or give --jobs 1", err=True)

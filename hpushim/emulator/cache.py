@@ -20,7 +20,8 @@ _held: list[IO[str]] = []  # kept open, and so locked, until the process ends
 
 
 CACHE_REMEDY = (
-    "take the rights from others (chmod go-w), or set HPUSHIM_CACHE_DIR to a folder of your own"
+    "remove write permission for others (chmod go-w), or set HPUSHIM_CACHE_DIR to a "
+    "folder of your own"
 )
 
 

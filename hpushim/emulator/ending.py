@@ -52,8 +52,8 @@ def _end_groups(native: Any) -> None:
             if not told and time.monotonic() - begun > _PATIENCE_S:
                 told = True
                 compiling.say(
-                    "hpushim: waiting for collectives that the program left under way when it ended; other ranks have not "
-                    "come to them (hccl, emulated); Ctrl-C ends the process without them\n"
+                    "hpushim: the program ended with unfinished collectives, which other ranks have not "
+                    "joined (hccl, emulated); press Ctrl-C to stop waiting\n"
                 )
     except KeyboardInterrupt:
         return

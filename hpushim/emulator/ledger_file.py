@@ -32,7 +32,7 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
 )
-_REMEDY = "name a file that may be made or replaced (HPUSHIM_LEDGER, hpushim run --ledger)"
+_REMEDY = "name a file that can be created or replaced (HPUSHIM_LEDGER, hpushim run --ledger)"
 
 
 class _MustNot(OSError):
@@ -119,15 +119,15 @@ def _take(path: Path, part: str, folder: int) -> Path:
     held = _locked(path.name + part, folder)
     if held is None:
         beside = path.with_name(f"{path.name}.run{os.getpid()}")
-        _say(f"a run that has not ended writes its ledger to {path}; this one's goes to {beside}")
+        _say(f"another run is still writing {path}; the ledger of this run goes to {beside}")
         held = _locked(beside.name + part, folder)
         if held is None:
-            raise OSError(errno.EAGAIN, f"{beside} is held by another run too")
+            raise OSError(errno.EAGAIN, f"another run is writing {beside} too")
         path = beside
     head = os.pread(held, 4096, 0).lstrip()
     if head and not head.startswith(b"{"):
         os.close(held)
-        raise _MustNot("there is a file that is no ledger")
+        raise _MustNot("there is a file that is not a ledger")
     held = _keep_earlier(path, part, held, folder)
     _taken.append(held)
     if not part:
@@ -156,7 +156,7 @@ def _keep_earlier(path: Path, part: str, held: int, folder: int) -> int:
         os.close(held)
         fresh = _locked(path.name + part, folder)
         if fresh is None:
-            raise OSError(errno.EAGAIN, "another run took it at the same moment")
+            raise OSError(errno.EAGAIN, "another run created it at the same time")
         held = fresh
     if moved and not part and os.environ.get("HPUSHIM_LOG", "").strip().lower() != "quiet":
         _say(f"the ledger of an earlier run in {path} is kept as {kept.name}")
@@ -183,7 +183,7 @@ def _locked(name: str, folder: int) -> int | None:
     descriptor = os.open(name, flags, 0o666, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _MustNot("there is no regular file")
+            raise _MustNot("it is not a regular file")
         if not _lock(descriptor):
             os.close(descriptor)
             return None
@@ -211,7 +211,7 @@ def _require_regular(name: str, folder: int) -> None:
         return
     if not stat.S_ISREG(mode):
         kind = next((words for test, words in _KINDS if test(mode)), "no regular file")
-        raise _MustNot(f"there is {kind}, which is never replaced")
+        raise _MustNot(f"there is {kind}, which hpushim never replaces")
 
 
 def _move_parts(path: Path, kept: Path, folder: int) -> bool:

@@ -55,8 +55,8 @@ def _refuse_dlpack(signed: str) -> None:
     import torch
 
     text = (
-        f"hpu tensors cannot be exported through DLPack: torch knows no such device, and nothing is known of Gaudi "
-        f"adding it ({signed}); export x.cpu(), and move what is imported with .to('hpu')"
+        f"hpu tensors cannot be exported through DLPack, which has no such device ({signed}); "
+        "export x.cpu(), and move imported tensors with .to('hpu')"
     )
     tensor: Any = torch.Tensor
     tensor.__dlpack__ = _guarded(tensor.__dlpack__, BufferError, text)

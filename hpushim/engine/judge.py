@@ -90,7 +90,7 @@ def parse(text: str, path: str, context: Context) -> Module:
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         why, place = f"{error.__class__.__name__}: {error}", (1, 1)
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
-    message = f"not Python {running}: {why}; left as it is"
+    message = f"not Python {running}: {why}; not changed"
     raise Unparsable(diagnostic("HPU001", message, start=place)) from None
 
 

@@ -51,7 +51,7 @@ def _document(text: str, kind: Kind, path: str, context: Context) -> Document:
         document.entries  # noqa: B018  (read now, for all rules)
     except ValueError as error:
         names = {"yaml": "YAML", "json": "JSON", "toml": "TOML"}
-        message = f"not {names.get(kind, kind)}: {error}; left as it is"
+        message = f"not {names.get(kind, kind)}: {error}; not changed"
         raise Unparsable(diagnostic("HPU001", message)) from None
     return document
 
@@ -65,7 +65,7 @@ class _Cells:
         try:
             self.notebook = Notebook(document.text, document.data)
         except (ValueError, RecursionError) as error:
-            message = f"not a notebook: {error}; left as it is"
+            message = f"not a notebook: {error}; not changed"
             raise Unparsable(diagnostic("HPU001", message)) from None
         document.notebook = self.notebook
         # The outputs are no reason to read the code.
@@ -86,9 +86,9 @@ class _Cells:
         cells = [edit for edit in moved if edit is not None]
         lines = composed(document.data, commands.steps)
         findings = self.joined(python.findings, commands.findings)
-        why = "an edit cannot be made in a notebook" if len(cells) != len(inside) else None
+        why = "a notebook cannot hold this edit" if len(cells) != len(inside) else None
         if any(overlap(edit, other) for edit in cells for other in lines):
-            why = "two edits want the same place"
+            why = "two edits change the same place"
         edits = tuple(sorted((*cells, *lines), key=lambda edit: edit.span))
         if not edits:
             return Settled(document.text, findings)
@@ -96,7 +96,7 @@ class _Cells:
         why = why or notebooks.unproven(notebook, after)
         if why is not None:
             taken = tuple(msgspec.structs.replace(f, applied=False) for f in findings)
-            told = diagnostic("HPU004", f"the rewrites of this notebook were not made: {why}")
+            told = diagnostic("HPU004", f"this notebook is not rewritten: {why}")
             return Settled(document.text, (*taken, told))
         steps: list[tuple[Edit, ...]] = [edits]
         if tidying := notebooks.tidy(notebook, after):
@@ -117,7 +117,7 @@ class _Cells:
         for cell in self.notebook.cells:
             if cell.error is not None and cell.pieces:
                 place = cell.pieces[0].span
-                message = f"cell {cell.number} is not Python ({cell.error}); left as it is"
+                message = f"cell {cell.number} is not Python ({cell.error}); not changed"
                 start, end = document.position(place.start), document.position(place.end)
                 found.append(diagnostic("HPU001", message, place, start, end))
         return found

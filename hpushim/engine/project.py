@@ -377,10 +377,11 @@ def _judged(
     except Unparsable as error:
         return FileResult(file.shown, "failed", error.finding.message, (error.finding,))
     except TooManySteps as error:
-        return _failed(file, f"{error}; left as it is", "HPU002")
+        return _failed(file, f"{error}; not changed", "HPU002")
     except Exception as error:
         why = (
-            f"internal error ({error.__class__.__name__}: {error}); left as it is; please report it"
+            f"internal error ({error.__class__.__name__}: {error}); the file is not changed; "
+            "please report it"
         )
         return _failed(file, why, "HPU004")
 
@@ -427,7 +428,9 @@ def _stepped(source: Source, edits: tuple[Edit, ...], *, python: bool) -> Source
     data = rewritten(source, edits)
     after = decode(data, python=python)
     if (after.encoding, after.bom) != (source.encoding, source.bom):
-        raise Unreadable(f"the rewrite would turn it from {source.encoding} into {after.encoding}")
+        raise Unreadable(
+            f"the rewrite would change its encoding from {source.encoding} to {after.encoding}"
+        )
     return after
 
 
@@ -438,7 +441,7 @@ def _failed(file: File, why: str, code: str) -> FileResult:
 
 def _passed(item: Passed) -> FileResult:
     code = "HPU002" if item.failed else "HPU003"
-    finding = diagnostic(code, f"`{item.shown}` is left out: {item.reason}")
+    finding = diagnostic(code, f"`{item.shown}` is not checked: {item.reason}")
     return FileResult(item.shown, "failed" if item.failed else "skipped", item.reason, (finding,))
 
 

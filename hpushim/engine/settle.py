@@ -218,7 +218,7 @@ class _Python:
             return Made(before.text, why=str(error))
         edits = tuple(sorted((*made, *texts), key=lambda edit: edit.span))
         if texts and any(overlap(one, other) for one, other in pairwise(edits)):
-            return Made(before.text, why="another rewrite reaches over it")
+            return Made(before.text, why="another rewrite overlaps it")
         return self._proved(before, edits, touched)
 
     def _proved(
@@ -321,7 +321,7 @@ class _Record:
             self.findings.append(
                 diagnostic(
                     code,
-                    f"the rewrite of {rule} was not made: {why}",
+                    f"the rewrite of {rule} is not applied: {why}",
                     Span(start, start),
                     text.position(start),
                 )
@@ -330,7 +330,7 @@ class _Record:
             self.findings.append(
                 diagnostic(
                     "HPU004",
-                    f"the rewrites of {rule} were taken back: they never came to an end; please report it",
+                    f"the rewrites of {rule} are undone, since they do not converge; please report it",
                 )
             )
         self.findings.sort(key=lambda finding: (finding.span.start, finding.code))

@@ -79,11 +79,11 @@ def _complaint(text: Text, directive: _Directive, judged: Collection[str]) -> li
     if not idle:
         return []
     named = ", ".join(idle)
-    message = f"`{text.text_at(directive.span)}` silences nothing ({named}); take it out"
+    message = f"`{text.text_at(directive.span)}` suppresses no finding ({named}); remove it"
     fix = None
     if len(idle) == len(directive.codes):
         span = _with_space(text.data, directive.span)
-        fix = Fix("take the directive out", "unsafe", (Edit(span, text.text_at(span), ""),))
+        fix = Fix("remove the directive", "unsafe", (Edit(span, text.text_at(span), ""),))
     return [diagnostic("HPU007", message, directive.span, start, end, fix)]
 
 
@@ -111,14 +111,14 @@ def _directives(text: Text, *, python: bool) -> list[_Directive]:
         whole = word == "ignore-file"
         wrong = None
         if word not in ("ignore", "ignore-file"):
-            wrong = f"`hpushim: {word}` is not known; write `ignore[HPU…]` or `ignore-file[HPU…]`"
+            wrong = f"`hpushim: {word}` is unknown; write `ignore[HPU…]` or `ignore-file[HPU…]`"
         elif not codes:
             wrong = f"`hpushim: {word}` names no code; write `{word}[HPU102]`"
         elif any(not _CODE.match(code) for code in codes):
             bad = next(code for code in codes if not _CODE.match(code))
-            wrong = f"`{bad}` is no code; codes look like HPU102"
+            wrong = f"`{bad}` is not a code; codes look like HPU102"
         elif whole and line > header:
-            wrong = "`ignore-file` counts only above the first statement; move it up"
+            wrong = "`ignore-file` works only above the first statement; move it there"
         found.append(_Directive(span, line, whole, codes if wrong is None else (), wrong))
     return found
 

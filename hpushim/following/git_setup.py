@@ -38,8 +38,8 @@ def set_up(folder: Path) -> Iterator[str]:
     before = _config(git, top, "--get", f"{SECTION}.driver")
     if before and before != wanted:
         raise HpushimError(
-            f"git runs {before!r} as {SECTION}.driver already; expected none, or {wanted!r}: "
-            "take it out with `hpushim init --git --undo`, then run this again"
+            f"git already runs {before!r} as {SECTION}.driver; expected none, or {wanted!r}: remove "
+            "it with `hpushim init --git --undo` and try again"
         )
     attributes = top / ".gitattributes"
     text = _attributes(attributes)
@@ -50,7 +50,7 @@ def set_up(folder: Path) -> Iterator[str]:
         _config(git, top, f"{SECTION}.driver", wanted)
         yield f"git was set up: git config {SECTION}.driver {shlex.quote(wanted)}"
     if _FIRST in text:
-        yield f"{attributes} names the files already"
+        yield f"{attributes} already has the patterns"
     else:
         block = [_FIRST, *(f"{pattern} merge=hpushim" for pattern in _PATTERNS), _LAST]
         newline = "\r\n" if "\r\n" in text else "\n"
@@ -74,7 +74,7 @@ def take_back(folder: Path) -> Iterator[str]:
         rest = text[:start] + text[after:].removeprefix("\r").removeprefix("\n")
         if rest:
             safe_files.write(attributes, rest.encode("utf-8", "surrogateescape"), project=top)
-            yield f"took the patterns out of {attributes}"
+            yield f"removed the patterns from {attributes}"
         else:
             attributes.unlink()
             yield f"removed {attributes}, which held nothing else"
@@ -101,7 +101,7 @@ def _repository(folder: Path) -> tuple[str, Path]:
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip()
         raise HpushimError(
-            f"{folder} is in no work tree of git ({said}); run `git init` there first"
+            f"{folder} is not in a git work tree ({said}); run `git init` there first"
         )
     return git, Path(os.fsdecode(done.stdout.rstrip(b"\n")))
 
@@ -121,4 +121,4 @@ def _attributes(file: Path) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise HpushimError(f"{file}: cannot be read: {error.strerror}; mend it first") from None
+        raise HpushimError(f"{file}: cannot be read: {error.strerror}; fix it first") from None

@@ -100,7 +100,7 @@ def _migrated(
             continue
         after[data], why = _one(data, file, top, how)
         if why:
-            notes.append(f"{name} is merged as it is: {why}")
+            notes.append(f"{name} is merged without migration: {why}")
             if data == contents[2]:
                 # Migrated lines would lose against theirs one by one: nothing is migrated then.
                 return contents
@@ -139,7 +139,7 @@ def _three_ways(versions: Sequence[Path], marker: int, notes: tuple[str, ...]) -
     """``git merge-file``, which reads three files and writes none."""
     git = quiet_git.program()
     if git is None:
-        raise HpushimError("git is not on PATH; it merges what hpushim has migrated: install it")
+        raise HpushimError("git is not on PATH, and hpushim needs it to merge; install it")
     base, ours, theirs = versions
     labels = [word for name in ("ours", "base", "theirs") for word in ("-L", name)]
     files = [os.fspath(file.absolute()) for file in (ours, base, theirs)]

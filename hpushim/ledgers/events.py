@@ -59,7 +59,7 @@ def events_of(sites: Sequence[Site], causes: Sequence[Cause], matrix: Matrix) ->
     marks = counts.pop(("mark_step", "mark_step"), 0)
     ended = counts.get(("graph_end", "mark_step"), 0)
     if marks > ended:
-        counts["mark_step", "a mark without a graph before it"] = marks - ended
+        counts["mark_step", "a mark_step() without a graph before it"] = marks - ended
     for name in ("recompilation", "recompilation_by_number"):
         for kind, what in [key for key in counts if key[0] == name]:
             if any(_names(cause, what) for cause in causes):
@@ -139,7 +139,7 @@ def _text(site: Site, matrix: Matrix) -> str:
             return "a value is read on the host, which waits for the device"
         if site.what == _COPY:
             return "copied to the host, which waits for the device"
-        return f"the size of what {what} gives depends on the data: the host waits for the device"
+        return f"the result size of {what} depends on data: the host waits for the device"
     if site.kind == "cpu_fallback":
         remark = matrix_says.remark(matrix, site.what)
         return f"{what} runs on the CPU on a Gaudi{f' ({remark})' if remark else ''}"

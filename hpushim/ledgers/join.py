@@ -151,17 +151,20 @@ def text_of(joined: Joined) -> str:
 def _lines(joined: Joined) -> Iterator[str]:
     yield f"Beside the run of {showing.quoted(showing.path(joined.ledger))} (emulated)"
     if not joined.seen_files:
-        yield "  The ledger has no line of these files: it is of another project, or of a copy that lies elsewhere."
+        yield (
+            "  The ledger has no lines of these files: it belongs to another project or another "
+            "copy."
+        )
         return
-    yield f"  predicted, and happened: {len(joined.happened)}"
+    yield f"  predicted and observed: {len(joined.happened)}"
     for one in joined.happened:
         codes = ", ".join(sorted({f.code for f in one.findings}))
         yield f"    {_place(one)}: {codes} {one.event.count:,} × {one.event.text}"
-    yield f"  happened, and no rule had said so: {len(joined.unpredicted)}"
+    yield f"  observed but not predicted: {len(joined.unpredicted)}"
     for one in joined.unpredicted:
         label = f" [{one.event.advice.label}]" if one.event.advice else ""
         yield f"    {_place(one)}: {one.event.count:,} × {one.event.text}{label}"
-    yield f"  predicted, and not seen in this run: {len(joined.unseen)}"
+    yield f"  predicted but not observed in this run: {len(joined.unseen)}"
     for missing in joined.unseen:
         f = missing.finding
         yield f"    {showing.quoted(missing.path)}:{f.line}: {f.code} {f.message}"

@@ -22,7 +22,7 @@ def read(path: Path) -> Ledger:
     if path.is_file():
         files.insert(0, ("", path))
     if not files:
-        raise HpushimError(f"{_quoted(path)}: there is no such ledger; {_HOW}")
+        raise HpushimError(f"{_quoted(path)}: no such ledger; {_HOW}")
     processes, unfinished, written = [], [], 0.0
     for name, file in files:
         books = _books(file)

@@ -68,14 +68,16 @@ def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
         if run.failed:  # the error is what there is to say, and stays the last line
             return []
         return [
-            "nothing ran on the emulated hpu: the program ended without asking for any work on tensors, on hpu or on the CPU"
+            "nothing ran on the emulated hpu: the program ran no tensor operators, on hpu or on "
+            "the CPU"
         ]
     cut = [one for one in run.processes if one.get("unfinished")]
     if cut:
         return [
-            f"what ran where is not known: {_cut(cut)}",
+            f"it is unknown what ran on hpu: {_cut(cut)}",
             f"the others ran {cpu:,} matrix products, convolutions and the like on the CPU and none on the emulated hpu",
-            "what to do: let workers end by themselves, or write their ledger with --ledger and hpushim.ledger() in the worker",
+            "to do: let workers exit normally, or call hpushim.ledger() in the worker and pass "
+            "--ledger",
         ]
     place = next((str(one["first_elsewhere"]) for one in active if one.get("first_elsewhere")), "")
     on_cpu = sum(int(one.get("parameters", {}).get("cpu", 0)) for one in active)
@@ -83,16 +85,17 @@ def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
     if run.hidden:
         why.append(f"{run.hidden} makes the program see no CUDA device")
     if run.native:
-        why.append(
-            "with --native nothing is changed from CUDA to hpu, and the program itself never uses hpu"
-        )
+        why.append("--native leaves CUDA calls as they are, and the program does not use hpu")
     if on_cpu:
         why.append(f"the {on_cpu:,} parameters that its optimizer steps lie on the CPU")
     if not why:
         why.append("no tensor was created on cuda or hpu")
-    todo = "look where the program chooses its device: an option (--device, --no-cuda, accelerator=), a default of cpu, a missing .to(device)"
+    todo = (
+        "check how the program selects its device: an option (--device, --no-cuda, "
+        "accelerator=), a default of cpu, a missing .to(device)"
+    )
     if run.native:
-        todo = "leave --native out for a CUDA script; in a migrated one " + todo
+        todo = "omit --native for a CUDA script; in a migrated one " + todo
     if run.hidden:
         todo = f"unset {run.hidden.partition('=')[0]}"
     return [

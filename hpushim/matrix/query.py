@@ -178,7 +178,7 @@ class Matrix:
         row = self.row(name)
         unseen = self.unwitnessed(row) if row is not None else ()
         names = " and ".join(f"`{one}`" for one in unseen if appears(one, new))
-        return f"nobody is known to have run {names} on a Gaudi" if names else ""
+        return f"no public run of {names} on a Gaudi is known" if names else ""
 
     def witness(self, name: str) -> tuple[str, ...]:
         """Where public code runs this written name on a device; empty where none was found."""
@@ -199,7 +199,7 @@ class Matrix:
         note = row.note
         if inherited and row.kind in ("python", "package") and status not in WHOLE:
             status = "unknown"
-            note = f"the matrix has no row for {name}; of {row.name} it says: {note}"
+            note = f"the matrix has no row for {name}; its parent {row.name}: {note}"
         return Verdict(
             name=name or row.name,
             status=status,

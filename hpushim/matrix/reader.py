@@ -183,15 +183,19 @@ def _check(
 def _problems(row: Row, sources: frozenset[str], origin: str) -> Iterator[tuple[str, str, str]]:
     """Field, what is wrong, what to do."""
     if not row.note.strip() or "\n" in row.note:
-        yield "note", "empty or of several lines", "write one sentence for the user"
+        yield "note", "it is empty or has several lines", "write one sentence for the user"
     if row.rule and not _RULE.match(row.rule):
-        yield "rule", f"{row.rule!r} is no code", "write HPU and three digits, or leave it out"
+        yield "rule", f"{row.rule!r} is not a code", "write HPU and three digits, or leave it out"
     if row.torch and not _TORCH.match(row.torch):
-        yield "torch", f"{row.torch!r} is no range", 'write it as ">=2.9" or "<2.10"'
+        yield "torch", f"{row.torch!r} is not a range", 'write it as ">=2.9" or "<2.10"'
     if row.runtime == "alias" and not row.target:
         yield "runtime", "alias without a target", "add `target = …`"
     if row.runtime == "constant" and not _is_literal(row.value):
-        yield "value", f"{row.value!r} is no Python literal", 'write what to answer, as in "[]"'
+        yield (
+            "value",
+            f"{row.value!r} is not a Python literal",
+            'write the value to return, as in "[]"',
+        )
     if row.origin != origin:
         yield "origin", "unknown field `origin`", "remove it: the loader sets it"
     for citation in row.source:

@@ -210,7 +210,7 @@ def _git(directory: Path, *arguments: str) -> bytes | None:
         done = quiet_git.ask(git, f"--git-dir={directory}", *arguments)
     except OSError as error:
         raise MatrixError(
-            f"{directory}: git cannot be asked ({error.strerror}); name work trees"
+            f"{directory}: git cannot be run ({error.strerror}); name work trees"
         ) from None
     return None if done.returncode else done.stdout
 

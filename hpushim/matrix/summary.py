@@ -99,7 +99,7 @@ def flaws(matrix: Matrix, codes: Collection[str] | None = None) -> Iterator[tupl
         if row.confidence != "inferred" and not row.source:
             yield row, "confidence", f"{row.confidence} needs a source: add one, or say inferred"
         if not row.note.endswith((".", "?", ")")):
-            yield row, "note", "is no sentence: end it with a full stop"
+            yield row, "note", "is not a sentence: end it with a full stop"
         if row.status == "renamed" and not row.target:
             yield row, "target", "missing: a renamed row names what to use"
         yield from _search_flaws(matrix, row)

@@ -197,7 +197,7 @@ class Rank:
         def register_comm_hook(module: Any, state: object, hook: Any) -> None:
             name = getattr(hook, "__name__", "a hook")
             self.observed.notes.append(
-                f"the communication hook {name} is left out: gradients are counted as they are"
+                f"the communication hook {name} is not applied: gradients are counted uncompressed"
             )
 
         parallel.__init__ = __init__

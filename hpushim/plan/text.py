@@ -57,12 +57,12 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
         yield "  A lower bound: a Gaudi rounds blocks up and takes a workspace for each graph."
         yield ""
     if found.refusals:
-        yield "What HCCL refuses or does otherwise"
+        yield "What HCCL rejects or does differently"
         for refusal in found.refusals:
             yield f'  {refusal.what}: {refusal.status}: {refusal.note} (`hpushim api "{refusal.row}"`)'
         yield ""
     elif found.step or found.first:
-        yield "HCCL takes every collective of the run, as far as the matrix knows."
+        yield "The matrix lists no limit of HCCL for the collectives of this run."
         yield ""
     if found.left_out:
         yield from _left_out(found.left_out, found.cards)
@@ -78,8 +78,8 @@ def _left_out(what: LeftOut, cards: int) -> Iterator[str]:
     yield f"  host memory: {_size(what.host)} in large tensors at the peak of one process; a server runs up to {cards} of them"
     for said, calls in (
         ("values that were not there, read as 0", what.reads),
-        ("size of the result not known, taken as large as it can be", what.estimated),
-        ("computed, for torch has no rule for the shape", what.computed),
+        ("size of the result unknown, estimated by its upper limit", what.estimated),
+        ("computed, since torch has no shape rule for them", what.computed),
         ("not saved", what.saved),
     ):
         if calls:

@@ -219,7 +219,7 @@ def page(found: Certificate) -> str:
     if found.compute_on_hpu == 0:
         lines += ["**Nothing ran on hpu.**", ""]
     if found.cause is not None and found.cause.shown():
-        lines += [f"They part {found.cause.shown()}.", ""]
+        lines += [f"The first difference is {found.cause.shown()}.", ""]
     lines += ["| run | steps | first loss | last loss | exit code | seconds |", "|---|---|---|---|---|---|"]  # fmt: skip
     for run in found.runs:
         lines.append(f"| {run.title} | {run.steps} | {_number(run.first_loss)} | {_number(run.last_loss)} | {run.exit_code} | {run.seconds} |")  # fmt: skip
@@ -227,17 +227,17 @@ def page(found: Certificate) -> str:
     for pair in found.comparisons:
         lines.append(f"| {pair.second} with {pair.first} | {pair.steps} | {_number(pair.loss)} | {_number(pair.gradients)} | {_number(pair.parameters)} | {pair.bound:.1e} ({pair.format}) |")  # fmt: skip
     if found.refused_on_gaudi:
-        lines += ["", "**A Gaudi refuses what ran:**", ""]
+        lines += ["", "**Operators and dtypes that Gaudi rejects:**", ""]
         lines += [f"- {r.code} {r.what}" + (f" (`{r.file}:{r.line}`)" if r.file else "") for r in found.refused_on_gaudi]  # fmt: skip
     cover = found.coverage
     share = f" ({cover.share:.0%})" if cover.share is not None else ""
     lines += ["", f"Rewrites that ran: {cover.rewrites_run} of {cover.rewrites}{share}.", ""]
     if cover.rewrites_not_run:
-        lines += ["Rewrites that did not run, and so are not proved:", ""]
+        lines += ["Rewrites that did not run and are therefore not proved:", ""]
         lines += [f"- `{p.file}:{p.line}` {p.code} {p.name}" for p in cover.rewrites_not_run]
         lines.append("")
     if cover.findings_not_run or cover.findings_run:
-        lines += ["Findings that are left:", ""]
+        lines += ["Remaining findings:", ""]
         lines += [f"- `{p.file}:{p.line}` {p.code} {p.name}: its line ran" for p in cover.findings_run]  # fmt: skip
         lines += [f"- `{p.file}:{p.line}` {p.code} {p.name}" for p in cover.findings_not_run]
         lines.append("")

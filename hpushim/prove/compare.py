@@ -278,14 +278,14 @@ def _operators(
             return
         wrong = first_operator(a, b) if same else None
         if same and wrong is None and _bits(one, step) != _bits(other, step):
-            what = "the same operators gave other bits: a value was changed on its way"
+            what = "the same operators gave different bits: a value was changed between them"
             found.append(Difference("parameters", what, step, max(one.rank, 0)))
             return
         if wrong is not None:
             what, at = wrong.what, f" ({wrong.place[0]}:{wrong.place[1]})" if wrong.place else ""
             if wrong.kind == "operator" and _bits(one, step) == _bits(other, step):
-                ran = what.removesuffix(", which was not expected")
-                what = f"the copy takes another way to the same values: {ran}{at}"
+                ran = what.removesuffix(", which the reference run does not do")
+                what = f"the copy computes the same values differently: {ran}{at}"
             result.notes.append(f"step {step}: {what}")
             if wrong.kind in ("device", "dtype"):
                 found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))
@@ -345,7 +345,9 @@ def first_operator(
         if x is None:
             if within is not None and "rand" not in y[0]:
                 continue  # another kernel for the same
-            return Difference("operator", f"{y[0]} ran, which was not expected", place=place)
+            return Difference(
+                "operator", f"{y[0]} ran, which the reference run does not do", place=place
+            )
         if within is None and x[4] != y[4]:
             what = f"{y[0]} was given tensors on {' and '.join(y[4])}, on {' and '.join(x[4])} expected"
             return Difference("device", what, place=place)
@@ -361,7 +363,7 @@ def first_operator(
                 return Difference(kind, what, place=place)
         for v, w in zip(x[5], y[5], strict=False) if len(x) > 5 and len(y) > 5 else ():
             if v is not None and w is not None and distance(float(v), float(w)) > (within or 1e-6):
-                what = f"{y[0]} gave other values (sum {float(w):.6g}, {float(v):.6g} expected)"
+                what = f"{y[0]} gave different values (sum {float(w):.6g}, {float(v):.6g} expected)"
                 return Difference("operator", what, place=place, missing=missing)
         missing = None
     return None

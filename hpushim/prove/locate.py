@@ -167,8 +167,8 @@ class _Search:
         if place is not None:
             self.cause.shows = f"{place[0]}:{place[1]}"
         self.cause.how = (
-            "both runs on hpu agree with each other: either the script itself does something else on a device than on the CPU "
-            "(then leave that run out with --no-cpu), or shim and rewrites share a fault"
+            "both runs on hpu agree: either the script behaves differently on a device (then use "
+            "--no-cpu), or shim and rewrites share an error"
         )
 
     def _fails_on_hpu(self, difference: Difference) -> None:
@@ -181,7 +181,10 @@ class _Search:
             if code and told.code == code[0]:
                 self.cause.how = f"a finding predicted it: {told.code} {told.name} at {told.file}:{told.line}"  # fmt: skip
                 return
-        self.cause.how = "the original fails there on hpu as its migrated copy does: the script uses something that hpu does not have"
+        self.cause.how = (
+            "the original and its migrated copy both fail there on hpu: the script uses "
+            "something that hpu does not support"
+        )
 
     def _operator(
         self, difference: Difference, one: Run, other: Run, within: float | None = None

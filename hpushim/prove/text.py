@@ -45,7 +45,8 @@ def headline(outcome: Outcome) -> str:
     over += "" if steps == 1 else "es" if by_hand else "s"
     loud = ""
     if outcome.on_hpu is not None and outcome.on_hpu == 0:
-        loud = "NOTHING RAN ON HPU: the script never used its device; give it the option that it needs (such as --cuda)\n"  # fmt: skip
+        loud = ("NOTHING RAN ON HPU: the script did not use its device; pass the option that it "
+               "needs, such as --cuda\n")  # fmt: skip
     if outcome.verdict == "not distinguishable":
         return f"{loud}not distinguishable: over {over} {outcome.reason} (emulated){_but(outcome)}"
     if outcome.verdict == "equal":
@@ -141,17 +142,20 @@ def _comparisons(outcome: Outcome) -> list[str]:
     codes = {run.code for run in outcome.runs}
     if outcome.verdict == "not proved" and all(map(failure, outcome.runs)):
         lines.append(
-            "does it run by itself? Each run was in a copy of the project's folder; where the script needs files from beside it, "
-            "name a wider folder with --root"
+            "each run uses a copy of the project's folder; if the script needs files outside of "
+            "it, name a wider folder with --root"
         )
     if len(codes) == 1 and codes - {0, None} and not any(map(failure, outcome.runs)):
         lines.append(f"the script itself ends with exit code {codes.pop()} in every run")
     if outcome.written:
-        lines.append(f"CHANGED IN YOUR TREE meanwhile: {', '.join(outcome.written[:_SHOWN])}")
+        lines.append(
+            f"CHANGED IN YOUR PROJECT during the runs: {', '.join(outcome.written[:_SHOWN])}"
+        )
     beside = sorted({name for run in outcome.runs for name in run.record.beside})
     if beside:
         shown = ", ".join(beside[:_SHOWN])
-        lines.append(f"loaded from beside the project, and so not migrated: {shown}; name a wider folder with --root")  # fmt: skip
+        lines.append(f"loaded from outside of the project and not migrated: {shown}; name a wider folder "
+                     "with --root")  # fmt: skip
     return lines
 
 
@@ -163,10 +167,11 @@ def _without_cpu(outcome: Outcome) -> list[str]:
         return []
     why = failure(outcome.runs[0])
     if why is None:
-        return [f"the run on the CPU ({outcome.cpu.why}) made no step: name with --cpu-args what keeps the script there"]  # fmt: skip
+        return [f"the run on the CPU ({outcome.cpu.why}) made no step: pass the script's option for "
+                "the CPU with --cpu-args"]  # fmt: skip
     return [
-        f"the original does not run on the CPU ({outcome.cpu.why}), so only the two runs on hpu are compared; "
-        "if it has an option for the CPU, name it with --cpu-args"
+        f"the original does not run on the CPU ({outcome.cpu.why}), so only the runs on hpu "
+        "are compared; pass its option for the CPU with --cpu-args"
     ]
 
 
@@ -184,7 +189,7 @@ def _coverage(outcome: Outcome) -> list[str]:
         lines.append("rewrites: none, the script needs no change")
     away = set(found.files_not_loaded)
     here = [p for p in found.rewrites_not_run if p.file not in away]
-    lines += _named("did not run, and so are not proved", here)
+    lines += _named("did not run and are therefore not proved", here)
     lines += _named("findings whose line ran", found.findings_run)
     left = [p for p in found.findings_not_run if p.file not in away]
     lines += _named("findings whose line did not run", left)

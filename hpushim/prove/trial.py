@@ -129,8 +129,8 @@ class Trial:
             self.wide = self.root
         if not self.cwd.is_relative_to(self.root):
             raise HpushimError(
-                f"the current folder is outside of the project {self.root}; go there, so that relative paths mean its copy, "
-                "or name a wider folder with --root"
+                f"the current folder is outside of the project {self.root}; change to the project's "
+                "folder, or name a wider folder with --root"
             )
         self.script = script
         self.on_cpu: OnCpu | None = None
@@ -413,13 +413,14 @@ def _odd_metrics(trial: Trial, outcome: Outcome) -> None:
     if not odd:
         return
     outcome.rehearsals += 1
-    trial.say("running the original under the shim again: does it repeat the numbers that differ?")
+    trial.say("running the original under the shim again, to check whether its numbers repeat")
     shim = outcome.runs[-2]
     again = trial.run("shim", "again", trial.copy(f"again-{outcome.rehearsals}"))
     varies = {one.key for one in metrics.odd(metrics.of(shim), metrics.of(again), 0.0)}
     for pair, one in odd:
         if one.key in varies:
-            pair.notes.append(f"not compared, for a second run of the original gives another: {one.name} in {one.where}")  # fmt: skip
+            pair.notes.append(f"not compared, since a second run of the original gives another value: {one.name} in "
+                              f"{one.where}")  # fmt: skip
         elif pair.difference is None:
             pair.difference = Difference("metric", one.shown())
 

@@ -59,7 +59,7 @@ def parse(words: tuple[str, ...], module: str | None = None) -> Command:
             return Command(words[:place], words[place + 1], words[place + 2 :], module=True)
         if word.endswith(".py"):
             return Command(words[:place], word, words[place + 1 :])
-    raise ValueError(f"{words[0]}: no Python script among its words")
+    raise ValueError(f"{words[0]}: no Python script among its arguments")
 
 
 class OnCpu(msgspec.Struct, frozen=True):
@@ -72,10 +72,10 @@ class OnCpu(msgspec.Struct, frozen=True):
 def on_cpu(args: tuple[str, ...], source: str, told: tuple[str, ...] | None = None) -> OnCpu:
     """The arguments of the CPU run: as ``told``, else by the values given, else by the options that ``source`` defines."""
     if told is not None:
-        return OnCpu((*_replaced(args), *told), f"named with --cpu-args: {' '.join(told)}")
+        return OnCpu((*_replaced(args), *told), f"by --cpu-args: {' '.join(told)}")
     changed = _replaced(args)
     if changed != args:
-        return OnCpu(changed, f"its arguments say so: {' '.join(changed)}")
+        return OnCpu(changed, f"by its arguments: {' '.join(changed)}")
     options = _options(source)
     without = tuple(word for word in args if not (_ON.match(word) and options.get(word, False)))
     if without != args:

@@ -56,9 +56,7 @@ def unknown(matrix: Matrix, answer: Answer, target: Target, near: Sequence[str])
     if answer.above:
         above = matrix.judge(answer.above, target)
         arrow = f" → {above.target}" if above.target else ""
-        lines.append(
-            f"  of {above.name}, which it would be part of: {above.status}{arrow}: {above.note}"
-        )
+        lines.append(f"  its parent, {above.name}, is {above.status}{arrow}: {above.note}")
     inside = [row.name for row in answer.holding if row.name not in near]
     if inside:
         more = f" and {len(inside) - _MANY} more" if len(inside) > _MANY else ""

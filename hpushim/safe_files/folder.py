@@ -15,7 +15,7 @@ from hpushim.safe_files.descriptors import BINARY, NO_LINK, QUIET, Refused, Torn
 
 #: Bytes that are read at most where nothing else is said.
 LIMIT = 64 << 20
-CHANGED = "changed on disk while it was being looked at; run again"
+CHANGED = "changed on disk during the check; run hpushim again"
 
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
 #: Does the system take names relative to an open folder? Where not (Windows), paths are put together.
@@ -199,7 +199,7 @@ class Folder:
             descriptor = self.open(temporary, flags, mode)
         except FileExistsError:
             if self._in_use(temporary):
-                raise Refused("another run writes it now; try again", errno.EAGAIN) from None
+                raise Refused("another run is writing it; try again later", errno.EAGAIN) from None
             self.remove(temporary)
             descriptor = self.open(temporary, flags, mode)
         descriptors.locked(descriptor)  # so that others can tell that its writer lives
@@ -245,7 +245,7 @@ class Folder:
                 except OSError:
                     why = getattr(error, "strerror", None) or "stopped"
                     raise Torn(
-                        f"{why}, and it could not be taken back; the next run does"
+                        f"{why}, and it could not be undone; the next run undoes it"
                     ) from None
                 raise
         finally:
@@ -285,7 +285,7 @@ class Folder:
             try:
                 while not descriptors.locked(descriptor):
                     if time.monotonic() > until:
-                        raise TimeoutError(errno.ETIMEDOUT, "another run writes here")
+                        raise TimeoutError(errno.ETIMEDOUT, "another run is writing here")
                     time.sleep(0.02)
                 now = self.look(name)
                 if now is not None and os.path.samestat(now, os.fstat(descriptor)):

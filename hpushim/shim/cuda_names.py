@@ -207,7 +207,7 @@ class _Answer:
     def _unknown(self, *args: Any, **kwargs: Any) -> Any:
         if callers.of_patched(self.module).partition(".")[0] != "torch":
             log.unhandled(self.name)
-        advice = "its behaviour on Gaudi is unknown: guard the call, or run this part on the CPU"
+        advice = "its behaviour on Gaudi is unknown; guard the call, or run this part on the CPU"
         return self._guarded("HPU904", advice, *args, **kwargs)
 
     def _guarded(self, code: str, advice: str, /, *args: Any, **kwargs: Any) -> Any:

@@ -53,8 +53,10 @@ def decide() -> Decision:
         _refuse_cuda_build(torch)
         return _emulated()
     if cuda_works():
-        return Decision(False, "a working CUDA device is here, so nothing is patched", quiet=True)
-    return Decision(False, f"neither a CUDA device nor a Gaudi is here; {_HOW_TO_EMULATE}")
+        return Decision(
+            False, "this machine has a working CUDA device, so hpushim patches nothing", quiet=True
+        )
+    return Decision(False, f"this machine has neither a CUDA device nor a Gaudi; {_HOW_TO_EMULATE}")
 
 
 def _emulated() -> Decision:
@@ -136,7 +138,9 @@ def emulator_ledger() -> dict[str, Any]:
 
 def _on_gaudi(torch: Any, wanted: Mode) -> Decision:
     if wanted == "auto" and torch.backends.cuda.is_built() and torch.cuda.is_available():
-        return Decision(False, "a working CUDA device is here, so nothing is patched", quiet=True)
+        return Decision(
+            False, "this machine has a working CUDA device, so hpushim patches nothing", quiet=True
+        )
     _refuse_cuda_build(torch)
     from hpushim.shim import devices, log, vendor
 
@@ -153,7 +157,7 @@ def _on_gaudi(torch: Any, wanted: Mode) -> Decision:
         )
     if gone:
         log.warn("HPU907", vendor.told_of(gone))
-    return Decision(True, "a Gaudi is here", "gaudi")
+    return Decision(True, "this machine has a Gaudi", "gaudi")
 
 
 def _leave_it_to_the_toolkit(wanted: Mode) -> Decision:

@@ -101,7 +101,8 @@ def tell_card(index: int, *, placing: bool = True) -> None:
     elif placing:
         log.note(
             "HPU121",
-            f"cuda:{index} runs on hpu:0, like cuda:0: a process uses one Gaudi device; start one process per device with torchrun",
+            f"cuda:{index} runs on hpu:0, like cuda:0, since a process uses one Gaudi device; "
+            "start one process per device with torchrun",
         )
 
 
@@ -160,7 +161,7 @@ def show_chosen_cards() -> Undo | None:
         log.note(
             "HPU804",
             f"hpushim sets {MODULES}={numbers} from CUDA_VISIBLE_DEVICES"
-            + (", which may be too late: the Gaudi software is already imported" if late else ""),
+            + (", possibly too late, since the Gaudi software is already imported" if late else ""),
         )
     if not _chosen or os.environ.get(MODULES) != _chosen[0]:
         return None

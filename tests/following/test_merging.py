@@ -84,11 +84,11 @@ def test_a_version_that_does_not_parse_is_merged_as_it_is_and_said(tmp_path: Pat
     assert made.conflicts == 0
     assert made.data == OURS.replace("print(x)", "print(x").encode()
     (note,) = made.notes
-    assert note.startswith("their version is merged as it is: not Python")
+    assert note.startswith("their version is merged without migration: not Python")
     broken = BASE.replace("print(x)", "print x")
     made = _merged(tmp_path, broken, broken, BASE)
     assert made.data == OURS.encode()
-    assert made.notes[0].startswith("the common ancestor is merged as it is")
+    assert made.notes[0].startswith("the common ancestor is merged without migration")
 
 
 def test_a_binary_file_is_left_to_people(tmp_path: Path) -> None:
@@ -220,13 +220,13 @@ def test_what_git_was_told_before_stays(repository: Path) -> None:
     assert len(list(git_setup.take_back(repository))) == 2
     assert (repository / ".gitattributes").read_bytes() == b"*.bin binary\r\n"
     _git(repository, "config", "merge.hpushim.driver", "mine %A")
-    with pytest.raises(HpushimError, match=r"git runs 'mine %A' as merge\.hpushim\.driver already"):
+    with pytest.raises(HpushimError, match=r"git already runs 'mine %A' as merge\.hpushim\.driver"):
         list(git_setup.set_up(repository))
     assert (repository / ".gitattributes").read_bytes() == b"*.bin binary\r\n"
 
 
 def test_outside_of_git_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(HpushimError, match="in no work tree of git"):
+    with pytest.raises(HpushimError, match="is not in a git work tree"):
         list(git_setup.set_up(tmp_path))
 
 

@@ -63,7 +63,7 @@ def test_a_run_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_bytes(b"old\n")
     monkeypatch.setattr(runs, "PATIENCE", 0.1)
     with runs.opened(tmp_path, make=True):
-        with pytest.raises(journal.HpushimError, match="another run writes here"):
+        with pytest.raises(journal.HpushimError, match="another run is writing here"):
             journal.write(tmp_path, [journal.Change(path, b"old\n", b"new\n")])
         assert "another run" in journal.undo(tmp_path).unused[0][1]
     assert path.read_bytes() == b"old\n"

@@ -36,11 +36,12 @@ class Ran:
         """The last lines, without what the shim says at the start."""
         heads = (
             "what ran where",
+            "it is unknown",
             "on a Gaudi",
             "where to look",
             "NOTHING",
             "why",
-            "what to do",
+            "to do",
             "nothing ran",
         )
         lines = [line.removeprefix("hpushim: ") for line in self.stderr.splitlines()]

@@ -75,7 +75,7 @@ def test_a_ledger_of_another_project_is_said(ran, tmp_path):
     (tmp_path / "train.py").write_text("import torch\nx = torch.ones(1).cuda()\n")
     found = joined(tmp_path, ran("gpt").file)
     assert found.seen_files == 0
-    assert "of another project" in text_of(found)
+    assert "belongs to another project" in text_of(found)
 
 
 def test_the_command_prints_it_after_the_report(ran):
@@ -91,8 +91,8 @@ def test_the_command_prints_it_after_the_report(ran):
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert "predicted, and happened: 1" in done.stdout
-    assert "happened, and no rule had said so: 2" in done.stdout
+    assert "predicted and observed: 1" in done.stdout
+    assert "observed but not predicted: 2" in done.stdout
     refused = subprocess.run(
         [*command, "--format", "json"], capture_output=True, text=True, timeout=300, check=False
     )

@@ -80,7 +80,7 @@ def test_workers_that_are_killed_are_not_nothing(start, tmp_path, steps):
         assert f"(at least: {cut}), eager mode" in found.story[0]
         assert "among them all 4 matrix products" in found.story[0], "of two steps, of three"
     else:
-        assert found.story[0] == f"what ran where is not known: {cut}"
+        assert found.story[0] == f"it is unknown what ran on hpu: {cut}"
 
 
 def test_nothing_on_hpu_is_the_loudest_line(start, tmp_path):
@@ -91,7 +91,7 @@ def test_nothing_on_hpu_is_the_loudest_line(start, tmp_path):
     assert loud.startswith("NOTHING RAN ON HPU: all 2 matrix products")
     assert loud.endswith("aten::addmm at train.py:5"), "the place of the first one"
     assert "the 2 parameters that its optimizer steps lie on the CPU" in why
-    assert "where the program chooses its device" in todo
+    assert "how the program selects its device" in todo
 
 
 def test_a_setting_that_hides_the_device_is_the_reason(start, tmp_path):

@@ -158,7 +158,7 @@ def test_graphs_and_what_ended_them(tmp_path, script):
     assert [one.text for one in lines[0].events] == ["a graph ended here, by a value that is read"]
     assert [(one.count, one.text) for one in lines[1].events] == [
         (4, "a graph ended here, by mark_step"),
-        (2, "a mark without a graph before it"),
+        (2, "a mark_step() without a graph before it"),
     ]
 
 
@@ -264,7 +264,7 @@ def test_what_others_wrote_gives_no_orders(tmp_path, format):
 @pytest.mark.parametrize(
     "content, said",
     [
-        (None, "there is no such ledger"),
+        (None, "no such ledger"),
         ("import torch", "no ledger"),
         ("[]", "no ledger"),
         (

@@ -33,7 +33,7 @@ def test_the_file_is_named_and_the_others_go_on(tmp_path: Path, work: object) ->
     report = work([tmp_path], Target())  # type: ignore[operator]
     long, short = report.files
     assert (long.status, [f.code for f in long.findings]) == ("failed", ["HPU002"])
-    assert long.reason == "takes more than 300 steps to look at; left as it is"
+    assert long.reason == "takes more than 300 steps to look at; not changed"
     assert [f.code for f in short.findings] == ["HPU102"]
     assert exit_code(report) == 3
 
@@ -43,7 +43,7 @@ def test_a_module_that_is_run_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
     said: list[tuple[object, ...]] = []
     monkeypatch.setattr(compiling.log, "warn", lambda *words, at: said.append((*words, at)))
     assert ast.dump(compiling.parsed("a.py", LONG.encode())) == ast.dump(ast.parse(LONG))
-    why = "takes more than 300 steps to look at: its comparisons with 'cuda' stay as they are"
+    why = "takes more than 300 steps to look at: its comparisons with 'cuda' are not rewritten"
     assert said == [("HPU107", why, ("a.py", 1))]
 
 

@@ -42,7 +42,7 @@ def _ran(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         (f"{GAUDI}\nimport torch", NATIVE, "train.py:1 imports habana_frameworks"),
         (f"import torch\n{GAUDI}", NATIVE, "train.py:2 imports habana_frameworks"),
         ("import torch\nimport mine", NATIVE, "mine.py:1 imports habana_frameworks"),
-        (f"import torch\n{GAUDI}\nif 0:\n    {CUDA}", NATIVE, "before train.py:4 names CUDA"),
+        (f"import torch\n{GAUDI}\nif 0:\n    {CUDA}", NATIVE, "but train.py:4 names CUDA"),
         (f"import torch\nif 0:\n    {CUDA}\n{GAUDI}", SHIM, "train.py:3 names CUDA before train.py:4"),
         ("import torch", SHIM, "(HPUSHIM=emulate)"),
         (f"import hpushim\nimport torch\n{GAUDI}", SHIM, "(HPUSHIM=emulate)"),

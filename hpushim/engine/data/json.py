@@ -54,7 +54,7 @@ def entries(text: str) -> tuple[Entry, ...]:
             plain = value if isinstance(value, _SIMPLE) else None
             found.append(Entry(path, "scalar", span(part.start, walk.end), key, plain, quote))
     if walk.gap(walk.end) != len(text):
-        raise ValueError("something is behind the value")
+        raise ValueError("there is text after the value")
     return tuple(entry for entry in found if entry is not None)
 
 

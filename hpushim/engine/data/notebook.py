@@ -170,7 +170,7 @@ def unproven(before: Notebook, after: str) -> str | None:
     try:
         changed = Notebook(after)
     except ValueError as error:
-        return f"the result is no notebook ({error})"
+        return f"the result is not a notebook ({error})"
     old, new = before.cells, changed.cells
     if len(old) != len(new):
         return f"the notebook had {len(old)} code cells and has {len(new)}"
@@ -178,7 +178,7 @@ def unproven(before: Notebook, after: str) -> str | None:
         if was.text != now.text:
             now.check()
             if now.error is not None and was.error is None:
-                return f"code cell {now.number} is not Python any more ({now.error})"
+                return f"code cell {now.number} is no longer valid Python ({now.error})"
     return None
 
 
@@ -218,12 +218,12 @@ class _Reader:
         walk = self._walk
         start = walk.gap(0)
         if not self._text.startswith("{", start):
-            raise ValueError("no object at its start")
+            raise ValueError("it does not start with an object")
         found: list[Cell] = []
         for part in walk.parts(start):
             if part.name == "cells":
                 if not self._text.startswith("[", part.start):
-                    raise ValueError("its cells are no list")
+                    raise ValueError("its cells are not a list")
                 found += self._list(part)
             elif part.name == "worksheets" and self._text.startswith("[", part.start):
                 for sheet in walk.parts(part.start):
@@ -233,7 +233,7 @@ class _Reader:
             else:
                 walk.value(part.start)
         if walk.gap(walk.end) != len(self._text):
-            raise ValueError("something is behind the notebook")
+            raise ValueError("there is text after the notebook")
         return found if not self._language or "python" in self._language else []
 
     def _sheet(self, sheet: Part) -> Iterator[Cell]:

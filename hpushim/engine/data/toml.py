@@ -36,7 +36,7 @@ class _Reader:
     def read(self) -> list[Entry]:
         root = _parser().parse(self.data).root_node
         if root.has_error:
-            raise ValueError("the grammar does not know it")
+            raise ValueError("the grammar does not accept it")
         for node in root.named_children:
             if node.type == "pair":
                 self._pair(node, ())

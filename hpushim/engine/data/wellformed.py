@@ -13,7 +13,7 @@ def unproven(kind: Kind, before: bytes, after: bytes) -> str | None:
     if check is None or _error(check, before) is not None:
         return None
     error = _error(check, after)
-    return None if error is None else f"the result is no {kind} ({error})"
+    return None if error is None else f"the result is not valid {kind} ({error})"
 
 
 def _error(check: Callable[[str], object], data: bytes) -> str | None:

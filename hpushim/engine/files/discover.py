@@ -166,7 +166,7 @@ def left_out(file: File, data: bytes) -> str | None:
     if file.explicit:
         return None
     if _GENERATED_NAME.search(file.path.name) or _GENERATED.search(_comments(data[:_HEAD])):
-        return "generated file: change what generates it"
+        return "generated file: change its generator"
     if file.kind in ("python", "shell") and len(data) > _MAX_LINE:
         longest = max(map(len, data.split(b"\n")))
         if longest > _MAX_LINE:
@@ -220,7 +220,7 @@ class _Walk:
             real = path.resolve(strict=True)
             mode = real.stat().st_mode
         except (OSError, RuntimeError):
-            self.fail(path.absolute(), "a symbolic link to nothing")
+            self.fail(path.absolute(), "a broken symbolic link")
             return
         if not stat.S_ISREG(mode):
             self.fail(path.absolute(), "not a regular file")
@@ -232,7 +232,7 @@ class _Walk:
         if kind in self.wanted:
             self.files[real] = File(real, self.show(real), kind, explicit=True)
         else:
-            self.passed.append(Passed(self.show(real), f"no rule reads a {kind} file"))
+            self.passed.append(Passed(self.show(real), f"no rule checks {kind} files"))
 
     def folder(self, top: Path) -> None:
         if mounts.of_the_kernel(os.fspath(top)):
@@ -279,7 +279,7 @@ class _Walk:
                     elif self._enters(entry):
                         stack.append((entry.path, ignores, ignored))
                 except OSError as error:
-                    self.fail(entry.path, f"cannot be looked at: {error.strerror}")
+                    self.fail(entry.path, f"cannot be inspected: {error.strerror}")
 
     def leave_results(self) -> None:
         """Takes out what a program wrote, by number alone: none of these files is opened, and one line speaks for all of a kind."""
@@ -311,7 +311,10 @@ class _Walk:
             if self.excluded and _ignored(os.fspath(path), True, self.excluded):
                 continue
             if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-                reason = "a submodule that is not fetched, so what it holds is not assessed: `git submodule update --init`"
+                reason = (
+                    "a submodule that is not fetched, so it is not checked; run `git submodule update "
+                    "--init`"
+                )
                 self.passed.append(Passed(f"{self.show(os.fspath(path))}/", reason))
 
     def _enters(self, entry: os.DirEntry[str]) -> bool:
@@ -357,12 +360,12 @@ class _Walk:
         try:
             real = path.resolve(strict=True)
         except (OSError, RuntimeError):
-            self.passed.append(Passed(self.show(path), "a symbolic link to nothing"))
+            self.passed.append(Passed(self.show(path), "a broken symbolic link"))
             return
         if real.is_dir() or real.is_relative_to(self.root):
             return  # found by itself, or a folder, which links could make endless
         target = showing.quoted(showing.path(real))
-        reason = f"a symbolic link out of the project, to {target}; name it to include it"
+        reason = f"a symbolic link to {target}, outside of the project; name it to include it"
         self.passed.append(Passed(self.show(path), reason))
 
 

@@ -169,7 +169,7 @@ class _Tree:
             except OSError:
                 continue
             if not stat.S_ISREG(mode):
-                raise self._cannot(f"{suspect} is no regular file")
+                raise self._cannot(f"{suspect} is not a regular file")
 
     def _ask(self, *words: str | bytes, given: bytes = b"", may_fail: bool = False) -> list[bytes]:
         """The fields of an answer."""
@@ -184,7 +184,7 @@ class _Tree:
 
     def _cannot(self, why: str) -> HpushimError:
         return HpushimError(
-            f"git cannot say what is committed in {self.tree} ({why}); mend that or use --allow-dirty"
+            f"git cannot list the changes in {self.tree} ({why}); fix that or use --allow-dirty"
         )
 
 

@@ -46,7 +46,7 @@ class Past:
 
     def _shared(self) -> str:
         if self._revision.startswith("-"):
-            raise self._cannot("that is no name of a revision")
+            raise self._cannot("it is not the name of a revision")
         name = f"{self._revision}^{{commit}}"
         commit = self._ask(self._tree, "rev-parse", "--quiet", "--verify", name, why="there is no such revision here; fetch it first")  # fmt: skip
         words = ("merge-base", commit.decode().strip(), "HEAD")
@@ -71,7 +71,7 @@ class Past:
         try:
             done = quiet_git.ask(self._program, "-C", folder, *words, given=given)
         except OSError as error:
-            raise self._cannot(error.strerror or "git does not start") from None
+            raise self._cannot(error.strerror or "git cannot be started") from None
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().split("\n")[0]
             raise self._cannot(why or said or f"git ended with {done.returncode}")

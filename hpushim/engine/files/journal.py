@@ -243,7 +243,7 @@ def _put_back(project: Folder, run: Folder, entry: Entry, force: bool) -> None:
     try:
         original = run.read(str(entry.number))
     except OSError as error:
-        raise Refused(f"its original is gone from the journal: {error.strerror}") from None
+        raise Refused(f"its original is missing from the journal: {error.strerror}") from None
     if runs.digest(original) != entry.before:
         raise Refused("its original in the journal is damaged")
     try:
@@ -258,7 +258,9 @@ def _put_back(project: Folder, run: Folder, entry: Entry, force: bool) -> None:
         else:
             now = folder.read(name)
         if now is not None and runs.digest(now) not in (entry.before, entry.after) and not force:
-            raise Refused("it was edited since; --force puts the original back over the edits")
+            raise Refused(
+                "it was edited after migrate; --force restores the original and drops the edits"
+            )
         if now == original:
             folder.mark(name, entry.mode, entry.mtime_ns)
         else:
@@ -272,4 +274,4 @@ def _put_back(project: Folder, run: Folder, entry: Entry, force: bool) -> None:
             )
 
 
-_DELETED = "it was deleted since; --force brings it back"
+_DELETED = "it was deleted after migrate; --force restores it"

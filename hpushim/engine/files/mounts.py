@@ -7,7 +7,7 @@ from functools import cache
 
 from hpushim import safe_files
 
-REASON = "a file system of the kernel: no project lives there"
+REASON = "a file system of the kernel, not a project"
 _TYPES = frozenset(
     [
         "autofs",

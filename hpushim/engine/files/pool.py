@@ -112,13 +112,13 @@ class _Task:
             with _limited(limit):
                 return self.work(self.items[index])
         except _Late:
-            why = f"took longer than {limit:.0f} seconds; left as it is"
+            why = f"took longer than {limit:.0f} seconds; not changed"
             return self.lost(self.items[index], why)
 
     def died(self, index: int) -> Any:
         """The result for an item at which a process died."""
         assert self.lost is not None
-        why = "took more memory than there is, or stopped its process; left as it is"
+        why = "needed more memory than is available, or ended its process; not changed"
         return self.lost(self.items[index], why)
 
 

@@ -72,7 +72,7 @@ def decode(data: bytes, *, python: bool) -> Source:
     if "\0" in text:
         raise Unreadable("contains a NUL character: not a text file")
     if encoding not in _UTF8 and _encoded(text, encoding) != body:
-        raise Unreadable(f"its bytes do not survive decoding and encoding as {encoding}")
+        raise Unreadable(f"decoding and encoding it as {encoding} changes its bytes")
     return Source(text=text, encoding=encoding, bom=bom, body=body)
 
 
@@ -93,7 +93,7 @@ def rewritten(source: Source, edits: Iterable[Edit]) -> bytes:
         at = edit.span.end
     rest = _encoded(canonical[at:].decode(), source.encoding)
     if b"".join((*old, rest)) != source.body:
-        raise Unreadable(f"{source.encoding} cannot be edited piece by piece")
+        raise Unreadable(f"text in {source.encoding} cannot be edited in place")
     return source.bom + b"".join((*new, rest))
 
 
@@ -113,7 +113,7 @@ def _known(name: str, bom: bytes) -> str:
     try:
         info = codecs.lookup(name)
     except (LookupError, ValueError):
-        raise Unreadable(f"its coding line names {name!r}, which Python does not know") from None
+        raise Unreadable(f"its coding line names {name!r}, an unknown encoding") from None
     if not getattr(info, "_is_text_encoding", True):
         raise Unreadable(f"its coding line names {name!r}, which is not a text encoding")
     if bom and info.name not in _UTF8:
@@ -145,5 +145,5 @@ def _why(encoding: str, error: Exception) -> str:
         known = "" if encoding not in _UTF8 else " and no coding line says otherwise"
         return f"byte 0x{error.object[error.start]:02x} at {error.start} is not {encoding}{known}"
     if isinstance(error, UnicodeEncodeError):
-        return f"{encoding} cannot hold a character of the text"
+        return f"{encoding} cannot encode a character of the text"
     return f"{encoding} cannot decode it"

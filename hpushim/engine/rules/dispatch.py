@@ -277,7 +277,8 @@ def _imported_by(wanted: dict[str, tuple[int, ...]], name: str) -> tuple[int, ..
 def raised(rule: AnyRule, error: Exception, line: int) -> Finding:
     """The finding that says that a rule failed on a file."""
     message = (
-        f"rule {rule.code} ({rule.codes[rule.code].name}) failed here with {error.__class__.__name__}: {error}; "
-        "what it would have found in this file is missing; please report it"
+        f"rule {rule.code} ({rule.codes[rule.code].name}) failed with "
+        f"{error.__class__.__name__}: {error}; its findings in this file are missing; please "
+        "report it"
     )
     return diagnostic("HPU004", message, start=(line, 1))

@@ -30,7 +30,8 @@ def apply(patch: Patch, module: types.ModuleType) -> Undo | None:
         except HookUnavailable as error:
             log.warn(
                 "HPU909",
-                f"{error}; what torch has written in C is replaced by name, which those do not see who held it before",
+                f"{error}; hpushim replaces C functions of torch by name, so references taken earlier "
+                "stay unpatched",
             )
     return in_place.apply(patch, module)
 
@@ -38,7 +39,9 @@ def apply(patch: Patch, module: types.ModuleType) -> Undo | None:
 def _constructor(patch: Patch, module: types.ModuleType) -> Undo | None:
     cls = in_place.find(patch, module)
     if not isinstance(cls, type):
-        log.warn("HPU909", f"{patch.row}: another library put {cls!r} in its place, which stays")
+        log.warn(
+            "HPU909", f"{patch.row}: another library replaced it by {cls!r}, which hpushim keeps"
+        )
         return None
     try:
         return constructor.hook(cls, patch.replacement, factory=patch.factory)

@@ -79,7 +79,7 @@ def generator(original: Callable[..., Any], cls: type, *args: Any, **kwargs: Any
         if where is None or torch.device(where).type != devices.DEVICE:
             raise
         # Kernels of such a release draw their seeds from generators of the CPU.
-        log.note("HPU409", "this release has no generator on hpu; hpushim uses a CPU generator")
+        log.note("HPU409", "this release has no generator for hpu; hpushim uses a CPU generator")
         return original(cls, "cpu")
 
 

@@ -76,9 +76,9 @@ def parsed(path: str, data: bytes) -> ast.Module:
     try:
         return rewritten(ast.parse(data, path), path)
     except RecursionError:
-        why = "is nested too deep to look for comparisons with 'cuda'"
+        why = "is nested too deeply to rewrite comparisons with 'cuda'"
     except TooManySteps as error:
-        why = f"{error}: its comparisons with 'cuda' stay as they are"
+        why = f"{error}: its comparisons with 'cuda' are not rewritten"
     log.warn("HPU107", why, at=(path, 1))
     return ast.parse(data, path)
 

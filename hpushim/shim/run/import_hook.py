@@ -73,7 +73,10 @@ def name_loaded() -> None:
 
 def _by_another(loader: object) -> str:
     kind = type(loader).__qualname__
-    return f"it was loaded by {kind} and not by Python's own loader, so it cannot be rewritten: ask `is_cuda`, or migrate the file"
+    return (
+        f"it was loaded by {kind} instead of Python's loader and cannot be rewritten: use "
+        "`is_cuda`, or migrate the file"
+    )
 
 
 def _source_of(module: Any) -> str | None:

@@ -214,7 +214,9 @@ def _start_shim() -> None:
         detect.require_cuda()
         import_hook.uninstall()
         os.environ.pop(import_hook.REWRITE_VARIABLE, None)
-        log.start("a working CUDA device is here: nothing is patched, the script runs as it is")
+        log.start(
+            "this machine has a working CUDA device: hpushim patches nothing and runs the script"
+        )
 
 
 def _script(target: str) -> tuple[ModuleType, CodeType]:

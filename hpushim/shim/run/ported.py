@@ -56,8 +56,10 @@ def choice() -> Choice:
     if cuda is None:
         return Choice(True, f"{gaudi.place} imports {_PACKAGE}")
     if said.index(gaudi) < said.index(cuda):
-        return Choice(True, f"{gaudi.place} imports {_PACKAGE} before {cuda.place} names CUDA, which means nothing here; `hpushim run` turns it into HPU")  # fmt: skip
-    return Choice(False, f"{cuda.place} names CUDA before {gaudi.place} imports {_PACKAGE}; `hpushim run --native` leaves CUDA as it is")  # fmt: skip
+        return Choice(True, f"{gaudi.place} imports {_PACKAGE}, but {cuda.place} names CUDA; `hpushim run` sends "
+                            "it to HPU")  # fmt: skip
+    return Choice(False, f"{cuda.place} names CUDA before {gaudi.place} imports {_PACKAGE}; `hpushim run "
+                         "--native` does not change CUDA calls")  # fmt: skip
 
 
 def _of_file(file: Path, top: Path, seen: set[Path]) -> Iterator[_Said]:
