@@ -12,6 +12,7 @@ from hpushim.matrix import load
 from ..analysis.names import in_annotation, root
 from ..analysis.optional_packages import optional
 from ..analysis.verdict import inside
+from ..analysis.versions import judge
 from .row_argument import ADVICE, SEVERITY, RowRule, may_speak
 
 if TYPE_CHECKING:
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from hpushim.matrix import Row
     from hpushim.model import Severity
 
-#: The packages whose names are told; those of Gaudi's own are right where they are.
-_PACKAGES = frozenset(
-    ["accelerate", "amp_C", "apex", "apex_C", "bitsandbytes", "deepspeed", "lightning", "pytorch_lightning", "torch", "torchvision", "transformers"]
-)  # fmt: skip
+#: The packages of Gaudi, whose names are right where they are.
+_OF_GAUDI = frozenset(["habana_frameworks", "lightning_habana", "optimum"])
 #: A word of torch of this many letters is no everyday word.
 _LONG = 8
 
@@ -38,7 +37,7 @@ class RowNameRule(RowRule):
         rows = [row for row in load().by_kind("python") if row.rule in cls.codes and may_speak(row)]
         for row in rows:
             for name in row.names:
-                if name.partition(".")[0] in _PACKAGES:
+                if name.partition(".")[0] not in _OF_GAUDI:
                     words = Wants(names=(name, f"{name}.*"))
                     if _is_reason(row, name):
                         reasons |= words
@@ -64,7 +63,7 @@ class RowNameRule(RowRule):
     def on_module(self, module: Module) -> Yield:
         told: set[str] = set()
         for node, row in sorted(self._uses, key=lambda use: module.span(use[0])):
-            verdict = module.matrix.judge(row, module.target)
+            verdict = judge(module, row)
             if verdict.status == "native":
                 continue
             severity = self.level(module, node, SEVERITY[verdict.status])

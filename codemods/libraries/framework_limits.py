@@ -1,4 +1,4 @@
-"""What Accelerate, Transformers and Lightning offer on CUDA and have not, or have otherwise, on Gaudi."""
+"""What Accelerate, Transformers and Lightning offer on CUDA and have not, or have otherwise, on Gaudi; defaults of libraries."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hpushim.engine.rules.rule import Found, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
+from ..analysis.devices import may_be_cuda
 from ..analysis.names import word
 from ..analysis.verdict import inside
 from ..analysis.versions import judge
@@ -19,10 +20,12 @@ from ..bases.row_name import RowNameRule
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+    from hpushim.matrix import Row
 
 _SCHEDULER = re.compile(r"sched|lr", re.I)
 _LIGHTNING = ("lightning", "pytorch_lightning")
 _LOADER = "habana_dataloader"
+_DEVICE = "device"
 _OPTIMIZERS_ROW = "several optimizers in Lightning"
 _LOADER_ROW = "the Habana data loader in Lightning"
 
@@ -34,6 +37,14 @@ class FrameworkLimit(RowNameRule):
         "framework-limit", severity="error", effort="hours", lower=by_row("warning", "info")
     )
     wants = Wants(definitions=("configure_optimizers",), imports=(_LOADER,))
+
+    def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
+        """Nothing is to be said of a library's default where the call gives a device."""
+        call = module.parent(node)
+        if row.area != "library" or not isinstance(call, ast.Call) or call.func is not node:
+            return row
+        given = any(keyword.arg == _DEVICE for keyword in call.keywords)
+        return None if given or any(may_be_cuda(module, each) for each in call.args) else row
 
     def on_definition(self, module: Module, node: ast.AST) -> Yield:
         """``configure_optimizers`` that gives Lightning several."""

@@ -145,11 +145,20 @@ class _Answer:
         return tell
 
     def _alias(self, row: Any) -> Callable[..., Any]:
+        from hpushim import matrix
+
         target = _resolve(row.target)
         if target is None:
             return self._refuse(row)
 
+        unseen = " and ".join(matrix.load().unwitnessed(row))
+
         def alias(*args: Any, **kwargs: Any) -> Any:
+            if unseen:
+                log.note(
+                    row.rule or "HPU902",
+                    f"{self.name} calls {unseen}, which nobody is known to have run on a Gaudi",
+                )
             args, kwargs = self._translated(row, args, kwargs)
             try:
                 return target(*args, **kwargs)
