@@ -25,6 +25,7 @@ from .device_texts import (
     glued,
     is_hpu,
     is_switch,
+    other_device,
     other_texts,
     read,
     settings_on_gaudi,
@@ -159,6 +160,8 @@ class Finder:
         value = str(self.module.constant(node))
         if texts.is_cased(node) or value == "cuda:" or value.startswith("device(type="):
             return True
+        if all(texts.is_cuda(one) or other_device(one) for one in map(ast.Constant, value.replace(",", " ").split())):  # fmt: skip
+            return True  # "cpu,cuda"
         call = self.module.parent(node)
         if isinstance(call, ast.Call) and last_name(call.func) in (*SEARCHES, "compile"):
             return texts.matches_cuda(value)

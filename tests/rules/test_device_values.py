@@ -202,6 +202,12 @@ def test_what_is_done_with_another_text_stays(word: str, done: str) -> None:
     assert migrated(code) == code
 
 
+@pytest.mark.parametrize("text", ["cpu,cuda", "cuda cpu", "cpu, cuda:0"])
+def test_devices_in_one_text(text: str) -> None:
+    code = f'ys = [torch.zeros(1, device=d) for d in "{text}".split(",")]\n'
+    assert migrated(code) == code.replace("cuda", "hpu")
+
+
 @pytest.mark.parametrize(
     "code",
     [
