@@ -93,3 +93,10 @@ def test_no_load_is_left_without_a_place(way: str, test: str, place: str) -> Non
 )
 def test_other_choices_stay(text: str) -> None:
     assert migrated(f"import torch\n\n# cuda\n{text}\n").endswith(f"{text}\n")
+
+
+def test_a_place_that_is_given_by_position_is_one() -> None:
+    """Nothing is added beside it, whatever else the file puts on the card."""
+    text = 'import torch\n\nmodel = make().to("cuda")\nstate = torch.load(path, "cpu")\nother = torch.load(path)\n'
+    found = settle(text, "python", "train.py", Context(Target(mode="eager"), load())).findings
+    assert [f.line for f in found if "torch.load" in f.message] == [5], found
