@@ -65,7 +65,7 @@ def test_an_edited_file_is_refused_unless_forced(tmp_path: Path) -> None:
     a.write_bytes(b"mine")
     done = journal.undo(tmp_path)
     assert done.restored == ("b.py",)
-    assert done.refused[0][0] == "a.py" and "edited since" in done.refused[0][1]
+    assert done.refused[0][0] == "a.py" and "edited after migrate" in done.refused[0][1]
     assert a.read_bytes() == b"mine"
     assert journal.undo(tmp_path, force=True).restored == ("a.py",)
     assert a.read_bytes() == b"old\n"

@@ -56,7 +56,11 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         ("status = 3", "status", "Expected `str`, got `int`"),
         ('status = "native"\nrule = "HPU7"', "rule", "write HPU and three digits"),
         ('status = "native"\nruntime = "alias"', "runtime", "add `target = …`"),
-        ('status = "native"\nruntime = "constant"\nvalue = "nix("', "value", "no Python literal"),
+        (
+            'status = "native"\nruntime = "constant"\nvalue = "nix("',
+            "value",
+            "not a Python literal",
+        ),
         ('status = "native"\ntorch = "2.9"', "torch", 'write it as ">=2.9"'),
         ('status = "native"\norigin = "elsewhere"', "origin", "remove it"),
     ],
