@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -58,16 +59,24 @@ class Work(msgspec.Struct, frozen=True):
 def pieces(items: Iterable[Item], files: Iterable[FileResult]) -> tuple[Work, ...]:
     """The work for all findings left to a person, what decides first."""
     sources = {file.path: file.before or b"" for file in files}
-    functions: dict[str, _Functions] = {}
+    functions = cache(lambda path: _Functions(sources[path]))
     found: dict[tuple[str, ...], list[Item]] = {}
     by_hand = [item for item in items if item.effort is not None]
     said = Counter((item.finding.code, item.finding.message) for item in by_hand)
     for item in by_hand:
-        if item.path not in functions:
-            functions[item.path] = _Functions(item.path, sources[item.path])
-        same = said[item.finding.code, item.finding.message] > 1
-        found.setdefault(_key(item, functions[item.path], same), []).append(item)
-    made = [_piece(group, functions[group[0].path]) for group in found.values()]
+        code, message = item.finding.code, item.finding.message
+        key: tuple[str, ...]
+        if item.trouble == "kernels":
+            key = ("kernels", item.path.rpartition("/")[0])
+        elif said[code, message] > 1:
+            key = (code, message)
+        elif item.path.endswith((".py", ".pyi")):
+            function = functions(item.path).around(item.finding.line)
+            key = (code, item.finding.row or "", item.path, function)
+        else:
+            key = (code, _QUOTED.sub("``", message))
+        found.setdefault(key, []).append(item)
+    made = [_piece(group, key[3] if len(key) == 4 else "") for key, group in found.items()]
     return tuple(sorted(made, key=lambda work: (work.aside, not work.required, work.effort != "none", -work.most)))  # fmt: skip
 
 
@@ -84,18 +93,7 @@ def in_words(least: int, most: int) -> str:
     return f"{low} to {high} {name}" if low else f"up to {high} {name.removesuffix('s') if high == 1 else name}"  # fmt: skip
 
 
-def _key(item: Item, functions: _Functions, same: bool) -> tuple[str, ...]:
-    code, message = item.finding.code, item.finding.message
-    if item.trouble == "kernels":
-        return ("kernels", item.path.rpartition("/")[0])
-    if same:
-        return (code, message)
-    if not functions.known:
-        return (code, _QUOTED.sub("``", message))
-    return (code, item.finding.row or "", item.path, functions.around(item.finding.line))
-
-
-def _piece(items: Sequence[Item], functions: _Functions) -> Work:
+def _piece(items: Sequence[Item], function: str) -> Work:
     first = items[0]
     effort: Effort = first.effort or "minutes"
     (least, most), (each, at_most) = _FIRST[effort], _MORE[effort]
@@ -108,7 +106,7 @@ def _piece(items: Sequence[Item], functions: _Functions) -> Work:
         first.finding.message,
         effort,
         places,
-        functions.around(first.finding.line) if functions.known else "",
+        function,
         least + each * (len(places) - 1),
         most + at_most * (len(places) - 1),
         any(is_required(item) for item in items) and not aside,
@@ -129,12 +127,11 @@ def is_required(item: Item) -> bool:
 
 
 class _Functions:
-    """The functions of a file, by line; ``known`` is False for what is not Python or does not parse."""
+    """The functions of a Python file, by line; none of one that does not parse."""
 
-    def __init__(self, path: str, data: bytes) -> None:
-        self.known = path.endswith((".py", ".pyi"))
+    def __init__(self, data: bytes) -> None:
         try:
-            tree = ast.parse(data) if self.known else ast.Module([], [])
+            tree = ast.parse(data)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             tree = ast.Module([], [])
         #: Lines where a function begins or ends, a depth that sorts those of one line, and the innermost function from there on.
