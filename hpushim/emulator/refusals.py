@@ -55,7 +55,7 @@ def _refuse_dlpack(signed: str) -> None:
     import torch
 
     text = (
-        f"hpu tensors cannot be exported through DLPack, which has no such device ({signed}); "
+        f"torch has no DLPack device for hpu, and nothing is known of Gaudi adding one ({signed}); "
         "export x.cpu(), and move imported tensors with .to('hpu')"
     )
     tensor: Any = torch.Tensor
