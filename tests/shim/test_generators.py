@@ -31,7 +31,7 @@ def run(script: str, release: str, shim: str = "off") -> subprocess.CompletedPro
 def test_a_cuda_generator_draws_in_every_release(release: str, made: str) -> None:
     done = run("import hpushim\n" + DRAW.format(device="cuda"), release, "emulate")
     assert done.stdout.split() == [made, "hpu"], done.stderr
-    assert ("has no generator on hpu" in done.stderr) == (made == "cpu")
+    assert ("has no generator for hpu" in done.stderr) == (made == "cpu")
 
 
 def test_the_emulated_device_refuses_what_the_release_lacks() -> None:
