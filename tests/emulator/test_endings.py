@@ -111,7 +111,11 @@ else:
         )
     try:
         assert ranks[0].stdout.readline() == "ends\n"
-        assert ranks[0].stderr.readline().startswith("hpushim: the program ended with unfinished collectives")
+        assert (
+            ranks[0]
+            .stderr.readline()
+            .startswith("hpushim: the program ended with unfinished collectives")
+        )
         assert ranks[0].poll() is None  # rank 1 might still come
         os.kill(ranks[0].pid, signal.SIGINT)
         assert ranks[0].wait(timeout=120) == 0
