@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from hpushim.pycode.walk import mentions, walk
 
+from .identifiers import words_with
 from .names import word
-from .words import words_with
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

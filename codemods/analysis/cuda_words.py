@@ -80,7 +80,7 @@ class Told(NamedTuple):
     severity: Severity
 
 
-def told_of(text: Text, kind: str, name: str, shown: str, where: str = "here") -> Told:
+def explained(text: Text, kind: str, name: str, shown: str, where: str = "here") -> Told:
     """What is said of a word of which no rule knows what it does; of a variable without a reader more is known."""
     if kind == "variable":
         row = text.matrix.covering(name)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from .finder import Finder, Site
+from .device_literals import Finder, Site
 from .flow import Flow
+from .groups import Ties
 from .roles import Role
-from .ties import Ties
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

@@ -82,6 +82,6 @@ def _joined(spans: list[Span]) -> list[Span]:
     return found
 
 
-def lists_cards(word: Word) -> bool:
+def lists_devices(word: Word) -> bool:
     """``0,1,2``, ``$1``, ``${X:-0,1}``, ``$((i % 8))``: devices are listed, none is not."""
     return re.fullmatch(r"\d+(,\d+)*", word.text) is not None or not word.constant

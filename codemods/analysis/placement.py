@@ -6,9 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from .identifiers import words_with
 from .names import FRAMEWORKS, is_made_of_torch, packages, word
 from .project_facts import DEVICE_CHOSEN, FRAMEWORKS_USED
-from .words import words_with
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

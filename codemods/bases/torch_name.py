@@ -15,7 +15,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
-from ..analysis.cards import is_other_card
+from ..analysis.device_numbers import is_other_device_number
 from ..analysis.names import called
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import inside, known
@@ -195,8 +195,14 @@ class NameRule(Rule):
         if place is None:
             return gone
         given = call.args[place : place + 1]
-        gone += [a for a in given if not isinstance(a, ast.Starred) and is_other_card(module, a)]
-        gone += [k for k in call.keywords if k.arg == "device" and is_other_card(module, k.value)]
+        gone += [
+            a for a in given if not isinstance(a, ast.Starred) and is_other_device_number(module, a)
+        ]
+        gone += [
+            k
+            for k in call.keywords
+            if k.arg == "device" and is_other_device_number(module, k.value)
+        ]
         return gone
 
     def drop(self, module: Module, use: Name, code: str, note: str) -> Found:
@@ -214,7 +220,7 @@ class NameRule(Rule):
 def _given_up(module: Module, argument: ast.expr | ast.keyword, *, number: bool) -> Change:
     """An argument goes, or the ``number`` of a device stays for CUDA."""
     value = argument.value if isinstance(argument, ast.keyword) else argument
-    if number and is_other_card(module, value):
+    if number and is_other_device_number(module, value):
         return zero(module, value)
     return Remove(argument)
 

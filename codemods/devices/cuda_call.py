@@ -45,7 +45,7 @@ class CudaCall(Rule):
     HPU102 = Code("cuda-call", severity="error", fix=("safe", "unsafe", "manual"))
     HPU011 = Code("cuda-method-of-the-project", severity="info")
     HPU103 = Code("cuda-call-unproven", severity="error", fix="unsafe")
-    wants = Wants(calls=("cuda", "getattr", "methodcaller"), attributes=("cuda",), names=_METHODS, beside=("cuda",))  # fmt: skip
+    wants = Wants(calls=("cuda", "getattr", "methodcaller"), attributes=("cuda",), names=_METHODS, required=("cuda",))  # fmt: skip
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func

@@ -35,7 +35,7 @@ class DefaultDevice(Rule):
     """``torch.set_default_tensor_type("torch.cuda.FloatTensor")``, ``torch.set_default_device("cuda")``."""
 
     HPU115 = Code("cuda-default-device", severity="error", fix=("safe", "manual"))
-    wants = Wants(names=(SET_DEFAULT,), words=("set_default_device",), beside=("cuda",))
+    wants = Wants(names=(SET_DEFAULT,), words=("set_default_device",), required=("cuda",))
 
     def __init__(self) -> None:
         self._calls: list[ast.Call] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Yield
 
-from ..analysis.cards import is_card, is_other_card
+from ..analysis.device_numbers import is_device_number, is_other_device_number
 from ..analysis.names import called
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule, by_name
@@ -37,7 +37,7 @@ class DeviceIndex(NameRule):
 
     def _context(self, module: Module, use: Name, code: str, call: ast.Call) -> Found:
         """``with torch.cuda.device(i)``: the process has device 0 and no other."""
-        cards = [argument for argument in call.args[:1] if is_card(module, argument)]
+        cards = [argument for argument in call.args[:1] if is_device_number(module, argument)]
         part, verdict = known(module, use.name)
         if _launches(module, call):
             message = (
@@ -51,7 +51,7 @@ class DeviceIndex(NameRule):
         if verdict is None or not target:
             message = f"`{module.source(use.node)}` has no counterpart on Gaudi"
             return self.finding(module, use.node, message, code=code, claims=cards)
-        zeros = [zero(module, card) for card in cards if is_other_card(module, card)]
+        zeros = [zero(module, card) for card in cards if is_other_device_number(module, card)]
         return self.rename(module, use, code, target, "safe", verdict, zeros, cards)
 
 

@@ -11,7 +11,7 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.cards import is_card
+from ..analysis.device_numbers import is_device_number
 from ..analysis.devices import Devices
 from ..analysis.names import word
 from ..analysis.project_facts import DEVICE_PARAMETERS
@@ -34,7 +34,7 @@ class DeviceKeyword(Rule):
     wants = Wants(
         keywords=("device",),
         words=("cuda",),
-        beside=("cuda", *_CARDS),
+        required=("cuda", *_CARDS),
         facts=(DEVICE_PARAMETERS,),
     )
     also = Wants(words=_CARDS)
@@ -45,7 +45,7 @@ class DeviceKeyword(Rule):
         if (
             isinstance(call, ast.Call)
             and _makes_tensors(module, call)
-            and is_card(module, node.value)
+            and is_device_number(module, node.value)
         ):
             yield self.finding(
                 module,
@@ -88,7 +88,7 @@ def _handed(module: Module) -> Iterator[ast.expr]:
             if (
                 number is not None
                 and word(number) in _CARDS
-                and is_card(module, number)
+                and is_device_number(module, number)
                 and _is_own(module, call, name)
             ):
                 yield number

@@ -11,8 +11,8 @@ from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.collections_of_cards import collections_of_cards
 from ..analysis.device_index import cuts
+from ..analysis.device_lists import device_lists
 from ..analysis.devices import Devices
 from ..analysis.roles import Role
 from ..edits.spelling import ACCELERATOR, DEVICE, dual
@@ -20,7 +20,7 @@ from ..edits.spelling import ACCELERATOR, DEVICE, dual
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-    from ..analysis.finder import Site
+    from ..analysis.device_literals import Site
 
 
 class DeviceLiteral(Rule):
@@ -34,7 +34,7 @@ class DeviceLiteral(Rule):
 
     def on_module(self, module: Module) -> Yield:
         devices = module.view(Devices)
-        cards = module.view(collections_of_cards)
+        cards = module.view(device_lists)
         for collection, card in cards.items():
             yield self._collected(module, collection, card)
 
@@ -98,7 +98,7 @@ class DeviceLiteral(Rule):
     def _several(self, module: Module, devices: Devices) -> Iterator[Found]:
         """Fixed indices of more than one device: a model or a pipeline that is split in one process."""
         seen: dict[str, Site] = {}
-        cards = module.view(collections_of_cards)
+        cards = module.view(device_lists)
         for site in devices.of_role(Role.DEVICE, Role.TO, Role.ARGUMENT, Role.NAME):
             if any(above in cards for above in module.ancestors(site.node)):
                 continue

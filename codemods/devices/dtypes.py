@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
-from ..analysis.halves import asks
+from ..analysis.float16_uses import asks
 from ..analysis.kinds import is_in_module, serves_module
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
@@ -61,7 +61,7 @@ class DeviceDtype(Rule):
         names=(*_DOUBLE, *_limited(), *_EXCHANGE),
         attributes=_POINTERS,
         calls=("double", *_methods()),
-        beside=("cuda", "hpu", "nn.Module", "device"),
+        required=("cuda", "hpu", "nn.Module", "device"),
     )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:

@@ -22,7 +22,7 @@ class HostCheck(Rule):
     """``if x.device.type == "cpu": … else: ours_cuda.scale(x)``."""
 
     HPU123 = Code("cpu-check-before-kernel", severity="error", fix="unsafe")
-    also = Wants(words=("cpu",), beside=("import",))
+    also = Wants(words=("cpu",), required=("import",))
 
     def on_module(self, module: Module) -> Yield:
         told: set[ast.expr] = set()

@@ -28,7 +28,7 @@ class HostRead(Rule):
     """``x.cpu().numpy()`` under mixed precision."""
 
     HPU120 = Code("numpy-of-bfloat16", fix="unsafe")
-    also = Wants(calls=("numpy",), beside=("cuda", "device", ".to(", *_HALF))
+    also = Wants(calls=("numpy",), required=("cuda", "device", ".to(", *_HALF))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func

@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 
-from ..analysis.cards import device_or_card, is_card
+from ..analysis.device_numbers import device_or_number, is_device_number
 from ..analysis.devices import Devices
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign
@@ -34,14 +34,14 @@ class ToDevice(Rule):
     """``x.to("cuda")``, ``x.to(0)``, ``x.to(rank)``."""
 
     HPU104 = Code("to-cuda", severity="error", fix=("safe", "unsafe", "manual"))
-    wants = Wants(calls=("to",), beside=("cuda", *_NUMBERS))
+    wants = Wants(calls=("to",), required=("cuda", *_NUMBERS))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
         if not isinstance(func, ast.Attribute) or not node.args or foreign(module, func):
             return
         number = node.args[0]
-        if is_card(module, number):
+        if is_device_number(module, number):
             fix = Rewrite("write hpu", self._safety(module, node, func.value), (numbered(module, number),))  # fmt: skip
             yield self.finding(
                 module,
@@ -57,7 +57,7 @@ class ToDevice(Rule):
 
     def _either(self, module: Module, number: ast.expr) -> Yield:
         """``x.to(gpu)`` where ``gpu`` is a number or ``"cpu"``: it depends on the run, and a number is no device on Gaudi."""
-        other = device_or_card(module, number)
+        other = device_or_number(module, number)
         if other is not None:
             shown = module.source(number)
             yield self.finding(

@@ -25,7 +25,7 @@ class TypeText(Rule):
     """``mask.type(x.type())``, ``dtype=x.type()``."""
 
     HPU126 = Code("type-as-text", severity="error", fix=("safe", "manual"))
-    wants = Wants(calls=("type",), beside=(".type()",))
+    wants = Wants(calls=("type",), required=(".type()",))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func

@@ -49,7 +49,7 @@ class EnvVariable(Rule):
     HPU532 = Code("lazy-mode-set-otherwise", fix="safe")
     wants = Wants(
         strings=("NCCL_", "CUDA_", "CUBLAS", "NVIDIA_", "ALLOC_CONF", "NVTE_", _LAZY),
-        beside=("environ", "getenv", "putenv", "unsetenv"),
+        required=("environ", "getenv", "putenv", "unsetenv"),
     )
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:

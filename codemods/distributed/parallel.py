@@ -11,7 +11,7 @@ from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.cards import is_card
+from ..analysis.device_numbers import is_device_number
 from ..analysis.kinds import base_words
 from ..analysis.names import called, is_none, partial_of, word
 from ..analysis.project_facts import CLASSES
@@ -170,7 +170,7 @@ class DeviceIds(Rule):
         answer = ask(module, "torch.distributed.fsdp.FullyShardedDataParallel(device_id=)")
         for each in _given(module, call, "device_id"):
             given = each.value
-            if given in self._told or not is_card(module, given):
+            if given in self._told or not is_device_number(module, given):
                 continue
             self._told.add(given)
             device, needed = torch(module, given, "device")

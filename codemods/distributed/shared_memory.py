@@ -27,7 +27,7 @@ class SharedMemory(Rule):
         severity="error",
         lower={"warning": "it is unknown whether the tensor is on the device"},
     )
-    wants = Wants(calls=("share_memory", "share_memory_"), beside=("cuda", "device"))
+    wants = Wants(calls=("share_memory", "share_memory_"), required=("cuda", "device"))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func

@@ -28,7 +28,7 @@ class WorkerStart(Rule):
     """``DataLoader(data, num_workers=4)`` in a program."""
 
     HPU325 = Code("worker-start-method", severity="info")
-    also = Wants(names=(_LOADER,), beside=("cuda", "hpu", "device"))
+    also = Wants(names=(_LOADER,), required=("cuda", "hpu", "device"))
 
     def __init__(self) -> None:
         self._told = False

@@ -44,7 +44,7 @@ class CpuTraining(Rule):
 
     HPU503 = Code("training-on-the-cpu", fix=("safe", "manual"), effect="cpu")
     wants = Wants(
-        names=(*_TRAINERS, *_FABRICS, *_CLIS), words=("backward",), beside=("torch", "lightning", "pytorch_lightning"),
+        names=(*_TRAINERS, *_FABRICS, *_CLIS), words=("backward",), required=("torch", "lightning", "pytorch_lightning"),
         project=(*_CHOSEN, *_MOVES, *_OTHERS),
     )  # fmt: skip
     strength = Strength.FIRM

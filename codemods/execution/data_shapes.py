@@ -45,7 +45,7 @@ class DataShape(Rule):
     wants = Wants(
         calls=tuple(method for method in _METHODS if method not in _OFTEN),
         texts=("mask]",),
-        beside=("cuda", "hpu", "device", "nn.Module"),
+        required=("cuda", "hpu", "device", "nn.Module"),
     )
     also = Wants(names=("torch.where",), calls=_OFTEN, texts=("]",))
 

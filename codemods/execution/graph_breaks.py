@@ -29,7 +29,7 @@ class GraphBreaks(Rule):
 
     HPU531 = Code("graph-break-in-forward", severity="info", effort="hours", effect="speed")
     also = Wants(
-        calls=(*_READS, *MARKS, "print"), names=_RECURRENT, words=_TRUTHS, beside=("forward",)
+        calls=(*_READS, *MARKS, "print"), names=_RECURRENT, words=_TRUTHS, required=("forward",)
     )
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ class GrowingTensor(Rule):
 
     HPU524 = Code("growing-tensor", effort="hours", effect="speed")
     HPU527 = Code("generation-loop", effort="hours", effect="speed")
-    also = Wants(names=_JOINS, calls=("generate",), beside=("cuda", "hpu", "device"))
+    also = Wants(names=_JOINS, calls=("generate",), required=("cuda", "hpu", "device"))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = module.parent(node)

@@ -44,7 +44,7 @@ class InferenceLoop(Rule):
     """``for x in loader: model(x.cuda())`` without gradients."""
 
     HPU505 = Code("inference-loop-without-mark-step", severity="info", effect="speed")
-    also = Wants(texts=("no_grad", "inference_mode"), beside=(".cuda(", ".to(", "device"))
+    also = Wants(texts=("no_grad", "inference_mode"), required=(".cuda(", ".to(", "device"))
 
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):

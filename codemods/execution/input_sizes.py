@@ -47,7 +47,7 @@ class InputSize(Rule):
     HPU526 = Code("short-last-batch", severity="info", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
         names=(_LOADER,),
-        beside=("cuda", "hpu", "device", "accelerat"),
+        required=("cuda", "hpu", "device", "accelerat"),
     )
     also = Wants(names=(*_RESIZE, *_PAD, *_COLLATORS), keywords=("padding", "collate_fn"))
 

@@ -41,7 +41,7 @@ class StepRead(Rule):
     also = Wants(
         calls=(*_METHODS, *_NUMBERS),
         words=("backward", "manual_backward"),
-        beside=("cuda", "hpu", "device", ".to(", "nn.Module", ".grad"),
+        required=("cuda", "hpu", "device", ".to(", "nn.Module", ".grad"),
     )
 
     def __init__(self) -> None:

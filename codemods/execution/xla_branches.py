@@ -22,7 +22,7 @@ class XlaBranch(Rule):
     """``if x.device.type == "xla":``, ``if is_xla_tensor(x):``."""
 
     HPU523 = Code("branch-for-xla", severity="info")
-    also = Wants(words=_NAMES, beside=("torch",))
+    also = Wants(words=_NAMES, required=("torch",))
 
     def on_module(self, module: Module) -> Yield:
         tests = {test: None for node in _of_xla(module) for test in _tests(module, node)}

@@ -12,7 +12,7 @@ from hpushim.engine.base.kind import Kind
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Span
 
-from ..analysis.cuda_words import CudaWord, inside, told_of, whole
+from ..analysis.cuda_words import CudaWord, explained, inside, whole
 from ..analysis.launches import commands
 from ..analysis.settings_files import builds
 
@@ -68,7 +68,7 @@ class LeftOverValue(TextRule):
                 variables.add(found.text)  # a variable is told of once in a file
                 shown = found.text if found.kind == "variable" else document.source(span)
                 shown = shown if len(shown) < _LONG and "\n" not in shown else found.text
-                message, row, severity = told_of(
+                message, row, severity = explained(
                     document, found.kind, found.text, shown, "in this file"
                 )
                 yield self.finding(document, span, message, row=row, severity=severity)

@@ -10,7 +10,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Safety, Span
 
-from ..analysis.launches import commands, launches, lists_cards, mentions, trains
+from ..analysis.launches import commands, launches, lists_devices, mentions, trains
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import wanted
 from ..analysis.options import bfloat16_value, gaudi_value, options
@@ -282,7 +282,7 @@ def _lists_cards(assignment: Assignment) -> bool:
     """Also ``export NAME``, which lists none itself, and not ``NAME=``, which hides all."""
     if assignment.value is None:
         return assignment.span.end == assignment.name_span.end
-    return lists_cards(assignment.value)
+    return lists_devices(assignment.value)
 
 
 def _handed(document: Document) -> Iterator[tuple[Word, str, str, str]]:

@@ -36,7 +36,7 @@ class AccelerateTrap(Rule):
     HPU721 = Code("accelerate-trap", severity="info")
     wants = Wants(
         names=(_GROUP,), calls=("prepare",), texts=_SAGEMAKER,
-        beside=("accelerate", "sagemaker", "SM_MODEL_DIR", "/opt/ml/model", "mps"),
+        required=("accelerate", "sagemaker", "SM_MODEL_DIR", "/opt/ml/model", "mps"),
         project=_SAGEMAKER,
     )  # fmt: skip
     also = Wants(calls=("add_argument", *_SAVES))

@@ -13,13 +13,13 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 from hpushim.model import Span
 
+from ..analysis.identifiers import words_with
 from ..analysis.names import word
 from ..analysis.optional_packages import guarded, optional, unguarded
-from ..analysis.owners import gives_device
 from ..analysis.project_facts import MAKERS, MAKERS_NAMED
+from ..analysis.provenance import gives_device
 from ..analysis.verdict import ask, inside
 from ..analysis.versions import judge
-from ..analysis.words import words_with
 from ..bases.row_argument import ADVICE, SEVERITY, Given, RowRule, may_speak
 from ..bases.row_argument import fix as fix_of_row
 from ..edits.lightning import ROWS as ACCELERATORS

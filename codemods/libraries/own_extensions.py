@@ -36,7 +36,7 @@ class OwnExtension(Rule):
             "info": "the code also runs without it",
         },
     )
-    wants = Wants(words=("Function", "_C", "_ext"), beside=("import",), facts=(EXTENSIONS,))
+    wants = Wants(words=("Function", "_C", "_ext"), required=("import",), facts=(EXTENSIONS,))
     also = Wants(words=("torch",))
 
     def on_module(self, module: Module) -> Yield:

@@ -33,7 +33,7 @@ class RegisteredKernel(Rule):
     """``@torch.library.impl("ns::op", "cuda")``."""
 
     HPU725 = Code("kernel-registered-for-cuda", effort="none", effect="kernel")
-    wants = Wants(words=("cuda", "CUDA"), beside=("regist", "impl", "custom_op", "kernel"))
+    wants = Wants(words=("cuda", "CUDA"), required=("regist", "impl", "custom_op", "kernel"))
 
     def on_module(self, module: Module) -> Yield:
         answer = ask(module, _ROW)

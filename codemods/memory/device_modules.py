@@ -38,7 +38,7 @@ class DeviceModule(Rule):
     """``torch.get_device_module(device).empty_cache()``, ``getattr(torch, kind).ipc_collect()``."""
 
     HPU421 = Code("missing-in-device-module")
-    wants = Wants(calls=tuple(_LACKING), beside=("torch",))
+    wants = Wants(calls=tuple(_LACKING), required=("torch",))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func

@@ -29,7 +29,7 @@ class FullPrecision(Rule):
     """A program whose loop takes gradients, without a word on precision."""
 
     HPU217 = Code("training-in-float32", severity="info", effect="speed")
-    also = Wants(words=("backward",), beside=("cuda", "hpu", "device"))
+    also = Wants(words=("backward",), required=("cuda", "hpu", "device"))
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:

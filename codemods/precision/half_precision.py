@@ -12,7 +12,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
-from ..analysis.halves import HALF, asks, autocast_halves, followers
+from ..analysis.float16_uses import HALF, asks, autocast_halves, followers
 from ..analysis.kinds import defines_method, is_in_module
 from ..analysis.names import foreign
 from ..analysis.placement import is_on_device

@@ -37,7 +37,7 @@ class ScalerState(Rule):
     wants = Wants(
         attributes=(*_STATE, *_READS),
         calls=("state_dict", "load_state_dict"),
-        beside=("GradScaler", '["scale"]', "['scale']", *(f"scaler.{name}" for name in _STATE)),
+        required=("GradScaler", '["scale"]', "['scale']", *(f"scaler.{name}" for name in _STATE)),
     )
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:

@@ -30,7 +30,7 @@ class SkippedStep(Rule):
     """``scaler.step(optimizer)``, which makes no step where a gradient is infinite or NaN."""
 
     HPU215 = Code("skipped-step", severity="info", fix=("unsafe", "manual"), effect="numbers")
-    wants = Wants(calls=("step",), beside=("GradScaler",))
+    wants = Wants(calls=("step",), required=("GradScaler",))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func

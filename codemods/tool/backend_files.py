@@ -12,7 +12,7 @@ from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.entry import is_entry
-from ..analysis.words import words_with
+from ..analysis.identifiers import words_with
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

@@ -11,7 +11,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.words import words_with
+from ..analysis.identifiers import words_with
 from ..edits.spelling import ACCELERATOR
 
 if TYPE_CHECKING:

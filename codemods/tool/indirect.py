@@ -13,9 +13,9 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
 
+from ..analysis.identifiers import words_with
 from ..analysis.names import called, word
 from ..analysis.verdict import known
-from ..analysis.words import words_with
 from ..bases.torch_name import CUDA, respell
 from ..edits.spelling import dual, retext
 
@@ -49,7 +49,9 @@ class Indirect(Rule):
     HPU017 = Code("cuda-by-module-name", fix=("unsafe", "manual"))
     HPU018 = Code("cuda-in-mock-target", fix=("unsafe", "manual"))
     HPU019 = Code("cuda-in-code-text")
-    wants = Wants(names=(_MODULE, *_READERS), calls=_PATCHERS, imports=(_MODULE,), beside=("cuda",))
+    wants = Wants(
+        names=(_MODULE, *_READERS), calls=_PATCHERS, imports=(_MODULE,), required=("cuda",)
+    )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if module.qualified(node) != name:

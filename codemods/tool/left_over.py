@@ -9,9 +9,9 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.cuda_words import told_of, whole
+from ..analysis.cuda_words import explained, whole
+from ..analysis.identifiers import words_with
 from ..analysis.names import word
-from ..analysis.words import words_with
 from ..values.tokens import (
     SETTINGS,
     Account,
@@ -118,7 +118,7 @@ class LeftOver(Rule):
             self._seen.setdefault(keyword, _Seen("device", "cuda", "cuda="))
         for node in self._left(module, said):
             seen = self._seen.get(node) or _Seen(*_kind_of(module, node))
-            message, row, severity = told_of(module, *seen)
+            message, row, severity = explained(module, *seen)
             span = word_span(module, node)
             yield self.finding(module, span, message, row=row, severity=severity)
 

@@ -38,7 +38,7 @@ class Message(Rule):
     """``assert torch.hpu.is_available(), "CUDA is not available"``."""
 
     HPU027 = Code("message-names-cuda", severity="info", fix="safe")
-    wants = Wants(strings=("cuda", "CUDA", "nccl", "NCCL"), beside=(DEVICE, BACKEND))
+    wants = Wants(strings=("cuda", "CUDA", "nccl", "NCCL"), required=(DEVICE, BACKEND))
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         text = str(node.value)

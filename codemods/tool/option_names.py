@@ -39,7 +39,7 @@ class OptionName(Rule):
 
     HPU024 = Code("option-named-for-cuda", severity="info")
     HPU214 = Code("option-for-float16", severity="info", effect="numbers")
-    wants = Wants(calls=_DECLARING, beside=_NAMED)
+    wants = Wants(calls=_DECLARING, required=_NAMED)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         is_flag = word(node.func).startswith("DEFINE_")

@@ -15,8 +15,8 @@ from ..analysis.flow import ANY_TEXT
 from ..analysis.kernels import PROVIDERS, kernel_calls, nvidia_only
 from ..analysis.names import called, foreign, in_annotation, word
 from ..analysis.roles import Role
+from .guards import Truth
 from .never_run import NeverRun
-from .truth import Truth
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

@@ -12,10 +12,10 @@ from hpushim.pycode.places import Function
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
+from ..analysis.identifiers import calls_like
 from ..analysis.kinds import base_words
 from ..analysis.names import word
 from ..analysis.placement import trains_on_device
-from ..analysis.words import calls_like
 from .training import LIGHTNING, Step, has_engine, is_of_loss, is_wrapper, steps
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hpushim.pycode.places import At, Cell, Part
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
+from ..analysis.identifiers import calls_like
 from ..analysis.names import word
-from ..analysis.words import calls_like
 from .tensors import is_model, proven, used_as_torch
 from .training import is_optimizer
 

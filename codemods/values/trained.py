@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..analysis.cards import is_card
+from ..analysis.device_numbers import is_device_number
 from ..analysis.kinds import enclosing_class
 from ..analysis.names import word
 from ..analysis.placement import may_be_device
@@ -237,7 +237,7 @@ def _is_device(module: Module, node: ast.expr) -> bool:
         known = module.constant(text)
         if isinstance(known, str) and known.partition(":")[0] in ("cuda", "hpu"):
             return True
-    return may_be_device(module, node) or is_card(module, node)
+    return may_be_device(module, node) or is_device_number(module, node)
 
 
 # -- the places that count ------------------------------------------------------------------

@@ -17,10 +17,10 @@ from hpushim.pycode.places import FUNCTIONS, At, Cell, Function
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
+from ..analysis.identifiers import calls_like
 from ..analysis.kinds import base_words, enclosing_class, is_in_module
 from ..analysis.names import word
 from ..analysis.project_facts import SCALERS
-from ..analysis.words import calls_like
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module

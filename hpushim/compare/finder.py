@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from hpushim.compare import spelling, texts
-from hpushim.compare.beside import handles_hpu
 from hpushim.compare.comparison import Comparison, Form
 from hpushim.compare.functions import function_comparison
 from hpushim.compare.inside import compared_inside, is_changed_inside, readings_of
+from hpushim.compare.other_branches import handles_hpu
 from hpushim.compare.subjects import OF_SETS, SET_METHODS, Evidence
 from hpushim.pycode.places import last_name
 from hpushim.pycode.source import Source

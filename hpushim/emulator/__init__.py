@@ -19,13 +19,13 @@ def offer_look_alike() -> None:
 
 def enable(gaudi: str = "gaudi2", devices: int = 1) -> None:
     """Make ``hpu`` a device of this process and the vendor's emulated package importable; idempotent."""
-    from hpushim.emulator import arming
+    from hpushim.emulator import enabling
 
-    arming.enable(gaudi=gaudi, devices=devices)
+    enabling.enable(gaudi=gaudi, devices=devices)
 
 
 def environment(gaudi: str = "gaudi2", stack: str | None = None) -> dict[str, str]:
     """The environment changes that make child processes emulate: variable to new value."""
-    from hpushim.emulator import arming
+    from hpushim.emulator import enabling
 
-    return arming.environment(gaudi=gaudi, stack=stack)
+    return enabling.environment(gaudi=gaudi, stack=stack)

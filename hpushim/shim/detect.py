@@ -146,7 +146,7 @@ def _on_gaudi(torch: Any, wanted: Mode) -> Decision:
 
     if vendor.migration_toolkit():
         return _leave_it_to_the_toolkit(wanted)
-    devices.show_chosen_cards()
+    devices.show_chosen_devices()
     importlib.import_module(vendor.PACKAGE)
     gone = vendor.require(torch)
     if not torch.hpu.is_available():
@@ -156,7 +156,7 @@ def _on_gaudi(torch: Any, wanted: Mode) -> Decision:
             "without habana_frameworks"
         )
     if gone:
-        log.warn("HPU907", vendor.told_of(gone))
+        log.warn("HPU907", vendor.explained(gone))
     return Decision(True, "this machine has a Gaudi", "gaudi")
 
 

@@ -42,7 +42,7 @@ def text(device: str) -> str:
     if not is_cuda_text(device):
         return device
     if device != "cuda:0":
-        tell_card(int(device[5:]))
+        report_device(int(device[5:]))
     return INDEXED
 
 
@@ -56,11 +56,11 @@ def mapped(device: Any) -> Any:
         return device
     if isinstance(device, int):
         if device > 0:
-            tell_card(device)
+            report_device(device)
         return INDEXED if device >= 0 else device
     if getattr(device, "type", None) == "cuda":
         if device.index:
-            tell_card(device.index)
+            report_device(device.index)
         return INDEXED if device.index is not None else DEVICE
     return device
 
@@ -79,7 +79,7 @@ def index_of(device: Any) -> int | None:
     return getattr(device, "index", None)
 
 
-def tell_card(index: int, *, placing: bool = True) -> None:
+def report_device(index: int, *, placing: bool = True) -> None:
     """Says once that a device other than the first is the one device of this process, or that there is no such device.
 
     With ``placing`` false, for what only requests from a device, the second alone. The device of its own rank is what a launcher
@@ -106,17 +106,17 @@ def tell_card(index: int, *, placing: bool = True) -> None:
         )
 
 
-def tell_asked(device: Any) -> None:
+def report_requested(device: Any) -> None:
     """The same for ``2``, ``"cuda:2"`` or a device that a call of ``torch.cuda`` only requests from."""
     index = index_of(device)
     if isinstance(index, int) and index > 0:
-        tell_card(index, placing=False)
+        report_device(index, placing=False)
 
 
 _ASKED = ("device", "peer_device")
 
 
-def of_card(replacement: F) -> F:
+def of_device(replacement: F) -> F:
     """For the replacement of what ``torch.cuda`` answers of one device, named by its argument ``device``: the one device answers for all.
 
     A number that no device here has is reported, and a device that is none of CUDA's is the ValueError that torch gives.
@@ -141,13 +141,13 @@ def _check_asked(device: Any) -> None:
     kind = device.partition(":")[0] if isinstance(device, str) else getattr(device, "type", "cuda")
     if kind in ("cpu", "meta"):
         raise ValueError(f"Expected a cuda device, but got: {device}")
-    tell_asked(device)
+    report_requested(device)
 
 
 _chosen: list[str] = []
 
 
-def show_chosen_cards() -> Undo | None:
+def show_chosen_devices() -> Undo | None:
     """Says ``CUDA_VISIBLE_DEVICES`` in Gaudi's variable, unless that is set; returns how to undo it.
 
     The Gaudi software reads its variable once, so this comes before its import where the shim is what imports it;
@@ -175,7 +175,7 @@ def show_chosen_cards() -> Undo | None:
     return undo
 
 
-def choose_card(module: int) -> None:
+def choose_device(module: int) -> None:
     """Says which device this process means, as a launcher does; the index stays 0.
 
     The bridge binds a process to a module id once and keeps it; a later, different choice is only noted.
@@ -194,8 +194,8 @@ def choose_card(module: int) -> None:
         log.warn("HPU312", f"device {module} cannot be selected: {error}")
 
 
-def choose_card_of_rank() -> None:
+def choose_device_of_rank() -> None:
     """Chooses the device that the launcher meant for this process, if it said so (``LOCAL_RANK``)."""
     rank = os.environ.get("LOCAL_RANK", "")
     if rank.isdigit():
-        choose_card(int(rank))
+        choose_device(int(rank))

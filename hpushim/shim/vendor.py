@@ -87,7 +87,7 @@ def require(torch: Any) -> tuple[Read, ...]:
     return gone
 
 
-def told_of(gone: tuple[Read, ...]) -> str:
+def explained(gone: tuple[Read, ...]) -> str:
     """One line about names that are missing."""
     names = "; ".join(f"{read.name} (for {read.needed_by})" for read in gone)
     return f"the Gaudi software here ({_release()}) has no {names}: a CUDA call that needs it will raise"

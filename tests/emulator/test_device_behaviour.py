@@ -256,7 +256,7 @@ def test_accelerator_device_and_streams():
 
 # As a child of an emulating process starts: by the environment alone.
 SHOW = """
-from hpushim.emulator import arming, device, profiles
+from hpushim.emulator import enabling, device, profiles
 arming.autoload()
 import torch, habana_frameworks.torch as ht
 """

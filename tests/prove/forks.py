@@ -58,9 +58,9 @@ def _become(words: list[str], *, cwd: Any, env: dict[str, str], stdout: Any, std
         sys.path[:0] = [p for p in env["PYTHONPATH"].split(os.pathsep) if p]
         sys.argv = [words[0], *words[3:]]
         from hpushim.cli import main
-        from hpushim.prove.recorder import arm
+        from hpushim.prove.recorder import enable
 
-        arm.begin()
+        enable.begin()
         code = main(words[3:])
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1

@@ -46,11 +46,11 @@ class _Choice(msgspec.Struct, frozen=True):
                 rarest.setdefault(word, []).append((words, used, at))
         return cls(
             frozenset(count),
-            Texts(t for w in wanted for t in (*w.strings, *w.texts, *w.beside)),
+            Texts(t for w in wanted for t in (*w.strings, *w.texts, *w.required)),
             _by_key((min(words), at) for words, used, at in needed if len(words) == 1 and not used),
             _by_key((t, at) for at, w in enumerate(wanted) for t in (*w.strings, *w.texts)),
             {word: tuple(found) for word, found in rarest.items()},
-            {at: frozenset(wants.beside) for at, wants in enumerate(wanted) if wants.beside},
+            {at: frozenset(wants.required) for at, wants in enumerate(wanted) if wants.required},
         )
 
     def fitting(

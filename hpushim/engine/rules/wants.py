@@ -52,7 +52,7 @@ class Wants(msgspec.Struct, frozen=True):
     #: The same for other pieces of text, which may be parts of words; the empty one is in every file.
     texts: tuple[str, ...] = ()
     #: Words or other pieces of text of which one must be in the file as well.
-    beside: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
     #: Texts of which the rule tests whether they are in the code of any file of the project: ``module.project.mentions``.
     project: tuple[str, ...] = ()
     #: What the rule wants to know of all files: ``module.project.names(fact.name)``.

@@ -33,17 +33,17 @@ def current_device(original: Original) -> int:
 
 
 @patch("torch.cuda:set_device", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def set_device(original: Original, device: Any) -> None:
     """Chooses the device by its module id, as the launcher of a Gaudi run does; the index stays 0."""
     index = devices.index_of(device)
     if index is None or index < 0:
         return
-    devices.choose_card(index)
+    devices.choose_device(index)
 
 
 @patch("torch.cuda:synchronize", level=EXACT)
-@devices.of_card
+@devices.of_device
 def synchronize(original: Original, device: Any = None) -> None:
     """Waits for the HPU."""
     import torch
@@ -109,7 +109,7 @@ def get_sync_debug_mode(original: Original) -> int:
 
 
 @patch("torch.cuda:device.__init__", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def device_context_init(original: Original, self: Any, device: Any) -> None:
     """``with torch.cuda.device(i)``: the one device is always current."""
     self.idx = 0
@@ -136,7 +136,7 @@ def device_context_exit(original: Original, self: Any, *exception: Any) -> bool:
 
 
 @patch("torch.cuda:get_device_name", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def get_device_name(original: Original, device: Any = None) -> str:
     """The name of the Gaudi."""
     import torch
@@ -145,7 +145,7 @@ def get_device_name(original: Original, device: Any = None) -> str:
 
 
 @patch("torch.cuda:get_device_capability", level=WARN)
-@devices.of_card
+@devices.of_device
 def get_device_capability(original: Original, device: Any = None) -> tuple[int, int]:
     """A capability for code that compares: ``(8, 0)`` turns bf16 on; ``HPUSHIM_CAPABILITY`` sets another."""
     from hpushim.shim import properties
@@ -180,7 +180,7 @@ def get_gencode_flags(original: Original) -> str:
 
 
 @patch("torch.cuda:can_device_access_peer", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def can_device_access_peer(original: Original, device: Any, peer_device: Any) -> bool:
     """False: a process holds one device."""
     return False
@@ -241,7 +241,7 @@ def _as_device(device: Any) -> Any:
 
 
 @patch("torch.cuda:get_device_properties", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def get_device_properties(original: Original, device: Any = None) -> Any:
     """The fields that CUDA code reads, answered for a Gaudi."""
     import torch

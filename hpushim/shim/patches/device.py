@@ -40,12 +40,12 @@ def _other_forms(
 ) -> Any:
     first = args[0] if args else kwargs.get("type", kwargs.get("device"))
     if isinstance(first, int) and not isinstance(first, bool) and first > 0:
-        devices.tell_card(first)
+        devices.report_device(first)
         return original(cls, devices.INDEXED)
     if first == "cuda":
         index = args[1] if len(args) > 1 else kwargs.get("index")
         if isinstance(index, int) and index > 0:
-            devices.tell_card(index)
+            devices.report_device(index)
         return original(cls, devices.DEVICE if index is None else devices.INDEXED)
     if isinstance(first, str) and devices.is_cuda_text(first):
         return original(cls, devices.text(first))

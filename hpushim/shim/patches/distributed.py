@@ -63,7 +63,7 @@ def init_process_group(original: Original, *args: Any, **kwargs: Any) -> Any:
         kwargs["backend"] = translated(kwargs.get("backend"))
     if kwargs.get("device_id") is not None:
         # HCCL binds a process to its device by module id; an eager binding by index has no counterpart.
-        devices.choose_card_of_rank()
+        devices.choose_device_of_rank()
         kwargs["device_id"] = None
         log.note(
             "HPU301",
@@ -207,7 +207,7 @@ def ddp_init(
     moves = card is not None and bool(device_ids)
     if card is not None:
         for named in (*(device_ids or ()), output_device):
-            devices.tell_asked(named)
+            devices.report_requested(named)
         device_ids = output_device = None
         kwargs["process_group"] = _group_for_cards(kwargs.get("process_group"))
     original(self, module, device_ids, output_device, *args, **kwargs)
@@ -278,7 +278,7 @@ def data_parallel_init(
             "start one process per device with torchrun and wrap the model in DistributedDataParallel",
         )
     for card in (*(device_ids or ()), output_device):
-        devices.tell_asked(card)
+        devices.report_requested(card)
     if device_ids is None:
         log.warn(
             "HPU308",
@@ -321,6 +321,6 @@ def device_mesh(original: Original, *args: Any, **kwargs: Any) -> Any:
 def fsdp_init(original: Original, self: Any, *args: Any, **kwargs: Any) -> None:
     """``device_id=rank`` or ``torch.cuda.current_device()`` is the one device."""
     if kwargs.get("device_id") is not None:
-        devices.tell_asked(kwargs["device_id"])
+        devices.report_requested(kwargs["device_id"])
         kwargs["device_id"] = devices.target()
     original(self, *args, **kwargs)

@@ -23,7 +23,7 @@ _BY_TORCHRUN = {"TORCH_NCCL_ASYNC_ERROR_HANDLING"}
 @patch("torch", how="hook", row="CUDA_VISIBLE_DEVICES", level=WARN)
 def visible_devices() -> Undo | None:
     """The devices of ``CUDA_VISIBLE_DEVICES`` are the modules that the process may use, unless Gaudi's variable says so."""
-    return devices.show_chosen_cards()
+    return devices.show_chosen_devices()
 
 
 def warn_of_nccl() -> None:

@@ -13,7 +13,7 @@ Original = Callable[..., Any]
 
 
 @patch("torch.cuda.memory:memory_allocated", row="torch.cuda.memory_allocated", level=EXACT)
-@devices.of_card
+@devices.of_device
 def memory_allocated(original: Original, device: Any = None) -> int:
     """Bytes in use on the HPU."""
     import torch
@@ -22,7 +22,7 @@ def memory_allocated(original: Original, device: Any = None) -> int:
 
 
 @patch("torch.cuda.memory:max_memory_allocated", row="torch.cuda.max_memory_allocated", level=EXACT)
-@devices.of_card
+@devices.of_device
 def max_memory_allocated(original: Original, device: Any = None) -> int:
     """The most bytes in use since the last reset."""
     import torch
@@ -38,7 +38,7 @@ def max_memory_allocated(original: Original, device: Any = None) -> int:
     note="Gaudi takes its whole pool at start; the allocated bytes are reported",
 )
 @patch("torch.cuda.memory:memory_cached", row="torch.cuda.memory_cached", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def memory_reserved(original: Original, device: Any = None) -> int:
     """The allocated bytes: what code compares it with is the part that is in use."""
     import torch
@@ -54,7 +54,7 @@ def memory_reserved(original: Original, device: Any = None) -> int:
     note="Gaudi takes its whole pool at start; the peak of the allocated bytes is reported",
 )
 @patch("torch.cuda.memory:max_memory_cached", row="torch.cuda.max_memory_cached", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def max_memory_reserved(original: Original, device: Any = None) -> int:
     """The peak of the allocated bytes."""
     import torch
@@ -77,7 +77,7 @@ def max_memory_reserved(original: Original, device: Any = None) -> int:
     row="torch.cuda.reset_max_memory_cached",
     level=EXACT,
 )
-@devices.of_card
+@devices.of_device
 def reset_peak_memory_stats(original: Original, device: Any = None) -> None:
     """Starts the peaks anew; CUDA too resets all of them for any of the three names."""
     import torch
@@ -90,7 +90,7 @@ def reset_peak_memory_stats(original: Original, device: Any = None) -> None:
     row="torch.cuda.reset_accumulated_memory_stats",
     level=EXACT,
 )
-@devices.of_card
+@devices.of_device
 def reset_accumulated_memory_stats(original: Original, device: Any = None) -> None:
     """Starts the counts of allocations anew."""
     import torch
@@ -112,7 +112,7 @@ class _Stats(OrderedDict[str, int]):
     code="HPU401",
     note="Gaudi counts bytes in use, their peak and allocations; CUDA's other counters read 0",
 )
-@devices.of_card
+@devices.of_device
 def memory_stats(original: Original, device: Any = None) -> dict[str, int]:
     """CUDA's keys for what HPU counts."""
     import torch
@@ -142,7 +142,7 @@ def memory_stats(original: Original, device: Any = None) -> dict[str, int]:
     row="torch.cuda.memory_stats",
     level=APPROXIMATE,
 )
-@devices.of_card
+@devices.of_device
 def memory_stats_as_nested_dict(original: Original, device: Any = None) -> dict[str, Any]:
     """The same counters, a dictionary for each dot in their keys."""
     import torch
@@ -158,7 +158,7 @@ def memory_stats_as_nested_dict(original: Original, device: Any = None) -> dict[
 
 
 @patch("torch.cuda.memory:memory_summary", row="torch.cuda.memory_summary", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def memory_summary(original: Original, device: Any = None, abbreviated: bool = False) -> str:
     """HPU's own table of its counters, which has no abbreviated form."""
     import torch
@@ -167,7 +167,7 @@ def memory_summary(original: Original, device: Any = None, abbreviated: bool = F
 
 
 @patch("torch.cuda.memory:mem_get_info", row="torch.cuda.mem_get_info", level=EXACT)
-@devices.of_card
+@devices.of_device
 def mem_get_info(original: Original, device: Any = None) -> tuple[int, int]:
     """Free and total bytes of the HPU."""
     import torch
@@ -189,7 +189,7 @@ def nothing_to_give_back(original: Original) -> None:
     code="HPU404",
     note="Gaudi has no such limit; a device belongs to one process",
 )
-@devices.of_card
+@devices.of_device
 def set_per_process_memory_fraction(
     original: Original, fraction: float, device: Any = None
 ) -> None:
@@ -202,7 +202,7 @@ def set_per_process_memory_fraction(
     level=APPROXIMATE,
     optional=True,
 )
-@devices.of_card
+@devices.of_device
 def get_per_process_memory_fraction(original: Original, device: Any = None) -> float:
     """All of it."""
     return 1.0

@@ -38,7 +38,7 @@ def initial_seed(original: Original) -> int:
 
 
 @patch("torch.cuda.random:get_rng_state", row="torch.cuda.get_rng_state", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def get_rng_state(original: Original, device: Any = "cuda") -> Any:
     """The state of the one generator; states of CUDA runs do not fit it."""
     import torch
@@ -47,7 +47,7 @@ def get_rng_state(original: Original, device: Any = "cuda") -> Any:
 
 
 @patch("torch.cuda.random:set_rng_state", row="torch.cuda.set_rng_state", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def set_rng_state(original: Original, new_state: Any, device: Any = "cuda") -> None:
     """Restores the generator; a state saved on CUDA is not one of HPU's and is left aside with a warning."""
     _restore(new_state)
@@ -78,7 +78,7 @@ def fork_rng(original: Original, cards: Any = None, *args: Any, **kwargs: Any) -
     if kind.partition(":")[0] in ("cuda", devices.DEVICE):
         named = list(cards or ())
         for card in named:
-            devices.tell_asked(card)
+            devices.report_requested(card)
         cards = [devices.target()] if cards is None or named else []
     return original(cards, *args, **kwargs)
 

@@ -14,7 +14,7 @@ _RESOURCES = "RAY_OVERRIDE_RESOURCES"
 
 
 @patch("ray", how="hook", row="devices requested from Ray", level=APPROXIMATE)
-def gpus_are_cards() -> Undo | None:
+def gpus_are_devices() -> Undo | None:
     """A Ray that this process starts offers its devices under the name "GPU" too.
 
     Ray counts a Gaudi as the resource "HPU" alone, and what requests "GPU" (``use_gpu=True``, ``num_gpus=1``) waits for ever. A cluster

@@ -21,7 +21,7 @@ class NotOnHpu(UnsupportedOnHpu, AttributeError):
 
 
 @patch("torch.cuda.streams:Stream.__new__", row="torch.cuda.Stream", level=APPROXIMATE)
-@devices.of_card
+@devices.of_device
 def new_stream(
     original: Original, cls: type, device: Any = None, priority: int = 0, **kwargs: Any
 ) -> Any:
@@ -140,7 +140,7 @@ def _no_handle(self: Any) -> Any:
 
 
 @patch("torch.cuda:current_stream", level=EXACT)
-@devices.of_card
+@devices.of_device
 def current_stream(original: Original, device: Any = None) -> Any:
     """The HPU's current stream."""
     import torch
@@ -149,7 +149,7 @@ def current_stream(original: Original, device: Any = None) -> Any:
 
 
 @patch("torch.cuda:default_stream", level=EXACT)
-@devices.of_card
+@devices.of_device
 def default_stream(original: Original, device: Any = None) -> Any:
     """The HPU's default stream."""
     import torch

@@ -25,10 +25,10 @@ def _begin() -> None:
     if not os.environ.get("HPUSHIM_PROVE"):
         return
     try:
-        from hpushim.prove.recorder import arm
+        from hpushim.prove.recorder import enable
     except ImportError:
         return
-    arm.begin()
+    enable.begin()
 
 
 # The recorder is before what may replace this process (the shim's own start-up does, for scripts that compare devices).

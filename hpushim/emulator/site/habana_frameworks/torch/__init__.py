@@ -15,7 +15,7 @@ habana_frameworks.autoload.is_loaded = True
 import warnings
 
 import torch
-from hpushim.emulator import arming as _arming
+from hpushim.emulator import enabling as _arming
 
 _arming.dress_torch()
 

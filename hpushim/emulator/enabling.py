@@ -26,7 +26,7 @@ Summary: emulated by hpushim: replaces the Gaudi software on machines without a 
 
 _ENTRY_POINTS = """\
 [torch.backends]
-habana_frameworks = hpushim.emulator.arming:autoload
+habana_frameworks = hpushim.emulator.enabling:autoload
 
 [torch_dynamo_backends]
 hpu_backend = habana_frameworks.torch.dynamo.compile_backend.backends:hpu_backend

@@ -28,11 +28,11 @@ _SCALED = re.compile(r"batch|(^|_)bsz?($|_)|(^|_)lr($|_)|learning_rate|accum|wor
 _OPERATORS = (ast.Mult, ast.Div, ast.FloorDiv)
 
 
-class CardCount(Rule):
+class DeviceCount(Rule):
     """A batch, a learning rate or a number of workers times or over the number of devices."""
 
     HPU323 = Code("device-count-as-factor", effect="numbers")
-    also = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), beside=("cuda", "hpu", "nccl"))  # fmt: skip
+    also = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), required=("cuda", "hpu", "nccl"))  # fmt: skip
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:

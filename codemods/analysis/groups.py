@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.rules.references import find
 from hpushim.pycode.walk import walk
 
-from .finder import Site
+from .device_literals import Site
 from .roles import Role
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import FOREIGN
-from ..analysis.owners import owner
+from ..analysis.provenance import owner
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import ADVICE
 from ..edits.lightning import with_accelerator

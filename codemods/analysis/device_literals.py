@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hpushim.compare import texts
-from hpushim.compare.beside import Beside, chain_mentions
+from hpushim.compare.other_branches import Beside, chain_mentions
 from hpushim.compare.subjects import OF_SETS, SET_METHODS
 from hpushim.engine.python.changes import Change, Remove, Replace
 from hpushim.pycode.places import last_name
@@ -17,8 +17,8 @@ from hpushim.pycode.walk import walk
 
 from ..edits import spelling
 from ..edits.spelling import on_gaudi
-from .collections_of_cards import over_all_cards
 from .device_index import reads_index
+from .device_lists import over_all_devices
 from .device_texts import (
     DeviceText,
     device_texts,
@@ -92,7 +92,7 @@ class Finder:
         node = text.node
         if node in self.module.index.lost or self.beside_hpu(node):
             return None
-        if any(over_all_cards(self.module, above) for above in self.module.ancestors(node)):
+        if any(over_all_devices(self.module, above) for above in self.module.ancestors(node)):
             text = replace(text, new=on_gaudi(self.module.source(node)))
         elif text.new and self.flow.is_parsed(node):
             new = settings_on_gaudi(self.module.source(node))

@@ -21,7 +21,7 @@ _COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count")
 _CURRENT = ("torch.cuda.current_device", "torch.hpu.current_device")
 
 
-def is_card(module: Module, node: ast.expr | None) -> bool:
+def is_device_number(module: Module, node: ast.expr | None) -> bool:
     """Is the expression the number of a device: an integer, or a variable named like one?"""
     if node is None:
         return False
@@ -41,7 +41,7 @@ def is_card(module: Module, node: ast.expr | None) -> bool:
     return inner is not node or not _holds_device(module, inner)
 
 
-def device_or_card(module: Module, node: ast.expr) -> str | None:
+def device_or_number(module: Module, node: ast.expr) -> str | None:
     """Where a name of a device, or nothing, represents the CPU: ``"cpu"`` in ``gpu if gpu is not None else "cpu"``."""
     if not isinstance(node, (ast.Name, ast.Attribute)) or not _RANK.search(word(node).lower()):
         return None
@@ -52,9 +52,9 @@ def device_or_card(module: Module, node: ast.expr) -> str | None:
     return module.source(found)
 
 
-def is_other_card(module: Module, node: ast.expr) -> bool:
+def is_other_device_number(module: Module, node: ast.expr) -> bool:
     """Is the expression the number of a device that is not plainly 0?"""
-    return is_card(module, node) and module.constant(node) != 0
+    return is_device_number(module, node) and module.constant(node) != 0
 
 
 def _counts_cards(module: Module, node: ast.expr) -> bool:

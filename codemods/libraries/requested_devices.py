@@ -46,7 +46,7 @@ _OF_SLURM = (
 )
 
 
-class AskedCards(Rule):
+class RequestedDevices(Rule):
     """``use_gpu=True``, ``num_gpus=1``, ``{"GPU": 1}`` of Ray; ``update_parameters(gpus_per_node=8)`` of submitit."""
 
     HPU716 = Code(
@@ -59,7 +59,7 @@ class AskedCards(Rule):
         names=("ray.get_gpu_ids",),
         keywords=(*_ASKED, *_OF_RLLIB, *_OF_SLURM),
         strings=(_OPTION,),
-        beside=("ray", "submitit", "update_parameters"),
+        required=("ray", "submitit", "update_parameters"),
     )
     also = Wants(keywords=("accelerator_type",), strings=_RESOURCE)
     strength = Strength.FIRM

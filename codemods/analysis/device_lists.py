@@ -16,13 +16,13 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 
 
-def collections_of_cards(module: Module) -> dict[ast.expr, ast.expr]:
+def device_lists(module: Module) -> dict[ast.expr, ast.expr]:
     """Every such collection with the expression in it that names a device; a view."""
     found: dict[ast.expr, ast.expr] = {}
     displays: dict[ast.expr, dict[str, ast.expr]] = {}
     for text in device_texts(module):
         if (made := _comprehension(module, text.node)) is not None:
-            if not over_all_cards(module, made):
+            if not over_all_devices(module, made):
                 found.setdefault(made, text.node)
         elif text.index.isdigit() and (display := _display(module, text.node)) is not None:
             displays.setdefault(display, {}).setdefault(text.index, text.node)
@@ -53,7 +53,7 @@ def _comprehension(module: Module, card: ast.expr) -> ast.expr | None:
     return None
 
 
-def over_all_cards(module: Module, made: ast.AST | None) -> bool:
+def over_all_devices(module: Module, made: ast.AST | None) -> bool:
     """``[… for i in range(torch.cuda.device_count())]``: as many on Gaudi as the process has."""
     ranges = [g.iter for g in getattr(made, "generators", ())]
     return len(ranges) == 1 and any(
