@@ -103,8 +103,10 @@ def _made(assessment: Assessment) -> Iterator[Line]:
             path = (showing.quoted(file.path), "bold")
             yield [path, (f": {count(made[file.path], 'rewrite')}, +{added:,} -{removed:,} lines", "")]  # fmt: skip
     yield from _unread(assessment)
-    sources = _Sources(assessment.report)
-    yield from _messages(assessment.groups.get("unread", ()), sources)
+    unread = assessment.groups.get("unread", ())
+    if unread:
+        yield [(f"{TROUBLES['unread']}: {len(unread):,}", "bold underline")]
+        yield from _messages(unread, _Sources(assessment.report))
     yield [(f"Files: {words.files(assessment)}", "dim")]
     yield from _counts(assessment)
     yield from _steps(assessment)
