@@ -76,7 +76,7 @@ def _nothing(run: Run, active: list[Totals], cpu: int) -> list[str]:
         return [
             f"it is unknown what ran on hpu: {_cut(cut)}",
             f"the others ran {cpu:,} matrix products, convolutions and the like on the CPU and none on the emulated hpu",
-            "to do: let workers exit normally, or call hpushim.ledger() in the worker and pass "
+            "what to do: let workers exit normally, or call hpushim.ledger() in the worker and pass "
             "--ledger",
         ]
     place = next((str(one["first_elsewhere"]) for one in active if one.get("first_elsewhere")), "")

@@ -41,7 +41,7 @@ class Ran:
             "where to look",
             "NOTHING",
             "why",
-            "to do",
+            "what to do",
             "nothing ran",
         )
         lines = [line.removeprefix("hpushim: ") for line in self.stderr.splitlines()]
