@@ -257,7 +257,7 @@ def test_accelerator_device_and_streams():
 # As a child of an emulating process starts: by the environment alone.
 SHOW = """
 from hpushim.emulator import enabling, device, profiles
-arming.autoload()
+enabling.autoload()
 import torch, habana_frameworks.torch as ht
 """
 FLAGS = {
