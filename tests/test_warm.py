@@ -154,7 +154,7 @@ def test_customizations_of_the_start_are_run_before_the_program(tmp_path: Path) 
 
 def test_signals_and_endings_are_passed_on(tmp_path: Path) -> None:
     """What ends the one that was started ends the program, whether it asks or forces, and whoever leads the group."""
-    code = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    code = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint(os.getpid(), flush=True)\nfor _ in range(600): time.sleep(0.1)"
     for number, group in [(n, g) for n in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT) for g in (False, True)]:  # fmt: skip
         with subprocess.Popen([warm.python(), "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT, start_new_session=group) as process:  # fmt: skip
             assert process.stdout

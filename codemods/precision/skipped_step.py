@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Guard, Rewrite
 from hpushim.engine.python.imports import through
+from hpushim.engine.python.units import is_alone
 from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -65,6 +66,8 @@ def _guard(module: Module, call: ast.Call, optimizer: ast.expr) -> Rewrite | Non
     statement = module.parent(call)
     if dual(module) or not isinstance(statement, ast.Expr) or not _is_a_name(optimizer):
         return None
+    if not is_alone(module, statement):
+        return None  # a condition is a line of its own
     stack, imported = through(module, call, "torch.stack")
     groups = f"{module.source(optimizer)}.param_groups"
     finite = f'p.grad.isfinite().all() for group in {groups} for p in group["params"]'

@@ -17,7 +17,7 @@ from hpushim.engine.python.changes import Guard, Insert, Remove, Replace
 from hpushim.engine.python.narrow import narrowed
 from hpushim.engine.python.removal import Removal, removal
 from hpushim.engine.python.slots import Unplaced
-from hpushim.engine.python.units import Unit, is_compound, line_group, owner, unit
+from hpushim.engine.python.units import Unit, is_alone, is_compound, owner, unit
 from hpushim.model import Edit, Span
 from hpushim.pycode.walk import walk
 
@@ -229,20 +229,12 @@ class _Work:
     def _lines_of_its_own(self, insert: Insert) -> bool:
         if insert.own_line or is_compound(insert.anchor):
             return True
-        return self._is_alone(insert.anchor)
-
-    def _is_alone(self, statement: ast.stmt) -> bool:
-        """Does nothing share the lines of a simple statement?"""
-        module = self._module
-        group = line_group(module, statement)
-        start = module.start(group[0])
-        line = module.line_span(module.position(start)[0])
-        return len(group) == 1 and not module.source(Span(line.start, start)).strip()
+        return is_alone(self._module, insert.anchor)
 
     def _guard(self, guard: Guard) -> Edit:
         """The edit that puts a condition above a simple statement; lines that continue it need no indentation."""
         module = self._module
-        if is_compound(guard.statement) or not self._is_alone(guard.statement):
+        if is_compound(guard.statement) or not is_alone(module, guard.statement):
             raise NotRewritable("a condition cannot be put before a part of a line")
         (head,) = _checked(f"if {guard.test}: ...")
         start = module.start(guard.statement)

@@ -75,6 +75,14 @@ def line_group(module: Module, statement: ast.stmt) -> list[ast.stmt]:
     return block[first : last + 1]
 
 
+def is_alone(module: Module, statement: ast.stmt) -> bool:
+    """Does nothing share the lines of a simple statement?"""
+    group = line_group(module, statement)
+    start = module.start(group[0])
+    line = module.line_span(module.position(start)[0])
+    return len(group) == 1 and not module.source(Span(line.start, start)).strip()
+
+
 def _same_line(one: ast.stmt, other: ast.stmt) -> bool:
     return one.end_lineno == other.lineno
 
