@@ -120,7 +120,7 @@ class Finder:
         if text.new and read(node) is None and not self._is_made_of_device(node, asked):
             return None
         if text.new and read(node) is None and (used is None or (asked is None and used.role is not Role.NAME)):  # fmt: skip
-            return None  # another rule has what is said of it
+            return None  # another rule reports it
         if asked is not None and used is not None:
             compare = asked if isinstance(asked, ast.Compare) else None
             kernels = compare and chooses_kernels(module, compare, self.flow.device_like)

@@ -1,4 +1,4 @@
-"""What a Ray cluster is told of its devices: the commands that start it, its YAML file, KubeRay's manifests, Serve's settings."""
+"""The devices that a Ray cluster is given: the commands that start it, its YAML file, KubeRay's manifests, Serve's settings."""
 
 from __future__ import annotations
 

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from hpushim.matrix import Matrix
     from hpushim.model import Target
 
-#: What a Gaudi machine brings in a build of its own. What packages need of it says nothing of them.
-_GAUDI_S_OWN = frozenset({"torch", "torchvision", "torchaudio", "torchdata", "torchtext"})
-
 
 def assess(
     sources: Iterable[bytes],
@@ -49,7 +46,7 @@ class _Assessing:
         self._audits: dict[Path | str, Audit] = {}
 
     def one(self, name: str, each: Import) -> Dependency | None:
-        if name in _GAUDI_S_OWN:
+        if name in self._matrix.policy.torch_family:
             return None
         package = self._places.imported(name)
         version = package.version if package else ""
@@ -72,7 +69,9 @@ class _Assessing:
         if found.kind == "plain Python":
             for name in package.requires:
                 other = self._places.named(name)
-                if other is None or normal(name) in _GAUDI_S_OWN or self._matrix.row(name):
+                if normal(name) in self._matrix.policy.torch_family:
+                    continue
+                if other is None or self._matrix.row(name):
                     continue
                 inner = self._audit(other)
                 if inner.kind not in ("plain Python", "knows hpu", "chooses its device"):

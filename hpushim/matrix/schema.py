@@ -266,6 +266,8 @@ class Policy(Strict, frozen=True, kw_only=True):
     own_devices: tuple[str, ...] = ()
     #: packages made of torch that have no "torch" in their names
     made_of_torch: tuple[str, ...] = ()
+    #: PyTorch's own packages: a CUDA build of one says nothing of a project, which takes another on a Gaudi machine
+    torch_family: tuple[str, ...] = ()
 
 
 class Autocast(Strict, frozen=True, kw_only=True):

@@ -122,7 +122,7 @@ def _amount(required: Sequence[Work]) -> str:
 
 
 def _later(works: Sequence[Work]) -> str:
-    """What there is besides, for speed, numbers, tests and tools."""
+    """What there is besides, for speed, numbers and files around the training."""
     rest = [work for work in works if not work.required]
     if not rest:
         return ""

@@ -42,7 +42,7 @@ class Work(msgspec.Struct, frozen=True):
     """One piece of work: its first finding's code and message, and all its places as ``path:line``.
 
     ``least`` and ``most`` are minutes, zero where Gaudi has no counterpart. ``required``: the program does not train on Gaudi before it
-    is done; ``aside``: it is in tests, tools, exporters, images or continuous integration.
+    is done; ``aside``: it is in tests, benchmarks, exporters, images or continuous integration.
     """
 
     code: str

@@ -30,7 +30,7 @@ def _odd(first: Run, second: Run, limit: float = 1e-6, **how: int) -> list[str]:
         ("throughput: 300.5", "throughput: 10.5", []),
         ("3.5 it/s, 12.25 MB", "1.5 it/s, 2.25 MB", []),
         ("2026-11-23 17:01:02,5 start", "2026-11-24 18:09:59,7 start", []),
-        ("saved /tmp/run12/x3.pt", "saved /tmp/run13/x4.pt", []),
+        ("saved /out/run12/x3.pt", "saved /out/run13/x4.pt", []),
         ("on cuda:0 loss 2.0", "on hpu:0 loss 3.0", ["'on <device> loss': 3 for 2"]),
         ("other 1.0", "words 2.0", []),
         ("loss nan", "loss nan", []),
