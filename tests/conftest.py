@@ -13,10 +13,11 @@ import pytest
 import warm
 
 # A job that a script starts in the background ignores Ctrl-C, or the end of its terminal, and so do all its children: the tests of
-# stopping would wait.
+# stopping would wait, and nothing that ignores a signal is served by a fork.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as nohup has it
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 # Images set these. Each of hundreds of processes would compile all of hpushim anew, and write line by line.
 for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import pickle
 import random
 import re
 import shutil
@@ -41,6 +42,8 @@ class Mutant(NamedTuple):
     end: int
     before: str
     after: str
+    #: What says that the place is reached: at which byte which text is put in.
+    probe: tuple[tuple[int, str], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.before!r} -> {self.after!r}"
@@ -52,16 +55,38 @@ def mutants(file: str) -> Iterator[Mutant]:
     lines = [0]
     for line in data.splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
-    for node in ast.walk(ast.parse(data)):
+
+    def place(node: ast.expr | ast.stmt) -> tuple[int, int]:
+        first, last = lines[node.lineno - 1], lines[(node.end_lineno or 0) - 1]
+        return first + node.col_offset, last + (node.end_col_offset or 0)
+
+    for node in _that_run(ast.parse(data)):
         after = _instead(node)
         if after is None:
             continue
         assert isinstance(node, (ast.expr, ast.stmt))
-        start = lines[node.lineno - 1] + node.col_offset
-        end = lines[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        start, end = place(node)
         before = data[start:end].decode()
-        if "\n" not in before:
-            yield Mutant(file, node.lineno, start, end, before, after)
+        if "\n" in before:
+            continue
+        value = node.value if isinstance(node, (ast.Return, ast.Expr)) else node
+        assert value is not None
+        first, last = place(value)
+        probe = ((first, "(_reached({}) or ("), (last, "))"))
+        if not isinstance(value, ast.expr):
+            probe = ((first, "_reached({}); "),)
+        yield Mutant(file, node.lineno, start, end, before, after, probe)
+
+
+def _that_run(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run and have a place: no annotations, patterns, or texts with values."""
+    left = [tree]
+    for node in left:
+        yield node
+        for name, value in ast.iter_fields(node):
+            if name not in ("annotation", "returns"):
+                children = value if isinstance(value, list) else [value]
+                left += [child for child in children if isinstance(child, ast.AST) and not isinstance(child, (ast.pattern, ast.JoinedStr))]  # fmt: skip
 
 
 def _instead(node: ast.AST) -> str | None:
@@ -85,6 +110,15 @@ def _instead(node: ast.AST) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return str(node.value + 1)
     return None
+
+
+def probed(data: bytes, drawn: dict[int, Mutant]) -> bytes:
+    """A file that says which of the mutants' places it reaches."""
+    changes = [(at, i == 0, last - at, text.format(number)) for number, mutant in drawn.items() for i, (at, text) in enumerate(mutant.probe) for last in [mutant.probe[-1][0]]]  # fmt: skip
+    # Where two begin the longer is outside; none begins where another ends.
+    for at, _, _, text in sorted(changes, key=lambda c: (c[0], not c[1], -c[2]), reverse=True):
+        data = data[:at] + text.encode() + data[at:]
+    return data
 
 
 def chosen(files: list[str], count: int, seed: int, lines: dict[str, set[int]]) -> list[Mutant]:
@@ -123,10 +157,55 @@ def environment(folder: Path, files: list[str]) -> tuple[Path, str]:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     ours = Path(sysconfig.get_path("purelib"))
     theirs = folder / "venv" / ours.relative_to(sys.prefix)
-    for file in (*ours.glob("*.pth"), *ours.glob("__editable__*.py")):
+    for file in (*ours.glob("*hpushim*.pth"), *ours.glob("__editable__*.py")):
         (theirs / file.name).write_text(file.read_text().replace(str(ROOT), str(tree)))
     (theirs / "zz_others.pth").write_text(f"{ours}\n")
     return tree, str(folder / "venv" / "bin" / "python")
+
+
+#: Loaded by every Python of the environment; what it starts inherits the name of the test.
+_PROBE = """\
+import builtins, os, sys
+_seen = set()
+
+def _reached(number):
+    line = f"{{number}}\\t{{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' (')[0]}}\\n"
+    if line not in _seen:
+        _seen.add(line)
+        with open({file!r}, "a") as out:
+            out.write(line)
+
+builtins._reached = _reached
+"""
+
+
+class Costs(NamedTuple):
+    """What one run of all tests said: what each test costs, and which reach each mutant."""
+
+    seconds: dict[str, float]
+    reached: dict[int, set[str]]
+
+    def chosen(self, number: int, mutant: Mutant, budget: float) -> list[str]:
+        """The tests to ask, within a budget: those that names lead to, then one of each other file in turn; the cheapest first."""
+        near = [word.partition("::")[0] for words in related.commands([mutant.file], always=False) for word in words]  # fmt: skip
+        room = "rules" if mutant.file.startswith("codemods/") else Path(mutant.file).parts[1]
+        near.append(f"tests/{room}/")
+        reached = self.reached.get(number, set())
+        if "" in reached:  # while a module was loaded
+            reached = reached | {test for test in self.seconds if test.startswith(tuple(near))}
+        files: dict[str, list[tuple[float, str]]] = {}
+        for test in reached & self.seconds.keys():
+            files.setdefault(test.partition("::")[0], []).append((self.seconds[test], test))
+        order = [(turn, file, cost, test) for file, tests in files.items() for turn, (cost, test) in enumerate(sorted(tests))]  # fmt: skip
+        found, left, begun = [], {True: budget / 2, False: budget / 2}, set()
+        for _, file, cost, test in sorted(order):
+            is_near = file.startswith(tuple(near))
+            cost += 0 if file in begun else 0.5
+            if cost <= left[is_near]:
+                left[is_near] -= cost
+                begun.add(file)
+                found.append(test)
+        return found
 
 
 class Asked:
@@ -134,6 +213,7 @@ class Asked:
 
     def __init__(self, tree: Path, python: str, seconds: float) -> None:
         self.tree, self.seconds = tree, seconds
+        self._own = python
         code = "import warm; print(warm.python(), flush=True); input()"
         env = {**os.environ, "HPUSHIM": "off", "PYTHONPATH": str(tree / "tests")}
         self._server = subprocess.Popen([python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True)  # fmt: skip
@@ -145,53 +225,75 @@ class Asked:
         self._server.stdin.close()
         self._server.wait()
 
-    def failed(self, words: list[str], ends: float) -> tuple[str, bool]:
-        """The test that failed, or was not through in time; empty if none. And whether any ran."""
-        command = [self._python, "-m", "pytest", "-x", "-vv", "-p", "no:cacheprovider", "-m", "not slow and not bench", *words]  # fmt: skip
+    def costs(self, drawn: list[Mutant], workers: int) -> Costs:
+        """Runs all tests once, with every mutant's place saying that it is reached."""
+        found = self.tree.parent / "reached"
+        probe = next(self.tree.parent.glob("venv/lib/python*/site-packages")) / "mutants_probe"
+        probe.with_suffix(".py").write_text(_PROBE.format(file=str(found)))
+        probe.with_suffix(".pth").write_text("import mutants_probe\n")
+        files = {mutant.file: (self.tree / mutant.file).read_bytes() for mutant in drawn}
+        for file, data in files.items():
+            here = {number: mutant for number, mutant in enumerate(drawn) if mutant.file == file}
+            (self.tree / file).write_bytes(probed(data, here))
+        costs = self.tree.parent / "costs"
+        words = [self._own, "-m", "pytest", "-q", "-p", "costs", "-p", "no:cacheprovider", "-m", "not slow and not bench", *(["-n", str(workers)] if workers else [])]  # fmt: skip
+        env = {**os.environ, "HPUSHIM": "off", "PYTHONPATH": "tests", "HPUSHIM_COSTS": str(costs)}
+        subprocess.run(words, cwd=self.tree, env=env, check=False)
+        for file, data in files.items():
+            (self.tree / file).write_bytes(data)
+        probe.with_suffix(".pth").unlink()
+        seconds, reached = {}, {}
+        for line in costs.read_text().splitlines():
+            cost, _, test = line.partition("\t")
+            seconds[test] = float(cost)
+        for line in found.read_text().splitlines():
+            number, _, test = line.partition("\t")
+            reached.setdefault(int(number), set()).add(test)
+        return Costs(seconds, reached)
+
+    def failed(self, tests: list[str], ends: float) -> str:
+        """The first of these tests that fails, or does not end; empty if none."""
+        only = self.tree.parent / "only"
+        only.write_text("\n".join(tests))
+        files = sorted({test.partition("::")[0] for test in tests})
+        command = [self._python, "-m", "pytest", "-x", "-vv", "-p", "costs", "-p", "no:cacheprovider", *files]  # fmt: skip
         env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+        env |= {"HPUSHIM": "off", "PYTHONPATH": "tests", "HPUSHIM_TESTS_ONLY": str(only)}
         try:
             left = max(1, ends - time.monotonic())
-            out = subprocess.run(command, cwd=self.tree, env={**env, "HPUSHIM": "off"}, capture_output=True, timeout=left, check=False).stdout  # fmt: skip
+            out = subprocess.run(command, cwd=self.tree, env=env, capture_output=True, timeout=left, check=False).stdout  # fmt: skip
         except subprocess.TimeoutExpired as late:
             out = late.stdout or b""
         lines = out.decode(errors="replace").splitlines()
-        tests = [line for line in lines if re.match(r"tests/\S+::", line)]
-        for line in tests:
-            if not re.search(r" (PASSED|SKIPPED|XFAIL|XPASS)\b", line):
-                return re.split(r" (?:FAILED|ERROR)?\s*(?:\[ *\d+%\])?$", line)[0].strip(), True
-        broken = [line.split()[1] for line in lines if line.startswith("ERROR ")]
-        return (broken[0] if broken else ""), bool(tests)
+        for line in lines:
+            if re.match(r"tests/\S+::", line) and not re.search(r" (PASSED|SKIPPED|XFAIL|XPASS)\b", line):  # fmt: skip
+                return re.split(r" (?:FAILED|ERROR)?\s*(?:\[ *\d+%\])?$", line)[0].strip()
+        return next((line.split()[1] for line in lines if line.startswith("ERROR ")), "")
 
-    def outcome(self, mutant: Mutant) -> tuple[str, str]:
+    def outcome(self, mutant: Mutant, tests: list[str]) -> tuple[str, str]:
         """``killed`` and by which test, ``survived``, ``no test``, or ``undecided`` where the time did not suffice."""
         path = self.tree / mutant.file
         data = path.read_bytes()
         changed = data[: mutant.start] + mutant.after.encode() + data[mutant.end :]
-        ends, ran, left_out = time.monotonic() + self.seconds, False, []
-        room = "rules" if mutant.file.startswith("codemods/") else Path(mutant.file).parts[1]
-        commands = [c for c in related.commands([mutant.file], always=False) if c]
-        commands += [[f"tests/{room}"]] if [f"tests/{room}"] not in commands else []
-        try:
-            while commands:
-                path.write_bytes(changed)
-                words = [*commands[0], *(f"--deselect={test}" for test in left_out)]
-                test, some = self.failed(words, ends)
-                ran = ran or some
+        asked = list(tests)
+        ends = time.monotonic() + 4 * self.seconds  # of the clock, where others work
+        while asked:
+            path.write_bytes(changed)
+            try:
+                test = self.failed(asked, ends)
                 if not test:
-                    del commands[0]
-                    continue
+                    return "survived", ""
                 late = time.monotonic() > ends
                 if late:  # one test that hangs, or one of many
-                    test, _ = self.failed([test], time.monotonic() + self.seconds / 2)
+                    test = self.failed([test], time.monotonic() + self.seconds)
+            finally:
                 path.write_bytes(data)
-                if test and not self.failed([test], time.monotonic() + self.seconds)[0]:
-                    return "killed", test
-                if late:
-                    return "undecided", ""
-                left_out.append(test)
-        finally:
-            path.write_bytes(data)
-        return ("survived" if ran else "no test"), ""
+            if test and not self.failed([test.partition("::")[0]] if test not in asked else [test], time.monotonic() + 2 * self.seconds):  # fmt: skip
+                return "killed", test
+            if late:
+                return "undecided", ""
+            asked = [one for one in asked if one != test]
+        return "no test", ""
 
 
 def main() -> int:
@@ -200,8 +302,11 @@ def main() -> int:
     asked.add_argument("--count", type=int, default=100)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--minutes", type=float, default=240)
-    asked.add_argument("--seconds", type=float, default=40, help="for each mutant")
+    asked.add_argument("--seconds", type=float, default=60, help="of tests for each mutant")
+    asked.add_argument("--workers", type=int, default=2, help="for the one run of all tests")
     asked.add_argument("--changed", metavar="COMMIT")
+    asked.add_argument("--kept", type=Path, metavar="FILE", help="keeps, or reads, what the run of all tests said")  # fmt: skip
+    asked.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="of those that were drawn")  # fmt: skip
     options = asked.parse_args()
     said = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     files = [file for file in said.stdout.splitlines() if (ROOT / file).is_file()]
@@ -214,13 +319,21 @@ def main() -> int:
     ends = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
         tests = Asked(*environment(Path(folder), files), options.seconds)
-        for mutant in drawn:
+        if options.kept and options.kept.exists():
+            costs = Costs(*pickle.loads(options.kept.read_bytes()))
+        else:
+            costs = tests.costs(drawn, options.workers)
+            if options.kept:
+                options.kept.write_bytes(pickle.dumps(tuple(costs)))
+        for number, mutant in enumerate(drawn):
+            if options.only and number not in options.only:
+                continue
             if time.monotonic() > ends:
                 break
             known = (mutant.file, mutant.before, mutant.after) in equivalent
-            what, test = ("equivalent", "") if known else tests.outcome(mutant)
+            what, test = ("equivalent", "") if known else tests.outcome(mutant, costs.chosen(number, mutant, options.seconds))  # fmt: skip
             counts.setdefault(what, []).append(mutant)
-            print(f"{what}: {mutant}{f'  by {test}' if test else ''}", flush=True)
+            print(f"{number} {what}: {mutant}{f'  by {test}' if test else ''}", flush=True)
         tests.end()
     print(", ".join(f"{len(found)} {what}" for what, found in sorted(counts.items())))
     return int("survived" in counts)

@@ -171,3 +171,12 @@ def test_a_program_that_does_not_end_is_stopped() -> None:
     assert stopped.value.stdout in ("begun\n", b"begun\n")
     with pytest.raises(subprocess.CalledProcessError):
         warm.run([sys.executable, "-c", "1 / 0"], capture_output=True, env=ENVIRONMENT, check=True)
+
+
+@pytest.mark.parametrize("number", ["INT", "QUIT", "HUP"])
+def test_a_suite_in_the_background_is_served_as_well(number: str) -> None:
+    """What ignores a signal has a process of its own; a suite that is started so ignores it no longer."""
+    ask = f"import signal, conftest; print(signal.getsignal(signal.SIG{number}) != signal.SIG_IGN)"
+    command = ["sh", "-c", f"trap '' {number}; exec \"$0\" -c '{ask}'", sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent, env=ENVIRONMENT)  # fmt: skip
+    assert done.stdout == "True\n"

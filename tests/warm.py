@@ -402,7 +402,8 @@ def _serve() -> _Job:
         poll.register(file, select.POLLIN)
     jobs: dict[int, _Job] = {}
     while True:
-        for file, _ in poll.poll():
+        # New clients last: one may get the number of a connection that is closed here.
+        for file, _ in sorted(poll.poll(), key=lambda event: event[0] == listening.fileno()):
             if file == 0:
                 for job in jobs.values():
                     job.end()
@@ -414,7 +415,7 @@ def _serve() -> _Job:
                     del jobs[number]
             elif file in jobs:  # its client is gone; that is said again until the child is
                 jobs[file].end()
-            elif file == listening.fileno():  # and not a connection that was closed just now
+            elif file == listening.fileno():
                 try:
                     job = _Job(listening.accept()[0])
                 except ConnectionError:

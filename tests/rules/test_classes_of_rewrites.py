@@ -28,13 +28,13 @@ DATA = ["[3, 4]", "xs", "np.zeros(3)", "x.tolist()", "[]", "given", "*given", "(
 MADE = ["torch.cuda.FloatTensor({0})", "torch.FloatTensor({0}).cuda()", "torch.FloatTensor({0}).cuda(rank)", "Float({0})"]  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "size"), product(MADE, SIZES))
+@pytest.mark.parametrize(("form", "size"), list(product(MADE, SIZES)))
 def test_sizes_are_made_on_the_card(form: str, size: str) -> None:
     made = rewritten(f"y = {form.format(size)}")
     assert made == f'y = torch.empty({size}, dtype=torch.float32, device="hpu")'
 
 
-@pytest.mark.parametrize(("form", "data"), product(MADE, DATA))
+@pytest.mark.parametrize(("form", "data"), list(product(MADE, DATA)))
 def test_data_is_made_on_the_host_and_moved(form: str, data: str) -> None:
     name = "Float" if form.startswith("Float") else "torch.FloatTensor"  # whose import moves
     assert rewritten(f"y = {form.format(data)}") == f'y = {name}({data}).to("hpu")'
@@ -50,7 +50,7 @@ CARDS = ['f"cuda:{i}"', '"cuda:" + str(i)', '"cuda:%d" % i', '"cuda:{}".format(i
 COLLECTED = ["[{0} for i in range(n)]", "{{{0} for i in cards}}", "{{i: {0} for i in range(2 * n)}}", "list({0} for i, x in enumerate(xs))", "[{0} for x in xs for i in x]"]  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "card"), product(COLLECTED, CARDS))
+@pytest.mark.parametrize(("form", "card"), list(product(COLLECTED, CARDS)))
 def test_a_list_of_cards_stays(form: str, card: str) -> None:
     statement = f"devices = {form.format(card)}"
     assert rewritten(statement) == statement
@@ -85,7 +85,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize(("form", "given"), product(LISTS, GIVEN))
+@pytest.mark.parametrize(("form", "given"), list(product(LISTS, GIVEN)))
 def test_the_options_of_one_list_go_together(form: str, given: str) -> None:
     assert rewritten(form.format(given)) == form.format(GIVEN[given])
 
@@ -93,7 +93,7 @@ def test_the_options_of_one_list_go_together(form: str, given: str) -> None:
 AROUND = ["{0}", "for i in 1 2; do\n  {0}\ndone", "if a; then\n  {0}\nelse\n  b\nfi", "run() {{\n  {0}\n}}", "while read x; do\n  if a; then\n    {0}\n  fi\ndone", "case $1 in\n  a) {0} ;;\nesac"]  # fmt: skip
 
 
-@pytest.mark.parametrize(("around", "command"), product(AROUND, ["python train.py", "cd x && torchrun train.py"]))  # fmt: skip
+@pytest.mark.parametrize(("around", "command"), list(product(AROUND, ["python train.py", "cd x && torchrun train.py"])))  # fmt: skip
 def test_the_mode_is_said_once_at_the_top(around: str, command: str) -> None:
     text = "set -e\n" + around.format(f"{command} --device cuda")
     wanted = text.replace("cuda", "hpu").replace("set -e\n", "set -e\nexport PT_HPU_LAZY_MODE=0\n")
@@ -104,7 +104,7 @@ SAID = ["assert {0}, {1}", "if not {0}: raise RuntimeError({1})", "if {0}:\n    
 ASKED = ["torch.cuda.is_available()", "x.is_cuda", 'device.type == "cuda"']
 
 
-@pytest.mark.parametrize(("form", "asked"), product(SAID, ASKED))
+@pytest.mark.parametrize(("form", "asked"), list(product(SAID, ASKED)))
 def test_messages_name_what_is_asked_for(form: str, asked: str) -> None:
     said = rewritten(form.format(asked, '"needs a CUDA device, not cuda:7 or CUDA 12"'))
     assert '"needs a CUDA device, not cuda:7 or CUDA 12"' in said  # a version is something else
@@ -117,7 +117,7 @@ NAMED = ["b = Batch(1)\n{0}\nb = {1}", "b = Batch(1)\n{0}\nc = {1}\nc.float()", 
 USED = ["b.data.is_cuda", "b.float()", "b.requires_grad_()", "b.view(-1).backward()"]
 
 
-@pytest.mark.parametrize(("form", "use"), product(NAMED, USED))
+@pytest.mark.parametrize(("form", "use"), list(product(NAMED, USED)))
 def test_what_may_have_a_move_of_its_own_keeps_it_however_its_name_is_used(
     form: str, use: str
 ) -> None:

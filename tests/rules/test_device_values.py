@@ -71,7 +71,7 @@ def test_a_reading_is_compared_with_hpu(code: str) -> None:
 OTHERS = ["given", "n.type()", '"cuda_time"', "load(x)", "len(xs)"]
 
 
-@pytest.mark.parametrize(("way", "other"), product(WAYS, OTHERS))
+@pytest.mark.parametrize(("way", "other"), list(product(WAYS, OTHERS)))
 def test_a_word_that_is_no_device_stays(way: str, other: str) -> None:
     subject = SUBJECTS.get(way, "kind").format(other)
     code = WAYS[way].format(other, f'{subject} == "cuda"') + "\n"
@@ -164,7 +164,7 @@ DONE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("held", "done"), product(HELD, DONE))
+@pytest.mark.parametrize(("held", "done"), list(product(HELD, DONE)))
 def test_what_is_done_with_a_device_text_turns_with_it(held: str, done: str) -> None:
     head = "import re, enum, collections, itertools\ndef f(x, device):\n    torch.zeros(1, device=device)\n    return device\n"
     head += 'device = "cuda:0"\ny = torch.zeros(1, device=device)\n' if held == "a text" else ""
@@ -196,7 +196,7 @@ WORDS = ["read()", "impl", "cfg['lang']", "e.kind"]
 LIKE = {"split", "begins", "letters", "a match", "a larger text", "labels", "a count", "a guard"}
 
 
-@pytest.mark.parametrize(("word", "done"), product(WORDS, sorted(LIKE)))
+@pytest.mark.parametrize(("word", "done"), list(product(WORDS, sorted(LIKE))))
 def test_what_is_done_with_another_text_stays(word: str, done: str) -> None:
     code = DONE[done].format(word) + "\n"
     assert migrated(code) == code
@@ -231,7 +231,7 @@ PARSED = [
 SET = ["'--device cuda --name cuda-x'", "'{\"device\": \"cuda\", \"name\": \"cuda\"}'", '"""\ndevice: cuda\nname: cuda\n"""']  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "text"), product(PARSED, SET))
+@pytest.mark.parametrize(("form", "text"), list(product(PARSED, SET)))
 def test_a_device_in_a_text_that_is_parsed(form: str, text: str) -> None:
     code = "import json, shlex, yaml\n" + form.format(text) + "\n"
     assert migrated(code) == code.replace("cuda", "hpu", 1)
@@ -248,7 +248,7 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize(("move", "made"), product(MOVES, ["torch.ones(2)", "torch.nn.Linear(2, 2)"]))  # fmt: skip
+@pytest.mark.parametrize(("move", "made"), list(product(MOVES, ["torch.ones(2)", "torch.nn.Linear(2, 2)"])))  # fmt: skip
 def test_the_method_cuda_as_a_value(move: str, made: str) -> None:
     head = f"import functools, operator\nz = {made}\n"
     after = head + MOVES[move].format("z").replace("'", '"') + "\n"

@@ -64,7 +64,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize(("form", "value"), product(FORMS, VALUES))
+@pytest.mark.parametrize(("form", "value"), list(product(FORMS, VALUES)))
 def test_the_number_of_the_card_stays(form: str, value: str) -> None:
     wanted = ast.unparse(ast.parse((FORMS[form] or form).format(value)))
     assert on_cuda(form.format(value)) == wanted
@@ -120,7 +120,7 @@ USED = ['device = "cuda"', 'class A:\n    device = "cuda"', 'def f(device="cuda"
 
 
 @pytest.mark.parametrize("between", ["import os", "x = 1", '"""Doc."""'])
-@pytest.mark.parametrize(("imported", "used"), product(IMPORTED, USED))
+@pytest.mark.parametrize(("imported", "used"), list(product(IMPORTED, USED)))
 @pytest.mark.parametrize("first", [True, False])
 def test_the_constant_is_there_when_it_is_needed(
     imported: str, used: str, between: str, first: bool
