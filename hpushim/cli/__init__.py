@@ -21,6 +21,7 @@ COMMANDS = {
     "migrate": "Rewrite CUDA code for Gaudi; --diff previews, --undo restores.",
     "check": "Report CUDA uses without writing anything; for CI.",
     "report": "Assess a project: what runs on Gaudi, what changes, what stops.",
+    "portfolio": "Assess many repositories: one page, a row for each.",
     "run": "Run a CUDA script on Gaudi, or on an emulated HPU, without editing it.",
     "prove": "Compare the migrated script with the original, step by step.",
     "ledger": "Show what each source line ran, from a file that `run --ledger` wrote.",

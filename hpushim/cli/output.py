@@ -184,21 +184,25 @@ def exit_code(report: Report, *, pending: bool = False, fail_on: str = "warning"
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
+def progress(
+    what: str, noun: str = "file", plural: str = "files"
+) -> Iterator[Callable[[int, int, str], None] | None]:
     """A callback ``(done, total, path)``: draws a bar on a terminal; elsewhere it writes a line for a stage that takes long."""
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        with _bar(what) as update:
+        with _bar(what, plural) as update:
             yield update
     else:
-        with _lines(what) as update:
+        with _lines(what, noun, plural) as update:
             yield update
 
 
 @contextmanager
-def _lines(what: str) -> Iterator[Callable[[int, int, str], None]]:
+def _lines(what: str, noun: str, plural: str) -> Iterator[Callable[[int, int, str], None]]:
     from time import monotonic
+
+    from hpushim.report.verdict import count
 
     start, told, ended = monotonic(), False, (0, 0)
 
@@ -207,21 +211,20 @@ def _lines(what: str) -> Iterator[Callable[[int, int, str], None]]:
         ended = (done, total)
         if not told and monotonic() - start > _PATIENCE:
             told = True
-            say(f"hpushim: {what} {_files(total)} …", err=True)
+            say(f"hpushim: {what} {count(total, noun, plural)} …", err=True)
 
     yield update
     if told:
         took = monotonic() - start
         rate = ended[0] / took
-        say(f"hpushim: {_files(ended[0])} in {took:.0f} s, {rate:.0f} files/s", err=True)
-
-
-def _files(number: int) -> str:
-    return f"{number:,} file{'' if number == 1 else 's'}"
+        say(
+            f"hpushim: {count(ended[0], noun, plural)} in {took:.0f} s, {rate:.1f} {plural}/s",
+            err=True,
+        )
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[Callable[[int, int, str], None]]:
+def _bar(what: str, plural: str) -> Iterator[Callable[[int, int, str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
@@ -244,7 +247,7 @@ def _bar(what: str) -> Iterator[Callable[[int, int, str], None]]:
 
         def update(done: int, total: int, path: str) -> None:
             seconds = bar.tasks[task].elapsed or 0.0
-            rate = f"{done / seconds:.0f} files/s" if seconds > 0.5 else ""
+            rate = f"{done / seconds:.1f} {plural}/s" if seconds > 0.5 else ""
             shown = showing.quoted(path)
             bar.update(task, completed=done, total=total, path=shown, rate=rate)
 

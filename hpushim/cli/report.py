@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -99,28 +98,13 @@ def command(
 
 
 def _dependencies(asked: Request, env: Path | None, wheels: Path | None) -> tuple[Dependency, ...]:
-    from hpushim import safe_files
-    from hpushim.dependencies import Places, assess
-    from hpushim.engine.base.kind import Kind
-    from hpushim.engine.data.pins import names, says_versions
-    from hpushim.engine.facts import modules
-    from hpushim.engine.files.discover import discover
+    from hpushim.dependencies import Places
+    from hpushim.dependencies.project import of_project
 
-    kinds: frozenset[Kind] = frozenset(get_args(Kind))
     if asked.given:
         return ()
-    files = discover(asked.paths, asked.root, kinds, asked.exclude).files
-    sources: list[bytes] = []
-    wanted: set[str] = set()
-    for file in files:
-        with suppress(OSError):
-            if file.kind == "python":
-                sources.append(safe_files.read(file.path))
-            if says_versions(file.path, file.kind):
-                wanted |= names(safe_files.read(file.path), file.kind)
     places = Places(asked.root, env, wheels)
-    own = modules(asked.root, files)
-    return assess(sources, own, sorted(wanted), places, asked.matrix(), asked.target)
+    return of_project(asked.paths, asked.exclude, places, asked.matrix(), asked.target)
 
 
 def _told(ledger: Path, matrix: Matrix, format_: str, output: Path | None) -> Told:

@@ -25,11 +25,11 @@ def render_csv(report: Report) -> str:
         effort = words.EFFORTS[item.effort] if item.effort else ""
         row = (showing.quoted(item.path), finding.line, finding.column, finding.code, finding.name, words.severity(item),
                TROUBLES[item.trouble], item.handling, effort, item.area, words.doubt(item), finding.message)  # fmt: skip
-        writer.writerow([_cell(value) for value in row])
+        writer.writerow([cell(value) for value in row])
     return out.getvalue()
 
 
-def _cell(value: str | int) -> str | int:
+def cell(value: str | int) -> str | int:
     if isinstance(value, int):
         return value
     text = showing.one_line(value)

@@ -56,7 +56,7 @@ _NOTHING: frozenset[Verdict] = frozenset({"nothing to do", "nothing looked at"})
 
 def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple[Verdict, str]:
     """The verdict where packages that the project imports decide; what nobody assessed is counted."""
-    needs = [each for each in report.dependencies if each.kind in _NEED_CUDA and each.required]
+    needs = [each for each in report.dependencies if each.kind in NEED_CUDA and each.required]
     if needs:
         names = ", ".join(f"{each.name} ({count(each.files, 'file')})" for each in needs[:3])
         more = f" and {len(needs) - 3:,} more" if len(needs) > 3 else ""
@@ -70,14 +70,14 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
 
 
 #: The kinds of packages that do not work without CUDA.
-_NEED_CUDA: frozenset[DependencyKind] = frozenset(
+NEED_CUDA: frozenset[DependencyKind] = frozenset(
     {"compiled for CUDA", "builds CUDA", "Triton kernels", "demands CUDA tensors"}
 )
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, plural: str = "") -> str:
     """``1 place``, ``1,200 places``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _share(lines: LineCounts) -> str:

@@ -35,7 +35,7 @@ _ASIDE = re.compile(
 )
 _QUOTED = re.compile(r"`[^`]*`")
 #: What has to be done before a program runs on Gaudi as it should.
-_REQUIRED: frozenset[str] = frozenset({"stops", "kernels", "cpu"})
+REQUIRED: frozenset[str] = frozenset({"stops", "kernels", "cpu"})
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def is_required(item: Item) -> bool:
     """Does the program not train on Gaudi before a person has done something here?"""
     if item.trouble == "kernels":
         return item.finding.severity == "error"
-    return item.trouble in _REQUIRED or item.finding.severity == "unknown"
+    return item.trouble in REQUIRED or item.finding.severity == "unknown"
 
 
 class _Functions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,27 @@ def test_a_child_that_never_ends_stops_nobody() -> None:
         [sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.stdout == "stopped\n", done.stderr
+
+
+#: The same, whose parent is killed. Its children hold its standard output, which ends when they have ended.
+KILLED = """
+import os, signal, time
+from hpushim.engine.files import pool
+
+def endless(item):
+    os.kill(os.getppid(), signal.SIGKILL)
+    while True:
+        time.sleep(60)
+
+for _ in pool.each(endless, [0, 1], [5_000_000, 5_000_000], 2):
+    pass
+"""
+
+
+def test_children_end_with_a_parent_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as parent:
+        out, _ = parent.communicate(timeout=120)
+    assert (out, parent.returncode) == (b"", -signal.SIGKILL)
 
 
 def test_a_run_that_nobody_reads_to_its_end_ends_its_children() -> None:

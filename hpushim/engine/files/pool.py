@@ -192,7 +192,9 @@ def _results(chunks: list[list[int]], workers: int) -> Iterator[tuple[int, Any]]
     from concurrent.futures.process import BrokenProcessPool
 
     others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), initializer=_deaf)
+    ends = os.pipe()
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(workers, context, initializer=_child, initargs=ends)
     try:
         waiting = {pool.submit(_call, chunk) for chunk in chunks}
         while waiting:
@@ -209,6 +211,8 @@ def _results(chunks: list[list[int]], workers: int) -> Iterator[tuple[int, Any]]
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+        for end in ends:
+            os.close(end)
 
 
 @contextlib.contextmanager
@@ -230,9 +234,19 @@ def _stopped_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _deaf() -> None:
-    """Ctrl-C reaches a whole group of processes; the parent answers it, and ends its children."""
+def _child(read: int, write: int) -> None:
+    """Ctrl-C reaches a whole group of processes; the parent answers it, and ends its children. A parent that was killed cannot.
+
+    Only the parent keeps ``write`` open, so ``read`` ends when it does.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.close(write)
+    threading.Thread(target=_outlive, args=(read,), daemon=True).start()
+
+
+def _outlive(read: int) -> None:
+    os.read(read, 1)
+    os._exit(1)
 
 
 def _chunks(sizes: Sequence[int], workers: int) -> Iterator[list[int]]:

@@ -1,0 +1,41 @@
+"""The packages that a project imports or requests, read off its files."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, get_args
+
+from hpushim import safe_files
+from hpushim.dependencies.assessing import assess
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.data.pins import names, says_versions
+from hpushim.engine.facts import modules
+from hpushim.engine.files.discover import discover, project_root
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from hpushim.dependencies.places import Places
+    from hpushim.matrix import Matrix
+    from hpushim.model import Dependency, Target
+
+_KINDS: frozenset[Kind] = frozenset(get_args(Kind))
+
+
+def of_project(
+    paths: Sequence[Path], exclude: Sequence[str], places: Places, matrix: Matrix, target: Target
+) -> tuple[Dependency, ...]:
+    """Every third-party package of the files under ``paths``, assessed from ``places``."""
+    root = project_root(paths)
+    files = discover(paths, root, _KINDS, exclude).files
+    sources: list[bytes] = []
+    wanted: set[str] = set()
+    for file in files:
+        with suppress(OSError):
+            if file.kind == "python":
+                sources.append(safe_files.read(file.path))
+            if says_versions(file.path, file.kind):
+                wanted |= names(safe_files.read(file.path), file.kind)
+    own = modules(root, files)
+    return assess(sources, own, sorted(wanted), places, matrix, target)

@@ -1,0 +1,94 @@
+"""The assessment of one repository: its report as JSON and as a page, or why there is none."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+import hpushim
+from hpushim.engine.base.kind import Kind
+from hpushim.engine.files.discover import discover, project_root
+from hpushim.errors import HpushimError
+from hpushim.model import Target
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A repository and how to assess it; ``known`` is the key of an earlier run. It travels to other processes and machines."""
+
+    name: str
+    path: Path
+    target: Target
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    extra_rows: tuple[Path, ...] = ()
+    wheels: Path | None = None
+    known: str = ""
+
+
+class Done(msgspec.Struct, frozen=True):
+    """What became of a :class:`Job`: a report and a page; neither where ``key`` is the known one; or why it ``failed``."""
+
+    name: str
+    key: str = ""
+    report: bytes = b""
+    page: bytes = b""
+    failed: str = ""
+
+
+def judge(job: Job) -> Done:
+    """Assesses a repository. A fault of the repository is a result, not an exception."""
+    try:
+        key = _key(job)
+        return Done(job.name, key) if key == job.known else _judged(job, key)
+    except HpushimError as error:
+        return Done(job.name, failed=str(error))
+    except OSError as error:
+        return Done(job.name, failed=f"{error.filename or job.path}: {error.strerror or error}")
+    except Exception as error:
+        why = f"internal error ({type(error).__name__}: {error}); please report it"
+        return Done(job.name, failed=why)
+
+
+def _key(job: Job) -> str:
+    """Stands for all that a report depends on: the version, what was requested, and each file's path, size and time of change."""
+    kinds: frozenset[Kind] = frozenset(get_args(Kind))
+    files = [each.path for each in discover((job.path,), project_root((job.path,)), kinds, job.exclude).files]  # fmt: skip
+    files += job.extra_rows
+    if job.wheels is not None:
+        files += sorted(job.wheels.glob("*.whl"))
+    states = [(str(path), (state := path.stat()).st_size, state.st_mtime_ns) for path in files]
+    asked = msgspec.structs.replace(job, known="")
+    data = msgspec.json.encode((hpushim.__version__, asked, states), enc_hook=str)
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _judged(job: Job, key: str) -> Done:
+    from hpushim.dependencies import Places
+    from hpushim.dependencies.project import of_project
+    from hpushim.engine.project import analyse
+    from hpushim.matrix import load
+    from hpushim.report import render
+
+    matrix = load(extra=job.extra_rows)
+    report = analyse(
+        (job.path,),
+        job.target,
+        matrix=matrix,
+        select=job.select,
+        ignore=job.ignore,
+        exclude=job.exclude,
+        jobs=1,
+        propose=True,
+        cache=True,
+    )
+    places = Places(project_root((job.path,)), None, job.wheels)
+    found = of_project((job.path,), job.exclude, places, matrix, job.target)
+    # The page is called after the repository; where it was assessed concerns no reader.
+    report = msgspec.structs.replace(report, dependencies=found, root=job.name)
+    texts = (render(report, "json"), render(report, "html"))
+    made, page = (text.encode("utf-8", "backslashreplace") for text in texts)
+    return Done(job.name, key, made, page)
