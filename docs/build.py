@@ -37,6 +37,7 @@ REFERENCE = (
     "settings",
     "modes",
     "prove",
+    "portfolio",
     "ledger",
     "plan",
     "emulator",
