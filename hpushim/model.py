@@ -194,6 +194,8 @@ class Report(msgspec.Struct, frozen=True):
     kernels: tuple[Kernels, ...] = ()
     python_lines: int = 0
     other_framework: str = ""
+    #: The files that no training run needs: tests, exporters, images, what nothing imports that trains.
+    around: frozenset[str] = frozenset()
     #: How many findings a baseline or a revision leaves out; None where all are shown.
     hidden: int | None = None
     dependencies: tuple[Dependency, ...] = ()

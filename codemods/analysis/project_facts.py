@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hpushim.engine.rules.wants import FRAMEWORKS, ProjectFact
+from hpushim.engine.rules.wants import FRAMEWORKS, TRAINS, ProjectFact
 from hpushim.matrix import load
 
 from .names import is_made_of_torch
@@ -81,6 +81,21 @@ def _makers(data: bytes) -> Iterable[bytes]:
 
 #: Of these classes, those that a file which imports their package names: ``lightning.Trainer``.
 MAKERS_NAMED = ProjectFact("classes that pick a device", _makers)
+
+# -- files that train --------------------------------------------------------------------------
+
+_BACKWARD = re.compile(rb"\.(?:manual_)?backward\(")
+_MAIN = re.compile(rb"\nif[ \t]+__name__[ \t]*==")
+
+
+def _trains(data: bytes) -> Iterable[bytes]:
+    if _BACKWARD.search(data) or any(b"Pipeline" not in maker for maker in _makers(data)):
+        yield b"trains"
+    if _MAIN.search(data):
+        yield b"program"
+
+
+TRAINS_HERE = ProjectFact(TRAINS, _trains, notebooks=True)
 
 # -- extensions that the project builds --------------------------------------------------------
 

@@ -56,7 +56,7 @@ class DeviceDtype(Rule):
         effort="hours",
         lower={"warning": "it may run outside the training step"},
     )
-    HPU119 = Code("raw-device-memory", effort="none")
+    HPU119 = Code("raw-device-memory", effort="hours")
     wants = Wants(
         names=(*_DOUBLE, *_limited(), *_EXCHANGE),
         attributes=_POINTERS,

@@ -41,7 +41,7 @@ _NUMBERS = (int, float)
 class DataShape(Rule):
     """``x[mask]``, ``x[x < 0] = 0``, ``torch.where(mask)``, ``x.nonzero()``, ``x.topk(int(n * 0.7))``."""
 
-    HPU515 = Code("size-from-data", fix=("safe", "manual"), effort="hours", effect="speed")
+    HPU515 = Code("size-from-data", fix=("safe", "manual"), effect="speed")
     wants = Wants(
         calls=tuple(method for method in _METHODS if method not in _OFTEN),
         texts=("mask]",),

@@ -43,7 +43,7 @@ _TEST = re.compile(r"test|val|eval|infer|predict", re.I)
 class InputSize(Rule):
     """``DataLoader(…)`` without ``drop_last``, ``tokenizer(…, padding=True)``, ``interpolate(x, size=random…)``."""
 
-    HPU525 = Code("changing-input-size", effort="hours", effect="speed")
+    HPU525 = Code("changing-input-size", effect="speed")
     HPU526 = Code("short-last-batch", severity="info", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
         names=(_LOADER,),

@@ -38,14 +38,13 @@ class MatrixName(RowNameRule):
     HPU318 = Code("sync-batch-norm", severity="info")
     HPU319 = Code("deepspeed-accelerator", effort="hours")
     HPU504 = Code("optimizer-with-closure", severity="info", effect="speed")
-    HPU514 = Code("dynamic-shape", effort="hours", effect="speed")
+    HPU514 = Code("dynamic-shape", effect="speed")
     HPU516 = Code("in-place-on-view", severity="error", lower=by_row("warning", "info"))
     HPU517 = Code("unused-parameters", effect="speed")
     HPU519 = Code("memory-layout", effect="speed")
     HPU521 = Code(
         "without-kernel-of-its-own",
         severity="error",
-        effort="hours",
         effect="speed",
         lower=by_row("warning"),
     )

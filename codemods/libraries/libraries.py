@@ -73,9 +73,7 @@ class Library(RowRule):
         "megatron-or-horovod", severity="error", effort="hours", lower=by_package("warning")
     )
     HPU609 = Code("gpu-data-loader", severity="error", effort="hours", lower=by_package("warning"))
-    HPU701 = Code(
-        "hugging-face-trainer", fix=("unsafe", "manual"), effort="hours", lower=by_package("info")
-    )
+    HPU701 = Code("hugging-face-trainer", fix=("unsafe", "manual"), lower=by_package("info"))
     HPU702 = Code("device-map")
     HPU703 = Code(
         "flash-attention",
@@ -96,13 +94,10 @@ class Library(RowRule):
         "lightning",
         severity="error",
         fix=("safe", "unsafe", "manual"),
-        effort="hours",
         lower=by_package("warning", "info"),
     )
-    HPU706 = Code("diffusers", effort="hours")
-    HPU707 = Code(
-        "deepspeed", severity="error", effort="hours", lower=by_package("warning", "info")
-    )
+    HPU706 = Code("diffusers")
+    HPU707 = Code("deepspeed", severity="error", lower=by_package("warning", "info"))
     HPU708 = Code(
         "triton-kernel",
         severity="error",

@@ -18,7 +18,7 @@ class GraphName(NameRule):
     """``torch.cuda.CUDAGraph`` and ``torch.cuda.cudart``."""
 
     HPU416 = Code("cuda-graph", severity="error", effort="hours")
-    HPU417 = Code("cuda-runtime", severity="error", effort="none")
+    HPU417 = Code("cuda-runtime", severity="error")
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
         """Graphs are rewritten by hand."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import msgspec
 
+from hpushim.engine.around import around
 from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
 from hpushim.engine.links import Links, imported
 from hpushim.engine.rules.registry import rules
-from hpushim.engine.rules.wants import FRAMEWORKS, ProjectFact
+from hpushim.engine.rules.wants import FRAMEWORKS, TRAINS, ProjectFact
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
 #: Like all patterns here it begins with the newline before: other places are then passed over at the speed of memory.
@@ -111,7 +112,7 @@ class Facts:
         methods: Counter[bytes] = Counter()
         for _, said in self._said:
             methods.update(said.methods)
-        links = Links({f.shown: said.imports for f, said in self._said if f.kind == "python"})
+        links = self._links
         return Project(
             frozenset(map(_text, +methods)),
             own,
@@ -140,6 +141,21 @@ class Facts:
         if not count or b"" in count:
             return ""
         return min(count, key=lambda name: (-count[name], name)).decode()
+
+    @property
+    def around(self) -> frozenset[str]:
+        """The files that no training run needs."""
+        says = {file.shown: said.collected.get(TRAINS, ()) for file, said in self._said}
+        return around(
+            says,
+            [path for path, found in says.items() if b"trains" in found],
+            [path for path, found in says.items() if b"program" in found],
+            self._links,
+        )
+
+    @cached_property
+    def _links(self) -> Links:
+        return Links({f.shown: said.imports for f, said in self._said if f.kind == "python"})
 
     def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
         """What is imported from the project's own modules; a script's neighbours are found without their package."""

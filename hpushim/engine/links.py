@@ -43,13 +43,21 @@ class Links:
         """The files that import one of ``starts``, however far, those that one of them imports, and themselves."""
         if not starts:
             return frozenset()
-        on, back = self._resolved
-        return frozenset(_closure(starts, on) | _closure(starts, back))
+        return self.needs(starts) | self.needing(starts)
+
+    def needs(self, starts: Collection[str]) -> frozenset[str]:
+        """``starts`` and the files that one of them imports, however far."""
+        return frozenset(_closure(starts, self._resolved[0]))
+
+    def needing(self, starts: Collection[str]) -> frozenset[str]:
+        """``starts`` and the files that import one of them, however far."""
+        return frozenset(_closure(starts, self._resolved[1]))
 
     @cached_property
     def _resolved(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
         by_parts: dict[_Parts, str] = {}
         by_last: defaultdict[str, list[_Parts]] = defaultdict(list)
+        packages = {p.parent.parts for p in map(PurePath, self._asked) if p.name == "__init__.py"}
         for path in self._asked:
             parts = PurePath(path).with_suffix("").parts
             parts = parts[:-1] if parts[-1] == "__init__" else parts
@@ -62,7 +70,7 @@ class Links:
             folder = PurePath(path).parent.parts
             for module, name in asked:
                 for wanted in ((module, name), (module, "")) if name else ((module, ""),):
-                    for found in _candidates(folder, *wanted, by_parts, by_last):
+                    for found in _candidates(folder, *wanted, by_parts, by_last, packages):
                         on[path].add(by_parts[found])
                         back[by_parts[found]].add(path)
         return on, back
@@ -74,8 +82,12 @@ def _candidates(
     name: str,
     by_parts: dict[_Parts, str],
     by_last: dict[str, list[_Parts]],
+    packages: Collection[_Parts],
 ) -> Iterator[_Parts]:
-    """The files that a module may be: beside a relative import that one, of an absolute one a neighbour before all others."""
+    """The files that a module may be: beside a relative import that one, of an absolute one a neighbour before all others.
+
+    No path of modules leads into a package, unless a script in it is started, which finds what is around it.
+    """
     dots = len(module) - len(module.lstrip("."))
     parts = tuple(part for part in (*module.split("."), name) if part)
     if dots:
@@ -85,7 +97,12 @@ def _candidates(
     elif (*folder, *parts) in by_parts:
         yield (*folder, *parts)
     elif parts:
-        yield from (each for each in by_last.get(parts[-1], ()) if each[-len(parts) :] == parts)
+        for each in by_last.get(parts[-1], ()):
+            root = each[: -len(parts)]
+            if each[-len(parts) :] == parts and (
+                root not in packages or root == folder[: len(root)]
+            ):
+                yield each
 
 
 def _closure(starts: Iterable[str], edges: dict[str, set[str]]) -> set[str]:

@@ -236,6 +236,7 @@ class _Run:
                 wanted = False
             self.data.append(data if wanted else None)
         self.other_framework = facts.other_framework
+        self.around = facts.around
         project = facts.project(self.root, self.found.files)
         self.context = Context(
             target=target,
@@ -335,6 +336,7 @@ class _Run:
             kernels=self.kernels,
             python_lines=self.python_lines,
             other_framework=self.other_framework,
+            around=self.around,
         )
 
 

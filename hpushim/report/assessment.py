@@ -165,7 +165,7 @@ def assess(report: Report) -> Assessment:
     status: Counter[str] = Counter(file.status for file in report.files)
     counted = _lines(items)
     efforts = _efforts(by_hand)
-    work = pieces(items, report.files)
+    work = pieces(items, report)
     verdict, sentence = decide(report, items, counted, work)
     least, most = span(work)
     added, removed = diff_size(report.files)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from hpushim.report.work import in_words, is_aside, span
+from hpushim.report.work import in_words, span
 
 if TYPE_CHECKING:
     from hpushim.model import DependencyKind, Report
@@ -45,7 +45,7 @@ def decide(
     unread = {item.path for item in items if item.trouble == "unread"}
     unread |= {file.path for file in report.files if file.status == "failed"}
     if unread:
-        if not all(map(is_aside, unread)):
+        if not unread <= report.around:
             verdict = "incomplete"
         sentence = f"{count(len(unread), 'file')} could not be read or rewritten in full. For the other files: {sentence}"
     return verdict, sentence

@@ -1,7 +1,7 @@
-"""Findings that a person has to deal with, as pieces of work: what one edit settles is one piece, with a range of minutes.
+"""Findings that a person has to deal with, as pieces of work: what one decision settles is one piece, with a range of minutes.
 
-A piece is one cause: what a message says of several places, in Python else what one code finds in one function, in other files what it finds
-in all of them (21 Dockerfiles request one base image). What has no counterpart on Gaudi has no range: nobody can say what replaces it.
+A piece is one cause: kernels of the project with all that calls them, a package, or what a message says apart from what it quotes. Tests,
+tools and images are pieces of their own. What has no counterpart on Gaudi has no range: nobody can say what replaces it.
 """
 
 from __future__ import annotations
@@ -9,30 +9,25 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpushim.model import Effort, FileResult
+from hpushim.model import Effort, Report
 
 if TYPE_CHECKING:
     from hpushim.report.assessment import Item
 
-#: Minutes for the first place of a piece, and for each further one, from and to. Estimates; no study of ports gives figures.
+#: Minutes for a piece, for each further function that it is in, and for each where the message is the same to the letter, from and to.
+#: Estimates; no study of ports gives figures.
 _FIRST: dict[Effort, tuple[int, int]] = {"minutes": (5, 20), "hours": (60, 240), "none": (0, 0)}
 _MORE: dict[Effort, tuple[int, int]] = {"minutes": (1, 5), "hours": (5, 30), "none": (0, 0)}
+_SAME: dict[Effort, tuple[int, int]] = {"minutes": (0, 2), "hours": (1, 5), "none": (0, 0)}
 _DAY = 8 * 60
 #: A folder with CUDA kernels of the project's own, to be written with torch's operators.
 _KERNELS = (_DAY, 5 * _DAY)
-#: Files that a training run does not need.
-_ASIDE = re.compile(
-    r"(?:^|/)(?:\.[^/]+|tests?|testing|benchmarks?|docs?|docker|ci)/"
-    r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*_test\.py|[^/]*export[^/]*\.py|[^/]*dockerfile[^/]*)$",
-    re.IGNORECASE,
-)
 _QUOTED = re.compile(r"`[^`]*`")
 #: What has to be done before a program runs on Gaudi as it should.
 REQUIRED: frozenset[str] = frozenset({"stops", "kernels", "cpu"})
@@ -42,7 +37,7 @@ class Work(msgspec.Struct, frozen=True):
     """One piece of work: its first finding's code and message, and all its places as ``path:line``.
 
     ``least`` and ``most`` are minutes, zero where Gaudi has no counterpart. ``required``: the program does not train on Gaudi before it
-    is done; ``aside``: it is in tests, benchmarks, exporters, images or continuous integration.
+    is done; ``aside``: it is in files that no training run needs. ``function``: where all of it is.
     """
 
     code: str
@@ -56,28 +51,72 @@ class Work(msgspec.Struct, frozen=True):
     aside: bool
 
 
-def pieces(items: Iterable[Item], files: Iterable[FileResult]) -> tuple[Work, ...]:
+def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
     """The work for all findings left to a person, what decides first."""
-    sources = {file.path: file.before or b"" for file in files}
+    sources = {file.path: file.before or b"" for file in report.files}
     functions = cache(lambda path: _Functions(sources[path]))
-    found: dict[tuple[str, ...], list[Item]] = {}
     by_hand = [item for item in items if item.effort is not None]
-    said = Counter((item.finding.code, item.finding.message) for item in by_hand)
+    kernels = {item.path for item in by_hand if item.trouble == "kernels"}
+    beside = {_folder(path) for path in kernels | {each.path for each in report.kernels}} - {""}
+    built: dict[str, str] = {}
+    found: dict[tuple[object, ...], list[Item]] = {}
     for item in by_hand:
+        aside = item.path in report.around
         code, message = item.finding.code, item.finding.message
-        key: tuple[str, ...]
-        if item.trouble == "kernels":
-            key = ("kernels", item.path.rpartition("/")[0])
-        elif said[code, message] > 1:
-            key = (code, message)
-        elif item.path.endswith((".py", ".pyi")):
-            function = functions(item.path).around(item.finding.line)
-            key = (code, item.finding.row or "", item.path, function)
+        if item.trouble == "kernels" or (is_required(item) and item.path in kernels):
+            folder = _of(item.path, beside)
+            if (
+                item.finding.row is None
+            ):  # an extension of the project's own, which it may import in several folders
+                folder = built.setdefault(message, folder)
+            found.setdefault((aside, folder), []).append(item)
+        elif is_required(item) or item.trouble == "unread":
+            found.setdefault((aside, code, message), []).append(item)
         else:
-            key = (code, _QUOTED.sub("``", message))
-        found.setdefault(key, []).append(item)
-    made = [_piece(group, key[3] if len(key) == 4 else "") for key, group in found.items()]
-    return tuple(sorted(made, key=lambda work: (work.aside, not work.required, work.effort != "none", -work.most)))  # fmt: skip
+            found.setdefault((aside, code, _QUOTED.sub("``", message)), []).append(item)
+    written = any(key[1] in beside and not key[0] for key in found)
+    made = []
+    for key, group in found.items():
+        group.sort(key=lambda item: item.trouble != "kernels")
+        places = [_around(functions, item) for item in group]
+        piece = _piece(group, places, group[0].path in report.around)
+        if group[0].trouble == "kernels" and written and key[1] not in beside:
+            piece = _built_only(piece)
+        made.append((_rank(group[0]), piece))
+    made.sort(key=lambda each: (each[1].aside, not each[1].required, each[0], -each[1].most))
+    return tuple(work for _, work in made)
+
+
+def _built_only(work: Work) -> Work:
+    """What builds or imports kernels whose folder is a piece of its own: lines to take out."""
+    places = len(work.places) - 1
+    (least, most), (more, at_most) = _FIRST["minutes"], _MORE["minutes"]
+    return msgspec.structs.replace(
+        work, effort="minutes", least=least + more * places, most=most + at_most * places
+    )
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _of(path: str, folders: Collection[str]) -> str:
+    """The folder of kernels that a file belongs to: the outermost around it."""
+    return min((f for f in folders if path.startswith(f"{f}/")), key=len, default=path)
+
+
+def _around(functions: Callable[[str], _Functions], item: Item) -> tuple[str, str]:
+    """The file and the function of a finding; of a file of another kind the file alone."""
+    python = item.path.endswith((".py", ".pyi"))
+    return item.path, functions(item.path).around(item.finding.line) if python else ""
+
+
+def _rank(item: Item) -> int:
+    """What decides first."""
+    order = ("stops", "kernels", "cpu", "unread", "unknown", "numbers", "speed")
+    if item.effort == "none" and item.trouble == "stops":
+        return -1
+    return order.index(item.trouble) if item.trouble in order else len(order)
 
 
 def span(works: Sequence[Work]) -> tuple[int, int]:
@@ -93,30 +132,28 @@ def in_words(least: int, most: int) -> str:
     return f"{low} to {high} {name}" if low else f"up to {high} {name.removesuffix('s') if high == 1 else name}"  # fmt: skip
 
 
-def _piece(items: Sequence[Item], function: str) -> Work:
+def _piece(items: Sequence[Item], around: Sequence[tuple[str, str]], aside: bool) -> Work:
     first = items[0]
     effort: Effort = first.effort or "minutes"
-    (least, most), (each, at_most) = _FIRST[effort], _MORE[effort]
+    least, most = _FIRST[effort]
     if first.trouble == "kernels" and effort == "none":
         effort, (least, most) = "hours", _KERNELS
-    places = tuple(dict.fromkeys(f"{item.path}:{item.finding.line}" for item in items))
-    aside = all(is_aside(item.path) for item in items)
+    said: dict[tuple[str, str], str] = {}
+    for item, place in zip(items, around, strict=True):
+        said.setdefault(place, item.finding.message)
+    further, same = len(set(said.values())) - 1, len(said) - len(set(said.values()))
+    (more, at_most), (each, at_most_each) = _MORE[effort], _SAME[effort]
     return Work(
         first.finding.code,
         first.finding.message,
         effort,
-        places,
-        function,
-        least + each * (len(places) - 1),
-        most + at_most * (len(places) - 1),
-        any(is_required(item) for item in items) and not aside,
+        tuple(dict.fromkeys(f"{item.path}:{item.finding.line}" for item in items)),
+        around[0][1] if len(said) == 1 else "",
+        least + more * further + each * same,
+        most + at_most * further + at_most_each * same,
+        any(map(is_required, items)) and not aside,
         aside,
     )
-
-
-def is_aside(path: str) -> bool:
-    """Does no training run need the file?"""
-    return _ASIDE.search(path) is not None
 
 
 def is_required(item: Item) -> bool:

@@ -29,6 +29,10 @@ def test_versions_are_read(kind: str, text: str, found: str) -> None:
     assert pins(text.encode(), kind)["pytorch-lightning"] == found
 
 
+def test_a_setting_is_no_package() -> None:
+    assert pins(b"[isort]\nline_length = 100\nprofile=black\n", "ini") == {}
+
+
 @pytest.mark.parametrize(
     ("specifier", "status"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hpushim.engine.around import around
+from hpushim.engine.links import Links
 from hpushim.model import Basis, FileResult, Finding, Kernels, Report, Span, Target
 from hpushim.report import assess
 from hpushim.report.narrowing import Baseline, without
@@ -35,20 +37,24 @@ def at(line: int, message: str, code: str = "HPU515", **more: object) -> Finding
 
 
 def report(*files: FileResult, **more: object) -> Report:
-    return Report("hpushim", Target(), files, **more)  # type: ignore[arg-type]
+    aside = around([file.path for file in files], (), (), Links({}))
+    return Report("hpushim", Target(), files, around=aside, **more)  # type: ignore[arg-type]
 
 
 def python(*findings: Finding, path: str = "loss.py") -> FileResult:
     return FileResult(path, "unchanged", None, findings, CODE)
 
 
-def test_one_function_is_one_piece_and_each_further_place_adds_little() -> None:
-    made = assess(report(python(at(5, "`x[m]` …"), at(6, "`x[n]` …"), at(10, "`x[k]` …"))))
-    first, second = made.summary.work
-    assert (first.function, len(first.places)) == ("Loss.forward", 2)
-    assert (second.function, second.places) == ("Loss.other", ("loss.py:10",))
-    assert second.least < first.least < 2 * second.least
-    assert made.summary.most == first.most + second.most
+def test_one_cause_is_one_piece_and_each_further_function_adds_little() -> None:
+    here = (at(5, "`x[m]`: size"), at(6, "`x[n]`: size"))
+    (one,) = assess(report(python(*here))).summary.work
+    (two,) = assess(report(python(*here, at(10, "`x[k]`: size")))).summary.work
+    assert (one.function, len(one.places)) == ("Loss.forward", 2)
+    assert (two.function, len(two.places)) == ("", 3)
+    assert one.least < two.least < 2 * one.least
+    (same,) = assess(report(python(*here, at(10, "`x[m]`: size")))).summary.work
+    assert one.least < same.least < two.least
+    assert len(assess(report(python(*here, at(10, "`x[k]`: slow")))).summary.work) == 2
 
 
 def test_the_same_words_are_one_cause_in_the_whole_project() -> None:
@@ -58,8 +64,48 @@ def test_the_same_words_are_one_cause_in_the_whole_project() -> None:
     ]  # fmt: skip
     package = [python(at(1, "`mmcv`: no hpu", "HPU710"), path=f"{n}.py") for n in range(3)]
     made = assess(report(*image, *package))
-    assert sorted(len(work.places) for work in made.summary.work) == [3, 21]
-    assert [work.aside for work in made.summary.work] == [False, True]
+    assert [(len(w.places), w.aside) for w in made.summary.work] == [(3, False), (21, True)]
+    tested = python(at(1, "`mmcv`: no hpu", "HPU710"), path="tests/test_a.py")
+    made = assess(report(*package, tested))
+    assert [(len(w.places), w.aside) for w in made.summary.work] == [(3, False), (1, True)]
+
+
+def test_packages_that_stop_are_pieces_of_their_own() -> None:
+    stops = {"severity": "error", "effect": None}
+    found = [at(1, f"`{name}`: pure CUDA kernels", "HPU712", **stops) for name in ("one", "other")]
+    assert len(assess(report(python(*found))).summary.work) == 2
+
+
+def kernel(line: int, message: str, row: str | None = "row") -> Finding:
+    return at(line, message, "HPU711", severity="error", effort="none", effect="kernel", row=row)
+
+
+def test_kernels_are_written_once_whatever_builds_imports_and_guards_them() -> None:
+    guard = at(6, "`x.is_cuda` controls `ext.run`", "HPU028", severity="error", effect=None)
+    files = [
+        python(kernel(1, "`load`: CUDA"), guard, path="ops/dcn/dcn.py"),
+        python(kernel(1, "`box_cuda` is built", None), path="ops/box/box.py"),
+        python(kernel(2, "`box_cuda` is built", None), path="heads/assigner.py"),
+        python(kernel(1, "`CUDAExtension`: CUDA"), path="setup.py"),
+    ]
+    made = assess(report(*files, kernels=(Kernels("ops/box/src/box.cu", 9),), python_lines=9000))
+    assert {work.effort for work in made.summary.work} == {"hours", "minutes"}
+    assert sorted(len(work.places) for work in made.summary.work) == [1, 2, 2]
+    (built,) = [work for work in made.summary.work if work.effort == "minutes"]
+    assert built.places == ("setup.py:1",)
+
+
+def test_what_decides_comes_first() -> None:
+    found = (
+        at(1, "slow"),
+        at(2, "other", effect="numbers"),
+        at(3, "nobody knows", severity="unknown", effect=None),
+        at(4, "`load`: CUDA", "HPU711", severity="error", effort="none", effect="kernel"),
+        at(5, "stops", "HPU028", severity="error", effect=None),
+        at(6, "`k2`", severity="error", effect=None, effort="none"),
+    )
+    work = assess(report(python(*found[:3], *found[4:]), python(found[3], path="k.py"), python_lines=9000)).summary.work  # fmt: skip
+    assert [w.message for w in work] == ["`k2`", "stops", "`load`: CUDA", "nobody knows", "other", "slow"]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ def pins(data: bytes, kind: str) -> dict[str, str]:
     return {
         re.sub(r"[-_.]+", "-", found["name"]).lower(): _plain(found["specifier"])
         for found in pattern.finditer(data.decode("utf-8", "replace"))
+        # One ``=`` is Conda's; elsewhere it gives a setting its value.
+        if kind == "yaml" or not re.match(r"=(?!=)", found["specifier"])
     }
 
 

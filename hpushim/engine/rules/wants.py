@@ -27,6 +27,9 @@ class ProjectFact(msgspec.Struct, frozen=True):
 #: imports one of these, the report names the one that most files import.
 FRAMEWORKS = "frameworks"
 
+#: The fact of this name says that a file trains (``b"trains"``), and that it is a program (``b"program"``).
+TRAINS = "trains"
+
 
 class Wants(msgspec.Struct, frozen=True):
     """The words of a rule, each kind with the handler that is called for it: a rule sees a file only where one of its words is in it."""
