@@ -38,7 +38,7 @@ pytest: $(VENV)/.ready
 	$(PYTEST) -m "not slow and not bench"
 
 test-all: lint types
-	HPUSHIM_TESTS=processes $(PYTEST)
+	HPUSHIM_TESTS=all $(PYTEST)
 
 BASE ?= HEAD
 

@@ -68,8 +68,8 @@ ALLOWED = {
 }
 #: Of launchers, for their workers.
 ALLOWED_STARTS = ("TORCHELASTIC_", "TORCH_NCCL_", "TORCH_DISABLE_")
-#: ``HPUSHIM_TESTS=processes`` gives every program its own process, as ``make test-all`` does.
-AVAILABLE = sys.platform == "linux" and os.environ.get("HPUSHIM_TESTS") != "processes"
+#: ``HPUSHIM_TESTS=all`` gives every program its own process, as ``make test-all`` does.
+AVAILABLE = sys.platform == "linux" and os.environ.get("HPUSHIM_TESTS") != "all"
 
 
 # The side of the tests.

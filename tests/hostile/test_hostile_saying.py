@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import runs
+from crossed import crossed
 
 from hpushim.engine.files import pool
 
@@ -182,8 +183,7 @@ SEEDS = int(os.environ.get("HPUSHIM_HOSTILE_EXAMPLES", "60")) // 6
 SEEDED = [pytest.param(n, marks=[pytest.mark.slow] if n > 1 else []) for n in range(SEEDS)]
 
 
-@pytest.mark.parametrize("seed", SEEDED)
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("seed", "name"), crossed(SEEDED, KINDS, rounds=2))
 def test_mutilated_files(project: Path, hpushim: Run, name: str, seed: int) -> None:
     """generated: good files with bytes changed, cut and doubled"""
     good = {

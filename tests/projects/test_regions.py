@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from crossed import crossed
 from regions import controlled
 from regions_across import across
 
@@ -143,13 +144,12 @@ def _migrated(source: str, *, unsafe: bool = False, style: str = "portable") -> 
 
 
 def _pages() -> list[tuple[str, Check, str]]:
-    found = [(f"{c.name}:{name}", c, region) for c in CHECKS for name, region in REGIONS.items()]
+    pairs = crossed(CHECKS, REGIONS, rounds=3)
+    found = [(f"{c.name}:{name}", c, REGIONS[name]) for c, name in pairs]
     plain = [c for c in CHECKS if c.around == CHECKS[0].around and not c.test.startswith(("x.", "device", '"cuda" in', "str(device", "not device", "args"))]  # fmt: skip
-    for check in plain:
-        for name, region in DECORATORS.items():
-            found.append(
-                (f"{check.name}:{name}", Check(check.name, check.setup, check.test, "{}"), region)
-            )
+    for check, name in crossed(plain, DECORATORS):
+        whole = Check(check.name, check.setup, check.test, "{}")
+        found.append((f"{check.name}:{name}", whole, DECORATORS[name]))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -46,8 +47,7 @@ def migrated(text: str) -> str:
     return after
 
 
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("where", NUMBERS)
+@pytest.mark.parametrize(("use", "where"), crossed(USES, NUMBERS, rounds=2))
 def test_a_number_becomes_the_device(where: str, use: str) -> None:
     for name in NAMES:
         after = migrated(HEAD + where.format(name, use.format(name)))
@@ -55,8 +55,7 @@ def test_a_number_becomes_the_device(where: str, use: str) -> None:
         assert use.format(name) not in after
 
 
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("where", DEVICES)
+@pytest.mark.parametrize(("use", "where"), crossed(USES, DEVICES, rounds=2))
 def test_a_device_stays_under_any_name(where: str, use: str) -> None:
     for name in NAMES:
         text = HEAD + where.format(name, use.format(name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -28,13 +29,13 @@ DATA = ["[3, 4]", "xs", "np.zeros(3)", "x.tolist()", "[]", "given", "*given", "(
 MADE = ["torch.cuda.FloatTensor({0})", "torch.FloatTensor({0}).cuda()", "torch.FloatTensor({0}).cuda(rank)", "Float({0})"]  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "size"), list(product(MADE, SIZES)))
+@pytest.mark.parametrize(("form", "size"), crossed(MADE, SIZES, rounds=3))
 def test_sizes_are_made_on_the_card(form: str, size: str) -> None:
     made = rewritten(f"y = {form.format(size)}")
     assert made == f'y = torch.empty({size}, dtype=torch.float32, device="hpu")'
 
 
-@pytest.mark.parametrize(("form", "data"), list(product(MADE, DATA)))
+@pytest.mark.parametrize(("form", "data"), crossed(MADE, DATA, rounds=3))
 def test_data_is_made_on_the_host_and_moved(form: str, data: str) -> None:
     name = "Float" if form.startswith("Float") else "torch.FloatTensor"  # whose import moves
     assert rewritten(f"y = {form.format(data)}") == f'y = {name}({data}).to("hpu")'
@@ -50,7 +51,7 @@ CARDS = ['f"cuda:{i}"', '"cuda:" + str(i)', '"cuda:%d" % i', '"cuda:{}".format(i
 COLLECTED = ["[{0} for i in range(n)]", "{{{0} for i in cards}}", "{{i: {0} for i in range(2 * n)}}", "list({0} for i, x in enumerate(xs))", "[{0} for x in xs for i in x]"]  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "card"), list(product(COLLECTED, CARDS)))
+@pytest.mark.parametrize(("form", "card"), crossed(COLLECTED, CARDS, rounds=3))
 def test_a_list_of_cards_stays(form: str, card: str) -> None:
     statement = f"devices = {form.format(card)}"
     assert rewritten(statement) == statement
@@ -85,7 +86,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize(("form", "given"), list(product(LISTS, GIVEN)))
+@pytest.mark.parametrize(("form", "given"), crossed(LISTS, GIVEN, rounds=3))
 def test_the_options_of_one_list_go_together(form: str, given: str) -> None:
     assert rewritten(form.format(given)) == form.format(GIVEN[given])
 
@@ -104,7 +105,7 @@ SAID = ["assert {0}, {1}", "if not {0}: raise RuntimeError({1})", "if {0}:\n    
 ASKED = ["torch.cuda.is_available()", "x.is_cuda", 'device.type == "cuda"']
 
 
-@pytest.mark.parametrize(("form", "asked"), list(product(SAID, ASKED)))
+@pytest.mark.parametrize(("form", "asked"), crossed(SAID, ASKED, rounds=3))
 def test_messages_name_what_is_asked_for(form: str, asked: str) -> None:
     said = rewritten(form.format(asked, '"needs a CUDA device, not cuda:7 or CUDA 12"'))
     assert '"needs a CUDA device, not cuda:7 or CUDA 12"' in said  # a version is something else
@@ -117,7 +118,7 @@ NAMED = ["b = Batch(1)\n{0}\nb = {1}", "b = Batch(1)\n{0}\nc = {1}\nc.float()", 
 USED = ["b.data.is_cuda", "b.float()", "b.requires_grad_()", "b.view(-1).backward()"]
 
 
-@pytest.mark.parametrize(("form", "use"), list(product(NAMED, USED)))
+@pytest.mark.parametrize(("form", "use"), crossed(NAMED, USED, rounds=3))
 def test_what_may_have_a_move_of_its_own_keeps_it_however_its_name_is_used(
     form: str, use: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from crossed import crossed
 from test_imports import migrated
 
 from hpushim.engine.context import Context
@@ -52,9 +53,9 @@ def compiled(body: str) -> list[str]:
     return [found[i - 1].strip() for i, line in enumerate(found) if "hpu_backend" in line]
 
 
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("name", ["model", "self.net"])
+@pytest.mark.parametrize(
+    ("move", "optimizer", "name"), crossed(MOVES, OPTIMIZERS, ["model", "self.net"], rounds=2)
+)
 def test_once_behind_the_move(move: str, optimizer: str, name: str) -> None:
     written = compiled(f"{move}\n    {optimizer}".format(m=name))
     assert len(written) == 1, written
@@ -117,20 +118,33 @@ def test_what_others_own_is_not_spoken_of(body: str) -> None:
     assert "HPU530" not in codes
 
 
-@pytest.mark.parametrize("moved", ["optimizer_to(optimizer, device)", "load_optimizer(optimizer, device=device)", "optim_state_to_device(optimizer, where)"])  # fmt: skip
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("moved", "optimizer"),
+    crossed(
+        [
+            "optimizer_to(optimizer, device)",
+            "load_optimizer(optimizer, device=device)",
+            "optim_state_to_device(optimizer, where)",
+        ],
+        OPTIMIZERS,
+        rounds=1,
+    ),
+)
 def test_a_device_is_no_model(moved: str, optimizer: str) -> None:
     body = f"where = torch.device('cuda', 0)\n    model = Net()\n    model.to(device)\n    {optimizer.format(m='model')}\n    {moved}\n    print(device.type, where.index)"
     assert compiled(body) == ["model.to(device)"]
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
-    "made",
-    [
-        "if many:\n        model = Net().to(device)\n    else:\n        model = build('a').to(device)",
-        "if many:\n        model = Net().cuda()\n    elif device:\n        model = build('a').cuda()\n    else:\n        model = build('b').cuda()",
-    ],
+    ("optimizer", "made"),
+    crossed(
+        OPTIMIZERS,
+        [
+            "if many:\n        model = Net().to(device)\n    else:\n        model = build('a').to(device)",
+            "if many:\n        model = Net().cuda()\n    elif device:\n        model = build('a').cuda()\n    else:\n        model = build('b').cuda()",
+        ],
+        rounds=1,
+    ),
 )
 def test_a_model_that_is_built_in_branches_is_compiled_in_each(made: str, optimizer: str) -> None:
     assert len(compiled(f"{made}\n    {optimizer.format(m='model')}")) == made.count("model = ")

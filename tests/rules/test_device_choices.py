@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -39,9 +40,9 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize("style", ["native", "dual"])
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("style", "choice", "call"), crossed(["native", "dual"], CHOICES, CALLS, rounds=3)
+)
 def test_all_of_a_choice_turns(call: str, choice: str, style: Style) -> None:
     context = Context(Target(mode="eager", style=style), load())
     text = f"import functools\nimport torch\n\nuse = torch.cuda.is_available()\n{call.format(choice)}\n"
@@ -86,8 +87,9 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize("given", ["torch.device({})", "x.to({})", "name = {}"])
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize(
+    ("given", "piece"), crossed(["torch.device({})", "x.to({})", "name = {}"], PIECES, rounds=3)
+)
 def test_a_choice_that_a_device_text_begins_with(piece: str, given: str) -> None:
     text = f"import torch\n\ndef f(x, n):\n    {given.format(piece.format(CHOSEN))}\n"
     after = settle(text, "python", "train.py", Context(Target(mode="eager"), load())).text

@@ -6,6 +6,7 @@ import ast
 import re
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -39,9 +40,10 @@ def migrated(text: str, style: Style = "native") -> str:
     return after
 
 
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("holder", HOLDERS)
-@pytest.mark.parametrize("read", [*READS, "_, k = {}.split(':')", "torch.device({}).index"])
+@pytest.mark.parametrize(
+    ("text", "holder", "read"),
+    crossed(TEXTS, HOLDERS, [*READS, "_, k = {}.split(':')", "torch.device({}).index"], rounds=4),
+)
 def test_an_index_that_is_read_stays(text: str, holder: str, read: str) -> None:
     indented = "    def f(self):\n        " if holder.startswith("self") else ""
     use = read.format(holder)
@@ -61,9 +63,7 @@ def test_what_is_read_is_a_number(read: str) -> None:
     assert found["number"] == 0
 
 
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("holder", HOLDERS)
-@pytest.mark.parametrize("read", OTHERS)
+@pytest.mark.parametrize(("text", "holder", "read"), crossed(TEXTS, HOLDERS, OTHERS, rounds=4))
 def test_other_reads_keep_no_index(text: str, holder: str, read: str) -> None:
     indented = "    def f(self):\n        " if holder.startswith("self") else ""
     line = f"found = {read.format(holder)}"

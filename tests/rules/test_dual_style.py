@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from itertools import product
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -64,7 +64,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize(("form", "value"), list(product(FORMS, VALUES)))
+@pytest.mark.parametrize(("form", "value"), crossed(FORMS, VALUES, rounds=3))
 def test_the_number_of_the_card_stays(form: str, value: str) -> None:
     wanted = ast.unparse(ast.parse((FORMS[form] or form).format(value)))
     assert on_cuda(form.format(value)) == wanted
@@ -119,9 +119,10 @@ IMPORTED = ["import torch", "import torch as th", "from torch import nn", "if a:
 USED = ['device = "cuda"', 'class A:\n    device = "cuda"', 'def f(device="cuda"):\n    x.to(device)', 'def f():\n    x.to("cuda")', 'f = lambda: x.to("cuda")', 'if a:\n    device = "cuda"']  # fmt: skip
 
 
-@pytest.mark.parametrize("between", ["import os", "x = 1", '"""Doc."""'])
-@pytest.mark.parametrize(("imported", "used"), list(product(IMPORTED, USED)))
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    ("between", "imported", "used", "first"),
+    crossed(["import os", "x = 1", '"""Doc."""'], IMPORTED, USED, [True, False], rounds=8),
+)
 def test_the_constant_is_there_when_it_is_needed(
     imported: str, used: str, between: str, first: bool
 ) -> None:

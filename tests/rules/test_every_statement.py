@@ -6,7 +6,6 @@ What only the compiler refuses (a ``return`` outside of a function) is read as w
 from __future__ import annotations
 
 import ast
-import itertools
 import sys
 import textwrap
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from crossed import crossed
 
 from hpushim.compare import find
 from hpushim.engine.context import Context
@@ -126,21 +126,13 @@ def test_every_statement_is_there() -> None:
     assert every - here == {ast.stmt}
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("statement", _parts(), ids=lambda text: text.split("\n")[0])
+@pytest.mark.parametrize(("statement", "level"), crossed(_parts(), LEVELS))
 def test_one_statement(statement: str, level: str) -> None:
     tree = ast.parse(f"{_nested(f'{statement}{chr(10)}{AFTER}', level)}{AFTER}")
     assert _stepped(lambda: find(Source.of_tree(tree))) > 100
 
 
-#: Each level around and inside of some other; all pairs in ``make test-all``.
-PAIRS = [
-    pytest.param(pair, marks=[pytest.mark.slow] if number % 7 else [], id=" in ".join(pair))
-    for number, pair in enumerate(itertools.product(LEVELS, LEVELS))
-]
-
-
-@pytest.mark.parametrize("levels", PAIRS)
+@pytest.mark.parametrize("levels", crossed(LEVELS, LEVELS))
 def test_all_statements_two_levels_deep(levels: tuple[str, str]) -> None:
     text = _program(*levels)
     tree = ast.parse(text)

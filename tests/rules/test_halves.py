@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -40,8 +41,7 @@ def migrated(text: str) -> str:
     return after
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize(("question", "holder"), crossed(QUESTIONS, HOLDERS, rounds=3))
 def test_the_answer_is_the_same_before_and_after(holder: str, question: str) -> None:
     text = (
         f"import torch\n\nhalf = True\n{HOLDERS[holder]}\nanswer = {question.format(holder)}\n"

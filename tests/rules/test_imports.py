@@ -6,6 +6,7 @@ import ast
 import textwrap
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.base.text import ALONE, Project
 from hpushim.engine.context import Context
@@ -245,12 +246,18 @@ def test_the_bridge_is_imported_once(head: str, expected: str, name: str) -> Non
     assert sum("habana_frameworks" in ast.unparse(n) for n in imports) == 1
 
 
-@pytest.mark.parametrize("package", ["import torch as th\n", "import torch as torch_\n"])
 @pytest.mark.parametrize(
-    "gone", ["{0}.cuda.empty_cache()", "{0}.cuda.reset_peak_memory_stats()", "{0}.backends.cudnn.benchmark = True"]
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "new", ["with autocast():\n        pass", "run = functools.partial(autocast, enabled=on)"]
+    ("package", "gone", "new"),
+    crossed(
+        ["import torch as th\n", "import torch as torch_\n"],
+        [
+            "{0}.cuda.empty_cache()",
+            "{0}.cuda.reset_peak_memory_stats()",
+            "{0}.backends.cudnn.benchmark = True",
+        ],
+        ["with autocast():\n        pass", "run = functools.partial(autocast, enabled=on)"],
+        rounds=4,
+    ),
 )
 def test_an_alias_stays_for_what_is_written_newly(package: str, gone: str, new: str) -> None:
     """All old uses of the alias go, and a new one is written in another statement."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.base.text import ALONE, Project
 from hpushim.engine.context import Context
@@ -59,8 +60,7 @@ def found(text: str, project: Project = ALONE) -> list[str]:
     return [code for code in codes if code in ("HPU716", "HPU726")]
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize(("call", "words"), crossed(CALLS, WORDS, rounds=3))
 def test_a_library_is_asked(words: str, call: str) -> None:
     assert found("import torch\n" + call.format("elsewhere", words) + "\n") == ["HPU726"]
 

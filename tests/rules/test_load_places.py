@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -41,10 +42,9 @@ def migrated(text: str, style: Style = "native") -> str:
     return after
 
 
-@pytest.mark.parametrize("style", ["native", "dual"])
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("test", TESTS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("style", "place", "test", "way"), crossed(["native", "dual"], PLACES, TESTS, WAYS, rounds=8)
+)
 def test_no_half_is_left_to_cuda(way: str, test: str, place: str, style: Style) -> None:
     halves = ("None", f"({place})") if TESTS[test] else (f"({place})", "None")
     head = "import torch\n\nuse_cuda = torch.cuda.is_available()\n"
@@ -69,9 +69,10 @@ LOADS = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("test", [test for test, cuda in TESTS.items() if cuda])
-@pytest.mark.parametrize("way", LOADS)
+@pytest.mark.parametrize(
+    ("place", "test", "way"),
+    crossed(PLACES, [test for test, cuda in TESTS.items() if cuda], LOADS, rounds=3),
+)
 def test_no_load_is_left_without_a_place(way: str, test: str, place: str) -> None:
     head = "import torch\n\nuse_cuda = torch.cuda.is_available()\n"
     after = migrated(head + LOADS[way].format(test, f"({place})") + "\n")

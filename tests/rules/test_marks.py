@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from crossed import crossed
 from test_imports import migrated
 
 from hpushim.engine.project import migrate
@@ -126,11 +127,23 @@ def test_marks_that_are_there_are_not_doubled(mark: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "engine", ["accelerator", "self.accelerator", "engine", "model_engine", "self.model", "booster", "runner.engine",
-               "optimizer", "mp_trainer", "strategy"],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "loss", ["loss", "self.loss / n", "losses['g']", "loss=loss", "2 * loss", "loss.mean()"]
+    ("engine", "loss"),
+    crossed(
+        [
+            "accelerator",
+            "self.accelerator",
+            "engine",
+            "model_engine",
+            "self.model",
+            "booster",
+            "runner.engine",
+            "optimizer",
+            "mp_trainer",
+            "strategy",
+        ],
+        ["loss", "self.loss / n", "losses['g']", "loss=loss", "2 * loss", "loss.mean()"],
+        rounds=3,
+    ),
 )
 def test_a_loss_handed_to_an_engine_is_marked(engine: str, loss: str) -> None:
     assert marks(f"{engine}.backward({loss})") == [f"{engine}.backward({loss})"]
@@ -213,8 +226,7 @@ SIGNS = (
 )
 
 
-@pytest.mark.parametrize("sign", SIGNS)
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(("sign", "loop"), crossed(SIGNS, LOOPS, rounds=3))
 def test_any_sign_of_a_device_will_do_and_none_will_not(loop: str, sign: str) -> None:
     text = HEAD + loop.replace("\n{loss}", "\n    {loss}").replace(
         "{moved}{loss}", "{moved}    {loss}"

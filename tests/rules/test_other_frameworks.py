@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.base.text import ALONE, Project
 from hpushim.engine.context import Context
@@ -45,16 +46,19 @@ def marked(text: str, project: Project) -> bool:
     return "mark_step" in result.text
 
 
-@pytest.mark.parametrize("form", IMPORTS)
-@pytest.mark.parametrize("package", OTHERS)
+@pytest.mark.parametrize(("form", "package"), crossed(IMPORTS, OTHERS, rounds=3))
 def test_no_step_is_marked(package: str, form: str) -> None:
     assert not marked(TRAINS.format(form.format(package)), ALONE)
     assert not marked(TRAINS.format(form.format(package)), Project(files=frozenset({"train.py"})))
 
 
-@pytest.mark.parametrize("form", IMPORTS)
 @pytest.mark.parametrize(
-    "package", ["torch", "torchvision", "pytorch_lightning", "accelerate", "transformers"]
+    ("form", "package"),
+    crossed(
+        IMPORTS,
+        ["torch", "torchvision", "pytorch_lightning", "accelerate", "transformers"],
+        rounds=3,
+    ),
 )
 def test_steps_of_torch_are_marked(package: str, form: str) -> None:
     assert marked(TRAINS.format(form.format(package)), Project(files=frozenset({"train.py"})))

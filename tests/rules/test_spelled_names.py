@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -34,10 +35,10 @@ def migrated(text: str, style: Style = "native") -> str:
     return after
 
 
-@pytest.mark.parametrize("style", ["native", "dual"])
-@pytest.mark.parametrize("where", IMPORTS)
-@pytest.mark.parametrize("backend", ["name", "self.name"])
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize(
+    ("style", "where", "backend", "template"),
+    crossed(["native", "dual"], IMPORTS, ["name", "self.name"], TEMPLATES, rounds=4),
+)
 def test_backends_are_asked_for_by_name(
     template: str, backend: str, where: str, style: Style
 ) -> None:
@@ -57,10 +58,18 @@ def test_questions_to_others_stay(template: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ['f"self_{device_str}_time"', '"self_" + device_str', '"%s_time" % device_str', '"{}_time".format(device_str)'],
-)  # fmt: skip
-@pytest.mark.parametrize("call", ["getattr(e, {}, 0)", "hasattr(e, {})", "setattr(e, {}, 1)"])
+    ("name", "call"),
+    crossed(
+        [
+            'f"self_{device_str}_time"',
+            '"self_" + device_str',
+            '"%s_time" % device_str',
+            '"{}_time".format(device_str)',
+        ],
+        ["getattr(e, {}, 0)", "hasattr(e, {})", "setattr(e, {}, 1)"],
+        rounds=3,
+    ),
+)
 def test_a_word_of_an_attribute_is_no_device(call: str, name: str) -> None:
     text = f'import torch\n\ndevice_str = "cuda"\nuse({call.format(name)})\n'
     assert migrated(text) == text

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from crossed import crossed
 
 from hpushim.codemods.values.tensors import (
     TENSORS,
@@ -51,8 +52,7 @@ def used(code: str) -> list[Is]:
     return [text.view(Kinds).of(call.args[0]) for call in text.index.calls("use")]
 
 
-@pytest.mark.parametrize("filling", FILLINGS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("filling", "form"), crossed(FILLINGS, FORMS, rounds=2))
 def test_a_kind_comes_with_the_value(form: str, filling: str) -> None:
     found = used(FORMS[form].replace("SOURCE", filling))
     assert any(FILLINGS[filling] & each for each in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from crossed import crossed
 from test_imports import migrated
 from test_marks import HEAD, marks, project_marks
 
@@ -37,8 +38,7 @@ WAYS = (
 _CLASSES = "import deepspeed\nclass Mine(torch.optim.SGD):\n    pass\nx.cuda()\n"
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize(("way", "made"), crossed(WAYS, MADE, rounds=3))
 def test_what_a_thing_was_made_with_says_whether_its_step_is_marked(made: str, way: str) -> None:
     text = HEAD + _CLASSES + way.format(made=made, step="thing.step()") + "\n"
     assert migrated(text, mode="lazy").count("mark_step") == MADE[made]
