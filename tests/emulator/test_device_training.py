@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from crossed import crossed
 from torch import nn
 from torch.nn import functional as F
 
@@ -189,8 +190,7 @@ def train(model, data, optimizer, device):
     return losses
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("optimizer", "name"), crossed(OPTIMIZERS, MODELS))
 def test_four_steps_equal_the_cpu(name, optimizer):
     torch.manual_seed(0)
     make, data = MODELS[name]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import warm
+from crossed import crossed
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -39,8 +40,10 @@ FIRST = {
 }
 
 
-@pytest.mark.parametrize("first", FIRST)
-@pytest.mark.parametrize("asked", ["HPUSHIM=emulate", "import hpushim", "without autoload"])
+@pytest.mark.parametrize(
+    ("first", "asked"),
+    crossed(FIRST, ["HPUSHIM=emulate", "import hpushim", "without autoload"], rounds=1),
+)
 def test_any_part_may_come_first(run: Run, first: str, asked: str) -> None:
     changes = {"HPUSHIM": "emulate"}
     if asked == "without autoload":

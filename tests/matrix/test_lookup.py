@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from crossed import EVERY
 
 from hpushim.matrix import load, vendor_names
 from hpushim.matrix.lookup import Answer, look_up, near
@@ -53,7 +54,7 @@ def test_every_row_answers_for_each_of_its_names() -> None:
 
 
 def test_a_name_with_a_letter_too_many_is_never_answered() -> None:
-    for row in M.rows:
+    for row in M.rows[:: 1 if EVERY else 3]:
         for name in row.names:
             if row.kind in ("python", "argument") and not name.endswith("*"):
                 wrong = f"{name[:-1]}qz{name[-1]}"
@@ -62,7 +63,7 @@ def test_a_name_with_a_letter_too_many_is_never_answered() -> None:
 
 
 def test_every_operator_of_the_table_is_answered() -> None:
-    for name in M.operators.support:
+    for name in [*M.operators.support][:: 1 if EVERY else 5]:
         assert name in _honest(name).operators, name
         assert not look_up(M, f"{name}qz", TARGET).known
 

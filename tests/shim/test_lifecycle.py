@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import warm
+from crossed import EVERY
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -55,12 +56,12 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 # No shrinking: every example is a process that loads torch, and the sequences are short as they are.
 @settings(
-    max_examples=3,
+    max_examples=10 if EVERY else 2,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )
-@given(st.lists(STEPS, min_size=4, max_size=8))
+@given(st.lists(STEPS, min_size=3, max_size=5))
 def test_torch_ends_as_it_began(sequences: list[list[Any]]) -> None:
     done = python(str(HERE / "torch_state.py"), json.dumps(sequences), HPUSHIM_LOG="quiet")
     assert done.returncode == 0, done.stderr[-3000:]

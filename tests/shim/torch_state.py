@@ -49,6 +49,7 @@ keep: list[Any] = []
 def _add(found: dict[str, int], key: str, value: Any) -> None:
     keep.append(value)
     found[key] = id(value)
+    found[f"{key}.type"] = id(type(value))  # of a class, its metaclass
     # Types are asked, not attributes: some objects of torch answer any attribute with work of their own.
     inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
     if isinstance(value, property):
@@ -74,6 +75,7 @@ def _add(found: dict[str, int], key: str, value: Any) -> None:
                 if isinstance(member, type):
                     keep.append(member)
                     found[inside] = id(member)
+                    found[f"{inside}.type"] = id(type(member))
                 else:
                     _add(found, inside, member)
 
