@@ -248,36 +248,12 @@ def _fields(block: Block) -> dict[str, Any]:
     return {name: getattr(block, name) for name in block.__struct_fields__}
 
 
-#: Pages that are longer than a page should be, with their lines: these numbers only go down.
-LONG = {
-    "cuda_call": 81,
-    "device_index": 64,
-    "device_info": 67,
-    "host_checks": 76,
-    "to_device": 83,
-    "typed_tensors": 62,
-    "compile_backend": 64,
-    "compile_models": 63,
-    "habana_core": 70,
-    "mark_step": 64,
-    "registered_kernels": 72,
-    "memory_names": 64,
-    "scaler_state": 66,
-    "check_regions": 72,
-    "dual_constant": 61,
-    "indirect": 61,
-    "messages": 68,
-    "fused_optimizer": 62,
-    "map_location": 70,
-}
-
-
 @pytest.mark.parametrize("page", [pytest.param(p, id=p.path.stem) for p in _pages()])
 def test_page_is_whole(page: Page) -> None:
     if page.path.stem == _stem(page):
         assert tuple(page.sections) == pages.SECTIONS
         lines = len(page.text.splitlines())
-        assert lines <= LONG.get(page.path.stem, 60), f"{lines} lines: move examples to its cases"
+        assert lines <= 60, f"{lines} lines: move examples to its cases"
     else:
         assert page.sections.keys() <= set(pages.SECTIONS)
     empty = [name for name, text in page.sections.items() if not text.strip()]
