@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[A-Z][a-z]*(?:'s)?")
 #: Words that begin with a capital wherever they are.
 _NAMES = frozenset(
-    ["Accelerate", "Datasets", "Dynamo", "False", "Gaudi", "Gaudi's", "Horovod", "Intel", "Intel's", "Lightning", "Megatron", "Optimum",
+    ["Accelerate", "Datasets", "Dynamo", "False", "Gaudi", "Gaudi's", "Horovod", "Intel", "Intel's", "Lightning", "Megatron", "Optimum", "Ray",
      "Trainer", "Transformers", "Triton", "True"]
 )  # fmt: skip
 

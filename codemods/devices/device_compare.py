@@ -61,8 +61,7 @@ class DeviceCompare(Rule):
             yield self.finding(
                 module,
                 site.node,
-                f"on Gaudi no device has the type `{module.source(site.node)}`, so this comparison "
-                "never holds; compare with `hpu`",
+                f"on Gaudi no device has the type `{module.source(site.node)}`; compare with `hpu`",
                 fix=Rewrite("compare with hpu", "safe", site.changes, devices.group(site.node)),
                 row="cuda",
                 claims=site.claims,

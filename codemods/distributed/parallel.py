@@ -143,8 +143,8 @@ class DeviceIds(Rule):
         yield self.finding(
             module,
             call.args[1] if first is None else first.keyword or first.value,
-            "each process has one Gaudi device, so DDP takes no `device_ids`; without them it "
-            "does not move inputs",
+            "each process has one Gaudi device, so DDP does not accept `device_ids`; without them, DDP no "
+            "longer moves inputs to the device",
             fix=Rewrite("remove the device indices", answer.safety, gone),
             row=answer.row,
             claims=[each.value for each in given],
@@ -181,7 +181,7 @@ class DeviceIds(Rule):
             yield self.finding(
                 module,
                 given,
-                "FSDP on Gaudi takes a device without an index",
+                "FSDP on Gaudi accepts only a device without an index; remove the index",
                 fix=Rewrite("name the device", answer.safety, (change, *needed)),
                 row=answer.row,
                 code="HPU309",

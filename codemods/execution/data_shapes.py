@@ -58,7 +58,7 @@ class DataShape(Rule):
             yield self._told(
                 module,
                 call,
-                f"`{_shown(module, call)}` returns as many indices as the data decides",
+                f"`{_shown(module, call)}` returns indices",
                 "torch.nonzero",
             )
 

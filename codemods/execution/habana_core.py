@@ -39,8 +39,8 @@ class HabanaCore(Rule):
             yield self.finding(
                 module,
                 torch[0],
-                "the program does not import `habana_frameworks.torch.core`; add the import for "
-                "releases before 1.18, later ones load it with torch",
+                "the program does not import `habana_frameworks.torch.core`; add the import, which "
+                "Gaudi releases before 1.18 need; later releases load it with torch",
                 fix=Rewrite("import the bridge", "safe", (core(module)[1],)),
                 row=ask(module, CORE).row,
             )

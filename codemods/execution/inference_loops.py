@@ -63,8 +63,8 @@ class InferenceLoop(Rule):
             yield self.finding(
                 module,
                 call,
-                f"in lazy mode what `{module.source(call.func)}` does here is collected until a result is read; "
-                "call `htcore.mark_step()` after it where the loop keeps results on the device",
+                f"in lazy mode Gaudi collects the operations of `{module.source(call.func)}` until a result is read; "
+                "call `htcore.mark_step()` after it if the loop keeps its results on the device",
             )
 
 

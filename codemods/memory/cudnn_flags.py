@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
-from ..analysis.verdict import known
+from ..analysis.verdict import inside, known
 from ..edits.spelling import dual
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class CudnnFlag(Rule):
     def _other(self, module: Module, node: ast.expr, name: str) -> Found:
         part, verdict = known(module, name)
         note = (
-            verdict.note
+            inside(verdict.note)
             if verdict is not None
             else "Gaudi has no cuDNN and no CUDA kernels to select"
         )

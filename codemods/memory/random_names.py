@@ -120,8 +120,8 @@ class RandomName(NameRule):
         return self.finding(
             module,
             call,
-            f"`{module.source(call.func)}` without `devices` requests the state of every device that is counted, of which Gaudi "
-            'refuses all but the first; give `devices=range(min(torch.hpu.device_count(), 1)), device_type="hpu"`',
+            f"`{module.source(call.func)}` without `devices` reads the state of every device, and Gaudi "
+            'rejects all but the first; pass `devices=range(min(torch.hpu.device_count(), 1)), device_type="hpu"`',
             row=ask(module, _FORK).row,
             code="HPU408",
             severity="warning",

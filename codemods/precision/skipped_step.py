@@ -43,8 +43,8 @@ class SkippedStep(Rule):
         yield self.finding(
             module,
             optimizer,
-            f"`{module.source(func)}` skips a step whose gradients are not finite; without loss scaling the step is made. "
-            "To keep the behavior, check the gradients, which waits for the device in each step",
+            f"`{module.source(func)}` skips an optimizer step whose gradients are infinite or NaN; without loss scaling, no step is skipped. "
+            "To keep skipping, check the gradients, which waits for the device in each step",
             fix=_guard(module, node, optimizer),
             row=ask(module, _ROW).row,
         )

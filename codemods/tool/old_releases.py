@@ -42,8 +42,8 @@ class OldReleases(Rule):
             yield self.finding(
                 module,
                 _place(parts[0]),
-                f"{lines} {are} for {package} before {oldest}, the oldest that hpushim supports: "
-                f"{'it never runs' if are == 'is' else 'they never run'} on Gaudi, and nothing is rewritten there",
+                f"{lines} {are} for {package} before {oldest}, the oldest release that hpushim supports: "
+                f"{'it never runs' if are == 'is' else 'they never run'} on Gaudi, so nothing is rewritten there",
             )
 
 

@@ -81,7 +81,7 @@ class FusedOptimizer(Rule):
         return self.finding(
             module,
             node,
-            f"{shown} needs a fused kernel, which is not established for Gaudi; remove it, results stay the same",
+            f"it is unknown whether Gaudi has the fused kernel for {shown}; remove it, results stay the same",
             fix=Rewrite(_TITLE, "safe", gone),
             row=ask(module, _ROW).row,
         )
@@ -93,7 +93,7 @@ class FusedOptimizer(Rule):
             yield self.finding(
                 module,
                 test,
-                f"this sets `{_OPTION}=`, which needs a kernel that is not established for Gaudi; "
+                f"this sets `{_OPTION}=`, and it is unknown whether Gaudi has the kernel for it; "
                 "keep it off, results stay the same",
                 fix=Rewrite(_TITLE, "safe", (Replace(test, off),)),
                 row=answer.row,

@@ -37,7 +37,7 @@ def text(
         parts.append("".join(f"{line}\n" for line in _operators(matrix, answer, target)))
     if answer.vendor and not answer.verdict:
         parts.append(
-            f"{answer.name}\n  is in the vendor's package, release {vendor_names.RELEASE}; "
+            f"{answer.name}\n  is in Intel's package, release {vendor_names.RELEASE}; "
             "the matrix has no row for it\n"
         )
     if answer.leads_here:
@@ -49,7 +49,7 @@ def text(
 def unknown(matrix: Matrix, answer: Answer, target: Target, near: Sequence[str]) -> str:
     """That nothing is known of a name, and what to ask instead: ``near`` are names that resemble it."""
     lines = [
-        f"{answer.name}: unknown: no matrix row, operator or name of the vendor's package has this name"
+        f"{answer.name}: unknown: no matrix row, operator or name of Intel's package has this name"
     ]
     if near:
         lines.append(f"  did you mean: {', '.join(near)}")

@@ -276,9 +276,9 @@ def _searches(matrix: Matrix) -> Iterator[str]:
 
 
 _RUN_BY = {
-    "bridge:tests": "test of the vendor",
-    "bridge:": "code of the vendor",
-    "models:": "example of the vendor",
+    "bridge:tests": "test by Intel",
+    "bridge:": "Intel's code",
+    "models:": "example by Intel",
     "optimum:": "Optimum for Intel Gaudi",
     "vllm-gaudi:": "vLLM for Gaudi",
     "lightning-habana:": "test of lightning-habana",

@@ -164,12 +164,12 @@ def _leave_it_to_the_toolkit(wanted: Mode) -> Decision:
     """Two tools that patch the same calls would undo each other."""
     if wanted == "hpu":
         raise HpushimError(
-            "PT_HPU_GPU_MIGRATION=1 requests the vendor's migration toolkit, which patches the calls that hpushim "
+            "PT_HPU_GPU_MIGRATION=1 requests Intel's GPU migration toolkit, which patches the calls that hpushim "
             "patches; unset it to use hpushim, or start the script without hpushim"
         )
     return Decision(
         False,
-        "PT_HPU_GPU_MIGRATION=1 leaves CUDA calls to the vendor's migration toolkit; unset it to use hpushim",
+        "PT_HPU_GPU_MIGRATION=1 leaves CUDA calls to Intel's GPU migration toolkit; unset it to use hpushim",
     )
 
 

@@ -166,7 +166,7 @@ def _cards() -> Iterator[Fact]:
         remedy = "use a release that hpushim supports, or avoid these CUDA names"
         yield Fact("gaudi software", "problem", vendor.explained(gone), remedy)
     if vendor.migration_toolkit():
-        text = "the vendor's migration toolkit is on: hpushim leaves CUDA calls to it"
+        text = "Intel's GPU migration toolkit is on: hpushim leaves CUDA calls to it"
         yield Fact("PT_HPU_GPU_MIGRATION", "note", text)
 
 

@@ -103,7 +103,7 @@ def test_the_vendors_toolkit_in_other_orders(script, order: str) -> None:
 
 def test_both_asked_for_is_refused(machine, script, tmp_path) -> None:
     done = script(USE, check=False, PT_HPU_GPU_MIGRATION="1", HPUSHIM="hpu")
-    assert "PT_HPU_GPU_MIGRATION=1 requests the vendor's migration toolkit" in done.stderr
+    assert "PT_HPU_GPU_MIGRATION=1 requests Intel's GPU migration toolkit" in done.stderr
     (tmp_path / "train.py").write_text("print('ran')")
     done = machine.run("hpushim", "run", tmp_path / "train.py", PT_HPU_GPU_MIGRATION="1")
     assert (

@@ -176,7 +176,10 @@ def scaler_step(original: Original, self: Any, optimizer: Any, *args: Any, **kwa
     """A step whose gradients are not all finite is skipped, as a scaler does on CUDA; nothing is scaled."""
     if getattr(self, _STATE, None) is None or _finite(optimizer):
         return original(self, optimizer, *args, **kwargs)
-    log.note("HPU205", "GradScaler skips a step whose gradients are not finite, as on CUDA")
+    log.note(
+        "HPU205",
+        "GradScaler skips an optimizer step whose gradients are infinite or NaN, as on CUDA",
+    )
     return None
 
 
