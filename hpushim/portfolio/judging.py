@@ -54,7 +54,7 @@ def judge(job: Job) -> Done:
 
 
 def _key(job: Job) -> str:
-    """Stands for all that a report depends on: the version, what was requested, and each file's path, size and time of change."""
+    """Represents all that a report depends on: the version, what was requested, and each file's path, size and time of change."""
     kinds: frozenset[Kind] = frozenset(get_args(Kind))
     files = [each.path for each in discover((job.path,), project_root((job.path,)), kinds, job.exclude).files]  # fmt: skip
     files += job.extra_rows

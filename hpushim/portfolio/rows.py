@@ -228,7 +228,7 @@ def render_csv(portfolio: Portfolio) -> str:
 
 
 def names(paths: Sequence[Path]) -> list[str]:
-    """A name for each repository: its folder's, with as many of the folders above it as tell it from the others."""
+    """A name for each repository: its folder's, with as many of the folders above it as distinguish it from the others."""
     parts = [path.parts[1:] if path.is_absolute() else path.parts for path in paths]
     found = []
     for mine in parts:
