@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from pathlib import Path
 
 from hpushim.portfolio.rows import Portfolio, Row, RowVerdict
@@ -68,7 +69,7 @@ def _top(portfolio: Portfolio, title: str) -> ET.Element:
     return el(
         "header",
         el("h1", title),
-        el("p", "; ".join(f"{number:,} {name}" for name, number in verdicts), f".{takes}", class_="verdict"),
+        el("p", "; ".join(f"{name}: {number:,}" for name, number in verdicts), f".{takes}", class_="verdict"),
         el("div", parts, class_="bar", aria_hidden="true"),
         el("ul", key, class_="key"),
         el("p", f"Checked for {target.gaudi}, release {target.stack}, mode {target.mode}, style {target.style}.", class_="dim small"),
@@ -126,8 +127,8 @@ def _table(portfolio: Portfolio) -> ET.Element:
     )  # fmt: skip
 
 
-def _scrolled(title: str, head: ET.Element, rows: object) -> ET.Element:
-    table = el("table", el("thead", head), el("tbody", rows))  # type: ignore[arg-type]
+def _scrolled(title: str, head: ET.Element, rows: Iterable[ET.Element]) -> ET.Element:
+    table = el("table", el("thead", head), el("tbody", rows), class_="wide")
     return el("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
 
 

@@ -129,7 +129,7 @@ def in_words(least: int, most: int) -> str:
     for unit, size, above in (("minutes", 1, 0), ("hours", 60, 90), ("days", _DAY, 2 * _DAY)):
         if most >= above:
             low, high, name = round(least / size), max(1, round(most / size)), unit
-    return f"{low} to {high} {name}" if low else f"up to {high} {name.removesuffix('s') if high == 1 else name}"  # fmt: skip
+    return f"{low:,} to {high:,} {name}" if low else f"up to {high:,} {name.removesuffix('s') if high == 1 else name}"  # fmt: skip
 
 
 def _piece(items: Sequence[Item], around: Sequence[tuple[str, str]], aside: bool) -> Work:
