@@ -49,15 +49,19 @@ class InferenceLoop(Rule):
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):
             return
-        batches: dict[ast.stmt, Loop] = {loop.node: loop for loop in module.view(loops)}
+        evaluation = _Evaluation(module)
         whole: list[ast.For | ast.While] = [*module.index.statements(ast.For)]
         whole += module.index.statements(ast.While)
+        whole = [loop for loop in whole if evaluation.may_be(loop)]
+        if not whole:
+            return
+        batches: dict[ast.stmt, Loop] = {loop.node: loop for loop in module.view(loops)}
         told: set[ast.Call] = set()
         for node in sorted(whole, key=lambda loop: (loop.lineno, loop.col_offset)):
             if _trains(node) or _reads_always(module, node.body):
                 continue  # the read runs what was collected
             call = next(_computing(module, node, batches.get(node)), None)
-            if call is None or call in told or not _is_evaluation(module, node, call):
+            if call is None or call in told or not evaluation.runs(node, call):
                 continue  # or it is seen in the loop around this one
             told.update(part for part in walk(node) if isinstance(part, ast.Call))
             yield self.finding(
@@ -72,10 +76,10 @@ def _computing(module: Module, node: ast.For | ast.While, loop: Loop | None) -> 
     """The calls that run a model in each turn: on what the turn before made, for what is kept, on the batch that is moved there."""
     on_device = module.view(is_on_device)
     carried = _carried(module, node) if on_device else ()
-    keeps = _keeps(node)
+    keeps = on_device and _keeps(node)
     for call in walk(node) if on_device else ():
         if isinstance(call, ast.Call) and isinstance(call.func, (ast.Name, ast.Attribute)):
-            given = [part for arg in (*call.args, *call.keywords) for part in walk(arg)]
+            given = (part for arg in (*call.args, *call.keywords) for part in walk(arg))
             fed = any(isinstance(part, ast.Name) and part.id in carried for part in given)
             sampled = _SAMPLES.search(word(call.func)) or any(_MODELS.fullmatch(word(a)) for a in _plain(call))  # fmt: skip
             if ((fed or keeps) and _runs(module, call)) or (
@@ -97,8 +101,9 @@ def _carried(module: Module, loop: ast.For | ast.While) -> set[str]:
 
 def _runs(module: Module, call: ast.Call) -> bool:
     """Is it a model that is called?"""
-    named = _MODELS.fullmatch(word(call.func)) is not None
-    return (named or is_model(module, call.func)) and not _is_others(module, call)
+    if _is_others(module, call):
+        return False
+    return _MODELS.fullmatch(word(call.func)) is not None or is_model(module, call.func)
 
 
 def _plain(call: ast.Call) -> Iterator[ast.expr]:
@@ -166,36 +171,57 @@ def _is_others(module: Module, call: ast.Call) -> bool:
     return foreign(module, call.func) or module.qualified(call.func) is not None
 
 
-def _is_evaluation(module: Module, loop: ast.AST, call: ast.Call) -> bool:
-    """Is the loop without gradients, or what it calls?"""
-    if _without_gradients(module, loop):
-        return True
-    method = own_method(module, call.func)
-    return method is not None and (
-        any(_is_region(module, each) for each in method.decorator_list)
-        or _without_gradients(module, method)
-    )
+class _Evaluation:
+    """What of a file runs without gradients. Most loops do not, and are not looked at further."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        index = module.index
+        functions = [*index.statements(ast.FunctionDef), *index.statements(ast.AsyncFunctionDef)]
+        regions = [each for each in index.statements(ast.With) if self._is_region(each)]
+        #: What holds such a region, the whole of it.
+        self._holding = {above for region in regions for above in module.ancestors(region)}
+        self._regions: set[ast.AST] = {
+            *regions,
+            *filter(self._is_region, index.statements(ast.AsyncWith)),
+            *filter(self._is_region, functions),
+        }
+        self._methods = {f.name for f in functions if self._is_without(f)} if self._regions else set()  # fmt: skip
+
+    def may_be(self, loop: ast.For | ast.While) -> bool:
+        """Is the loop without gradients, or may it call a method that is?"""
+        return bool(self._regions) and (
+            self._is_without(loop)
+            or any(
+                isinstance(part, ast.Attribute) and part.attr in self._methods
+                for part in walk(loop)
+            )
+        )
+
+    def runs(self, loop: ast.For | ast.While, call: ast.Call) -> bool:
+        """Is the loop without gradients, or what it calls?"""
+        if self._is_without(loop):
+            return True
+        method = own_method(self._module, call.func)
+        return method is not None and self._is_without(method)
+
+    def _is_without(self, node: ast.stmt) -> bool:
+        """Is it under ``with torch.no_grad():``, in a function so decorated, or does it hold such a region?"""
+        regions = self._regions
+        return (
+            node in regions
+            or node in self._holding
+            or any(above in regions for above in self._module.ancestors(node))
+        )
+
+    def _is_region(self, node: ast.stmt) -> bool:
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            around = [item.context_expr for item in node.items]
+        else:
+            around = node.decorator_list  # type: ignore[attr-defined]
+        named = (each.func if isinstance(each, ast.Call) else each for each in around)
+        return any(self._module.qualified(each) in _NO_GRADIENTS for each in named)
 
 
 def _trains(loop: ast.AST) -> bool:
     return any(isinstance(part, ast.Attribute) and part.attr in _TRAINS for part in walk(loop))
-
-
-def _without_gradients(module: Module, node: ast.AST) -> bool:
-    """Is the loop under ``with torch.no_grad():``, in a function so decorated, or does it hold such a region?"""
-    for above in module.ancestors(node):
-        around: list[ast.expr] = []
-        if isinstance(above, (ast.With, ast.AsyncWith)):
-            around = [item.context_expr for item in above.items]
-        elif isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            around = above.decorator_list
-        if any(_is_region(module, expression) for expression in around):
-            return True
-    return any(
-        isinstance(part, ast.With) and any(_is_region(module, i.context_expr) for i in part.items)
-        for part in walk(node)
-    )
-
-
-def _is_region(module: Module, node: ast.expr) -> bool:
-    return module.qualified(node.func if isinstance(node, ast.Call) else node) in _NO_GRADIENTS

@@ -67,6 +67,8 @@ _ASKED = frozenset(["shape", "size", "numel", "dim", "ndim", "item"])
 _OF_MODULES = frozenset(["weight", "bias"])
 _ON_CPU = frozenset(["cpu", "pin_memory"])
 _MOVES = frozenset(["cuda", "hpu", "to"])
+#: How a value comes somewhere unchanged.
+_PLAIN_EDGES = Values.SAME | {"given", "defined"}
 _BOOL = ("torch.bool", "torch.BoolTensor")
 #: What arrays of numpy and tables of pandas have as well.
 _OF_ARRAYS = frozenset((
@@ -110,8 +112,14 @@ class Kinds:
 
     def is_surely(self, node: ast.AST, kind: int) -> bool:
         """Is the value one of these kinds, whatever way it came?"""
+        if self.shows(node, ~(kind | _BESIDE)):
+            return False
         found = self.of(node)
         return bool(found & kind) and not found & ~(kind | _BESIDE)
+
+    def shows(self, node: ast.AST, kinds: int) -> bool:
+        """Is the value one of these kinds, by what it is given unchanged? All else is not looked at, so no does not mean never."""
+        return self._answers.shows(At(node), kinds, _is_plain)
 
     def is_used(self, node: ast.AST) -> bool:
         """Is the value used as only tensors and torch modules are, where it goes or where the file has the same name?
@@ -393,9 +401,13 @@ def _torchs_alone() -> frozenset[str]:
     return both - _BUILTIN - {"to", "cuda", "data", "device", "type", "apply", "compile", "names", "log"}  # fmt: skip
 
 
+def _is_plain(edge: Edge) -> bool:
+    return edge.how in _PLAIN_EDGES
+
+
 def _carry(edge: Edge, known: int) -> int:
     """What an answer becomes on its way."""
-    if edge.same or edge.how in ("given", "defined"):
+    if edge.how in _PLAIN_EDGES:
         return known
     how, _, name = edge.how.partition(" ")
     if how == "again":  # made of what it was before: it may be that at the places between
@@ -501,12 +513,17 @@ def becomes_torch(module: Module, call: ast.Call) -> bool:
 
 def is_tensor(module: Module, node: ast.expr) -> bool:
     """May ``node`` be a tensor on the device: one by how it is made, or by how it is used?"""
-    if not is_in_module(module, node) and not module.view(is_on_device):
+    if not may_be_on_device(module, node):
         return False
     found = module.view(Kinds).of(node)
     if found & (Is.OTHER | Is.OWN | Is.MODULE):
         return False
     return bool(found & (Is.TENSOR | Is.MASK)) or bool(found & _LIKELY and not found & _ON_HOST)
+
+
+def may_be_on_device(module: Module, node: ast.expr) -> bool:
+    """Does the file use a device, or a torch module what is there?"""
+    return is_in_module(module, node) or module.view(is_on_device)
 
 
 def is_other(module: Module, node: ast.expr) -> bool:
@@ -524,10 +541,13 @@ def stays_on_host(module: Module, node: ast.AST) -> bool:
 
 def is_mask(module: Module, node: ast.expr) -> bool:
     """Is ``node`` a tensor of truth values, by how it is made, or by its name where nothing else is seen?"""
-    found = module.view(Kinds).of(node)
-    if found & (Is.MASK | Is.LIKELY_MASK):
-        return not found & ~(TENSORS | Is.LIKELY_MASK | _BESIDE | Is.UNSEEN)
     named = isinstance(node, (ast.Name, ast.Attribute)) and _MASK_NAMES.fullmatch(word(node))
+    kinds, others = module.view(Kinds), ~(TENSORS | Is.LIKELY_MASK | _BESIDE | Is.UNSEEN)
+    if not named and kinds.shows(node, others):
+        return False
+    found = kinds.of(node)
+    if found & (Is.MASK | Is.LIKELY_MASK):
+        return not found & others
     return bool(named) and is_tensor(module, node)
 
 

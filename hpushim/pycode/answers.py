@@ -10,6 +10,7 @@ from hpushim.pycode.places import At, Edge
 
 class _Joins(Protocol):
     def __or__(self: A, other: A, /) -> A: ...
+    def __and__(self: A, other: A, /) -> A: ...
 
 
 A = TypeVar("A", bound=_Joins)
@@ -33,18 +34,56 @@ class Answers(Generic[A]):
         self._edges = edges
         self._carry = carry
         self._known: dict[At, A] = {}
+        #: What values say by themselves, and what is known of the answer before all of it is.
+        self._said: dict[At, A] = {}
+        self._shown: dict[At, A] = {}
 
     def of(self, at: At) -> A:
         """The answer for a value."""
         found = self._known.get(at)
         return self._solve(at) if found is None else found
 
+    def shows(self, at: At, part: A, plain: Callable[[Edge], bool]) -> bool:
+        """Is something of ``part`` seen in the answer along the ``plain`` edges alone, which carry what they get unchanged?
+
+        It is looked at no further than to the first value that says so by itself: most questions that are answered "no" end
+        there, without all that the value depends on besides.
+        """
+        shown, known = self._shown, self._known
+        came: dict[At, At | None] = {at: None}
+        todo = [at]
+        while todo:
+            place = todo.pop()
+            found = known.get(place)
+            if found is None:
+                found = shown.get(place)
+                if found is None or not found & part:
+                    found = self._says(place)
+            if found & part:
+                step: At | None = place
+                while step is not None:
+                    shown[step] = shown[step] | found if step in shown else found
+                    step = came[step]
+                return True
+            if place not in known:
+                for edge in self._edges(place):
+                    if edge.at not in came and plain(edge):
+                        came[edge.at] = place
+                        todo.append(edge.at)
+        return False
+
+    def _says(self, at: At) -> A:
+        found = self._said.get(at)
+        if found is None:
+            found = self._said[at] = self._own(at)
+        return found
+
     def why(self, at: At, part: A) -> list[Edge]:
         """The shortest way along the edges to a value that has ``part`` of the answer by itself; empty when it is ``at``."""
         came: dict[At, tuple[At, Edge] | None] = {at: None}
         todo = [at]
         for place in todo:
-            if self._own(place) | part == self._own(place):
+            if self._says(place) | part == self._says(place):
                 way: list[Edge] = []
                 step = came[place]
                 while step is not None:
@@ -62,7 +101,7 @@ class Answers(Generic[A]):
         answers: dict[At, A] = {}
         used_by: dict[At, list[tuple[At, Edge]]] = {}
         todo = [start]
-        answers[start] = self._own(start)
+        answers[start] = self._says(start)
         for at in todo:  # grows
             for edge in self._edges(at):
                 done = known.get(edge.at)
@@ -71,7 +110,7 @@ class Answers(Generic[A]):
                     continue
                 used_by.setdefault(edge.at, []).append((at, edge))
                 if edge.at not in answers:
-                    answers[edge.at] = self._own(edge.at)
+                    answers[edge.at] = self._says(edge.at)
                     todo.append(edge.at)
         waiting = todo  # the last found come first: they are what the others are made of
         queued = set(waiting)
