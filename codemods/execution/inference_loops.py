@@ -177,7 +177,10 @@ class _Evaluation:
     def __init__(self, module: Module) -> None:
         self._module = module
         index = module.index
-        functions = [*index.statements(ast.FunctionDef), *index.statements(ast.AsyncFunctionDef)]
+        functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [
+            *index.statements(ast.FunctionDef),
+            *index.statements(ast.AsyncFunctionDef),
+        ]
         regions = [each for each in index.statements(ast.With) if self._is_region(each)]
         #: What holds such a region, the whole of it.
         self._holding = {above for region in regions for above in module.ancestors(region)}
@@ -215,10 +218,11 @@ class _Evaluation:
         )
 
     def _is_region(self, node: ast.stmt) -> bool:
+        around: list[ast.expr] = []
         if isinstance(node, (ast.With, ast.AsyncWith)):
             around = [item.context_expr for item in node.items]
-        else:
-            around = node.decorator_list  # type: ignore[attr-defined]
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            around = node.decorator_list
         named = (each.func if isinstance(each, ast.Call) else each for each in around)
         return any(self._module.qualified(each) in _NO_GRADIENTS for each in named)
 
