@@ -43,7 +43,7 @@ class CudaToHpu(CodemodCommand):
             "--style",
             choices=get_args(Style),
             default=base.style,
-            help="native: code for hpu; dual: code that still runs on CUDA.",
+            help="native: code for hpu; dual: code that still runs on CUDA; agnostic: code that names no vendor.",
         )
         add("--select", action="append", default=[], help="Only these codes or prefixes.")
         add("--ignore", action="append", default=[], help="Leave out these codes or prefixes.")

@@ -24,7 +24,7 @@ Effect = Literal["numbers", "speed", "cpu", "kernel"]
 Stage = Literal["before", "preview", "migrated"]
 Generation = Literal["gaudi1", "gaudi2", "gaudi3"]
 Mode = Literal["portable", "eager", "compile", "lazy"]
-Style = Literal["native", "dual"]
+Style = Literal["native", "dual", "agnostic"]
 
 #: What codes are about, by their first digit: a room of the rules for each, then what is reported at run time.
 AREAS = (

@@ -24,6 +24,7 @@ from hpushim.model import Finding
 _TARGETS: tuple[dict[str, str], ...] = (
     {},
     {"style": "dual"},
+    {"style": "agnostic", "mode": "eager"},
     {"mode": "eager"},
     {"mode": "lazy"},
     {"mode": "compile"},
@@ -79,7 +80,14 @@ def test_severities_and_fixes_of_all_examples_are_declared() -> None:
         (finding.code, finding.severity, finding.safety, place)
         for place, finding in _seen()
         if (code := codes.get(finding.code)) is not None
-        and not (finding.severity in code.severities and finding.safety in code.safeties)
+        and not (
+            finding.severity in code.severities
+            and (
+                finding.safety in code.safeties
+                # What has no form for several devices stays.
+                or ("'style'" in place and finding.safety == "manual")
+            )
+        )
     ]
     assert wrong == []
     assert len(_seen()) > 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import PurePath
 from typing import Any
 
@@ -184,6 +185,25 @@ def test_before_in_the_dual_style_parses_and_stays(
     assert not names or any(isinstance(node.ctx, ast.Store) for node in names), settled.text
     assert not [f for f in settled.findings if f.code == "HPU004"], _shown(settled.findings)
     assert _run(_with(dual, text=settled.text)).text == settled.text
+
+
+@pytest.mark.parametrize(("page", "block", "following"), PYTHON_BEFORE)
+def test_before_in_the_agnostic_style_names_no_vendor_and_stays(
+    page: Page, block: Block, following: list[Block]
+) -> None:
+    agnostic = _with(block, options={**block.options, "style": "agnostic", "mode": "eager"})
+    settled = _run(agnostic)
+    tree = ast.parse(settled.text)
+    assert not [f for f in settled.findings if f.code == "HPU004"], _shown(settled.findings)
+    for name in ("DEVICE", "TORCH_DEVICE"):
+        uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+        assert not uses or any(isinstance(node.ctx, ast.Store) for node in uses), settled.text
+    new = Counter(_GAUDI.findall(settled.text)) - Counter(_GAUDI.findall(block.text))
+    assert not new, settled.text
+    assert _run(_with(agnostic, text=settled.text)).text == settled.text
+
+
+_GAUDI = re.compile(r"(?i:hpu(?!shim)|hccl|habana|htcore)|ACCELERATOR")
 
 
 @pytest.mark.parametrize(("page", "block", "following"), PYTHON_BEFORE)

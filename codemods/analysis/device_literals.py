@@ -15,7 +15,7 @@ from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from ..edits import spelling
+from ..edits import neutral, spelling
 from ..edits.spelling import on_gaudi
 from .device_index import reads_index
 from .device_lists import over_all_devices
@@ -251,6 +251,8 @@ class Finder:
     ) -> tuple[tuple[Change, ...], tuple[ast.AST, ...]]:
         """What is written instead, and the nodes that go."""
         module, node = self.module, text.node
+        if spelling.agnostic(module):
+            return self._neutral(text, owner), ()
         if text.new:
             return (spelling.word(module, node, text.new),), ()
         kept = text.index not in ("", "0") and self.keeps_index
@@ -268,6 +270,42 @@ class Finder:
                 changes += self._shorter_slice(side)
         return tuple(changes), gone
 
+    def _neutral(self, text: DeviceText, owner: ast.AST) -> tuple[Change, ...]:
+        """What is written in the agnostic style."""
+        module, node = self.module, text.node
+        if self._asked(node) is not None:
+            return spelling.comparison(module, owner, node)
+        if text.new:
+            return (spelling.word(module, node, text.new),)
+        choice = module.parent(node)
+        if (
+            isinstance(choice, ast.IfExp)
+            and choice.body is node
+            and isinstance(choice.test, ast.Compare)
+        ):
+            asked = choice.test.left
+            if any(
+                isinstance(c, Replace) and c.node is choice
+                for c in spelling.comparison(module, choice.test, asked)
+            ):
+                return ()  # the comparison is replaced, and with it what it chooses
+        whole = spelling.whole_device(module, node)
+        if whole:
+            return whole
+        changes: list[Change] = [spelling.device(module, node, text.index)]
+        call = module.parent(node)
+        if isinstance(call, ast.Call) and module.qualified(call.func) == "torch.device":
+            index = self._other_index(call)
+            if index is not None:
+                value = index.value if isinstance(index, ast.keyword) else index
+                if neutral.is_in_use(module, value):
+                    return (Replace(call, neutral.current(module, call)),)
+                changes = [
+                    Replace(node, spelling.type_beside(module, node)),
+                    spelling.zero(module, value),
+                ]
+        return tuple(changes)
+
     def _other_index(self, call: ast.Call) -> ast.expr | ast.keyword | None:
         """The index in ``torch.device("cuda", rank)`` that is not device 0."""
         index: ast.expr | ast.keyword | None = call.args[1] if len(call.args) == 2 else None
@@ -281,7 +319,7 @@ class Finder:
         return index if before else None
 
     def _without(self, index: ast.expr | ast.keyword, keeps_index: bool) -> Change:
-        if keeps_index or spelling.dual(self.module):
+        if keeps_index or spelling.shared(self.module):
             value = index.value if isinstance(index, ast.keyword) else index
             return spelling.zero(self.module, value)
         return Remove(index)
@@ -291,7 +329,7 @@ class Finder:
         if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Slice):
             upper = side.slice.upper
             if side.slice.lower is None and upper is not None and self.module.constant(upper) == 4:
-                word = spelling.ACCELERATOR if spelling.dual(self.module) else None
+                word = spelling.ACCELERATOR if spelling.shared(self.module) else None
                 length = f"len({word})" if word else str(len(spelling.DEVICE))
                 return [Replace(upper, length)]
         return []

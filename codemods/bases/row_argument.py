@@ -16,7 +16,7 @@ from hpushim.model import Safety, Severity, Span
 from ..analysis.verdict import inside
 from ..analysis.versions import judge
 from ..edits.arguments import rename
-from ..edits.spelling import dual, kept_for_cuda, retext
+from ..edits.spelling import kept_for_cuda, retext, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -229,7 +229,7 @@ def fix(module: Module, call: ast.Call, argument: Given, row: Row, status: str) 
             continue
         changes: tuple[Change, ...] = ()
         keyword = argument.keyword
-        if change.change != "replace" and dual(module):
+        if change.change != "replace" and shared(module):
             continue  # CUDA needs what is there
         if change.change == "drop" and keyword is not None:
             changes = (Remove(keyword),)
@@ -238,7 +238,7 @@ def fix(module: Module, call: ast.Call, argument: Given, row: Row, status: str) 
             plain = isinstance(argument.value.value, str) and text != change.value
             new = retext(module, argument.value, text) if plain else None
             changes = (new or Replace(argument.value, change.value),)
-            if dual(module):
+            if shared(module):
                 value = f"{text!r}" if plain else change.value
                 changes = kept_for_cuda(module, argument.value, value.replace("'", '"'))
         elif change.change == "rename" and keyword is not None:

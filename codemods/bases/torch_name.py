@@ -14,13 +14,16 @@ from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
+from hpushim.pycode.walk import walk
 
 from ..analysis.device_numbers import is_other_device_number
 from ..analysis.names import called
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import inside, known
+from ..edits import neutral
 from ..edits.imports import through
-from ..edits.spelling import ACCELERATOR, dual, zero
+from ..edits.spelling import ACCELERATOR, agnostic, shared, zero
+from ..values.checks import Regions
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -33,9 +36,23 @@ _MODULES = ("memory", "random", "streams", "graphs", "_utils")
 _SAME = re.compile(rf"^torch\.cuda\.({'|'.join(_MODULES)})\.(?=[A-Za-z_])")
 
 
+#: Names below ``torch.cuda`` that do nothing, or answer 0, where CUDA is not, and that the modules of other devices may lack.
+_QUIET = frozenset(
+    [
+        *("manual_seed", "manual_seed_all", "seed", "seed_all", "empty_cache", "ipc_collect"),
+        *("random.manual_seed", "random.manual_seed_all"),
+        *("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"),
+        *("memory_cached", "max_memory_cached", "reset_peak_memory_stats", "reset_max_memory_allocated"),
+        *("memory_stats", "memory_summary"),
+    ]
+)  # fmt: skip
+#: Questions that not every device's module answers.
+_NOT_IN_EVERY = frozenset(["is_bf16_supported"])
+
+
 _BY_NAME: dict[Severity, str] = {
     "warning": "its matrix row names a replacement",
-    "info": "its matrix row says that it has no effect",
+    "info": "it has no effect, or does no harm without CUDA",
 }
 
 
@@ -132,8 +149,16 @@ class NameRule(Rule):
             )
             return
         if verdict.status == "noop":
-            if not dual(module):
+            if agnostic(module) and use.below in _QUIET:
+                yield self.quiet(module, use, code, part)
+            elif not shared(module):
                 yield self.drop(module, use, code, verdict.note)
+            return
+        if agnostic(module) and _beside_nvidia(module, use.node):
+            yield self.quiet(module, use, code, part)
+            return
+        if agnostic(module) and use.below in _QUIET and not module.view(Regions).owners(use.node):
+            yield self.quiet(module, use, code, part)
             return
         target = self.target(module, use)
         if not target:
@@ -145,6 +170,19 @@ class NameRule(Rule):
             return
         safety: Safety = "unsafe" if verdict.row.careful else "safe"
         yield self.rename(module, use, code, target, safety, verdict)
+
+    def quiet(self, module: Module, use: Name, code: str, row: str) -> Found:
+        """A call that does nothing, or answers 0, where CUDA is not: in the agnostic style it stays."""
+        shown = module.source(use.node)
+        return self.finding(
+            module,
+            use.node,
+            f"`{shown}` has no neutral name that each device supports, and is harmless without CUDA; it is not changed",
+            row=row,
+            code=code,
+            severity="info",
+            safety="manual",
+        )
 
     def rename(
         self,
@@ -159,14 +197,18 @@ class NameRule(Rule):
     ) -> Found:
         """The finding whose fix writes ``target`` in place of the use, arguments as the row says."""
         gone = self.gone(module, use, verdict)
-        number = dual(module) and _device_argument(use, verdict) is not None
+        if agnostic(module):
+            target = _neutral(module, use.node, target)
+        number = shared(module) and _device_argument(use, verdict) is not None
         without = [_given_up(module, argument, number=number) for argument in gone]
         changes = (*respell(module, use.node, target), *extra, *without)
         note = f"; {inside(verdict.note)}" if verdict.status != "renamed" else ""
         return self.finding(
             module,
             use.node,
-            f"`{module.source(use.node)}` is `{target}` on Gaudi{note}",
+            f"`{module.source(use.node)}` is for CUDA only; use `{target}`{note}"
+            if agnostic(module)
+            else f"`{module.source(use.node)}` is `{target}` on Gaudi{note}",
             fix=Rewrite(
                 f"write {target}",
                 safety,
@@ -215,6 +257,20 @@ class NameRule(Rule):
         return self.finding(
             module, use.node, message, fix=fix, row=use.name, code=code, severity="info"
         )
+
+
+def _beside_nvidia(module: Module, node: ast.expr) -> bool:
+    """Is it one part of a condition that another part makes one for NVIDIA: ``torch.version.cuda and …``?"""
+    for above in module.ancestors(node):
+        if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
+            return any(
+                isinstance(part, ast.Attribute) and module.qualified(part) == "torch.version.cuda"
+                for value in above.values
+                for part in walk(value)
+            )
+        if isinstance(above, ast.stmt):
+            return False
+    return False
 
 
 def _given_up(module: Module, argument: ast.expr | ast.keyword, *, number: bool) -> Change:
@@ -270,16 +326,41 @@ def rule_of(module: Module, name: str) -> str:
 
 def respell(module: Module, node: ast.expr, target: str, tail: str = "") -> tuple[Change, ...]:
     """Writes ``target`` in place of ``node``; in the dual style ``torch.hpu`` is the module of either accelerator."""
-    if dual(module) and target.startswith("torch.hpu"):
+    if agnostic(module) and target.startswith(("torch.hpu", "torch.get_device_module")):
+        return _respelled(module, node, target, tail)
+    if shared(module) and target.startswith("torch.hpu"):
         text, needed = through(module, node, "torch.get_device_module")
         below = target.removeprefix("torch.hpu")
         return (Replace(node, f"{text}({ACCELERATOR}){below}{tail}"), *needed)
     return (Rename(node, target, tail),)
 
 
+def _neutral(module: Module, node: ast.expr, target: str) -> str:
+    """torch's name for every device in place of one in ``torch.hpu``: of the accelerator, or of the device's own module."""
+    if target in neutral.NAMES:
+        return neutral.NAMES[target]
+    if target.startswith("torch.hpu"):
+        return target.replace("torch.hpu", "torch.get_device_module()", 1)
+    return target
+
+
+def _respelled(module: Module, node: ast.expr, target: str, tail: str) -> tuple[Change, ...]:
+    new = _neutral(module, node, target)
+    if "()" not in new:
+        return (Rename(node, new, tail),)
+    text, needed = through(module, node, "torch.get_device_module")
+    below = new.removeprefix("torch.get_device_module()")
+    asked = f"{text}()"
+    if below.lstrip(".") in _NOT_IN_EVERY and called(module, node) is not None:
+        return (Replace(node, f'getattr({asked}, "{below[1:]}", lambda: False){tail}'), *needed)
+    return (Replace(node, f"{asked}{below}{tail}"), *needed)
+
+
 def spelled(module: Module, node: ast.expr, target: str) -> tuple[str, tuple[Import, ...]]:
     """How ``target`` is written at ``node``, as a part of a larger text."""
-    if dual(module) and target.startswith("torch.hpu"):
+    if agnostic(module):
+        target = _neutral(module, node, target)
+    if shared(module) and target.startswith("torch.hpu"):
         text, needed = through(module, node, "torch.get_device_module")
         return f"{text}({ACCELERATOR}){target.removeprefix('torch.hpu')}", needed
     return through(module, node, target)

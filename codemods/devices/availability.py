@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.changes import Change, Replace
 from hpushim.engine.rules.rule import Found, Yield
 from hpushim.pycode.walk import walk
 
@@ -14,6 +15,7 @@ from ..analysis.kernels import nvidia_only
 from ..analysis.names import called
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule
+from ..edits.spelling import agnostic
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -46,7 +48,8 @@ class Availability(NameRule):
         target = self.target(module, use)
         if verdict is None or not target:
             return self.finding(module, use.node, f"`{shown}` has no known counterpart on Gaudi")
-        return self.rename(module, use, self.code, target, "safe", verdict)
+        folded = _folded(module, use) if agnostic(module) else ()
+        return self.rename(module, use, self.code, target, "safe", verdict, folded)
 
     def group(self, module: Module, use: Name) -> str:
         return module.view(Devices).group(use.node)
@@ -60,6 +63,45 @@ class Availability(NameRule):
         if not isinstance(guard, ast.If) or guard.test is not call or guard.orelse:
             return False
         return all(nvidia_only(module, statement) for statement in guard.body)
+
+
+#: Checks for a device that `torch.accelerator` knows as well.
+_OTHERS = ("torch.backends.mps.is_available", "torch.mps.is_available", "torch.xpu.is_available")
+
+
+def _folded(module: Module, use: Name) -> tuple[Change, ...]:
+    """``elif torch.backends.mps.is_available(): device = "mps"``, which is never reached any more."""
+    call = called(module, use.node)
+    choice = module.parent(call) if call is not None else None
+    if not isinstance(choice, (ast.If, ast.IfExp)) or choice.test is not call:
+        return ()
+    if isinstance(choice, ast.IfExp):
+        other: ast.AST = choice.orelse
+        if not isinstance(other, ast.IfExp) or not _chooses_another(module, other.test):
+            return ()
+        return (Replace(other, module.source(other.orelse)),)
+    inner = choice.orelse[0] if len(choice.orelse) == 1 else None
+    if not isinstance(inner, ast.If) or not _chooses_another(module, inner.test):
+        return ()
+    if len(inner.body) != 1 or _targets(module, inner.body[0]) != _targets(module, choice.body[0]):
+        return ()
+    return (Replace(choice, lambda node: node.with_changes(orelse=node.orelse.orelse)),)
+
+
+def _chooses_another(module: Module, test: ast.expr) -> bool:
+    """Is it a check for one of the other devices, perhaps behind one of whether torch knows it?"""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    last = parts[-1]
+    asked = isinstance(last, ast.Call) and module.qualified(last.func) in _OTHERS
+    return asked and all(
+        isinstance(each, ast.Call) and getattr(each.func, "id", "") == "hasattr"
+        for each in parts[:-1]
+    )
+
+
+def _targets(module: Module, statement: ast.stmt) -> list[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [module.source(target) for target in targets]
 
 
 def _is_toolkit(module: Module, node: ast.AST) -> bool:

@@ -12,10 +12,13 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety, Span
 from hpushim.pycode.values import Values
 
+from ..analysis.device_numbers import is_device_number
+from ..analysis.devices import Devices
 from ..analysis.kinds import defines_method, enclosing_class, local_class
 from ..analysis.names import foreign, is_none, word
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import ask
+from ..edits import neutral
 from ..edits.arguments import (
     argument,
     arguments,
@@ -26,7 +29,7 @@ from ..edits.arguments import (
 )
 from ..edits.imports import through
 from ..edits.makers import on_device
-from ..edits.spelling import chosen, dual, quoted
+from ..edits.spelling import agnostic, chosen, quoted, shared
 from ..values.sizes import host_kind, made_on_the_host
 from ..values.tensors import becomes_torch, proven, used_as_torch
 
@@ -181,7 +184,9 @@ class CudaCall(Rule):
     def _changes(self, module: Module, call: ast.Call, receiver: ast.expr) -> tuple[Change, ...]:
         device = quoted(module, "hpu", call)
         given = argument(call, "device", 0)
-        if dual(module) and given is not None and not is_none(given):
+        if agnostic(module) and given is not None and not is_none(given):
+            device = _by_number(module, call, given, device)
+        elif shared(module) and given is not None and not is_none(given):
             device = chosen(module, given, device)
         made = made_on_the_host(module, receiver)
         if made is None:
@@ -217,6 +222,21 @@ class CudaCall(Rule):
             return with_arguments(node, lead + device, first=True)
 
         return Replace(call, moved)
+
+
+def _by_number(module: Module, call: ast.Call, given: ast.expr, device: str) -> str:
+    """A device that is named or numbered, in the agnostic style; the one in use where the process has chosen it before."""
+    shown = module.source(given)
+    if (
+        neutral.is_in_use(module, given)
+        or module.qualified(getattr(given, "func", given)) == "torch.cuda.current_device"
+    ):
+        return device
+    if module.view(Devices).goes_to_device(given) and not is_device_number(module, given):
+        return neutral.literal(module, given, '"') if module.constant(given) else shown
+    if is_device_number(module, given):
+        return neutral.numbered(module, given, plain=False)
+    return shown
 
 
 def _and_more(module: Module, call: ast.Call) -> str:

@@ -13,7 +13,7 @@ from hpushim.engine.rules.rule import Found, Yield
 from ..analysis.names import called, word
 from ..analysis.verdict import inside, known
 from ..bases.torch_name import Name, NameRule, respell
-from ..edits.spelling import dual
+from ..edits.spelling import shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -44,7 +44,7 @@ class DeviceInfo(NameRule):
         return "HPU122" if use.name.startswith(_CUDA_VERSION) else super().takes(module, use)
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
-        if use.below == "get_device_capability" and not dual(module):
+        if use.below == "get_device_capability" and not shared(module):
             told = _advice(module, use.node)
             if told is not None:
                 return [self._advice(module, use, code, told)]
@@ -167,7 +167,7 @@ def _reads_of(module: Module, statement: ast.Assign) -> list[ast.Attribute]:
         read = module.parent(name)
         if not isinstance(read, ast.Attribute):
             return []
-        if read.attr not in _PROPERTIES and (dual(module) or not _only_shown(module, read.attr)):
+        if read.attr not in _PROPERTIES and (shared(module) or not _only_shown(module, read.attr)):
             return []
         reads.append(read)
     return reads if len(bound) == 1 else []

@@ -15,7 +15,7 @@ from ..analysis.device_index import cuts
 from ..analysis.device_lists import device_lists
 from ..analysis.devices import Devices
 from ..analysis.roles import Role
-from ..edits.spelling import ACCELERATOR, DEVICE, dual
+from ..edits.spelling import ACCELERATOR, DEVICE, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -123,7 +123,7 @@ class DeviceLiteral(Rule):
             assert isinstance(cut.slice, ast.Slice)
             assert cut.slice.lower is not None
             behind = f"{DEVICE}:"
-            length = f"len({ACCELERATOR}) + 1" if dual(module) else str(len(behind))
+            length = f"len({ACCELERATOR}) + 1" if shared(module) else str(len(behind))
             yield self.finding(
                 module,
                 cut,

@@ -14,7 +14,7 @@ from ..analysis.kinds import defines_method
 from ..analysis.names import foreign
 from ..analysis.verdict import ask
 from ..edits.arguments import call_of, unwrapped
-from ..edits.spelling import quoted
+from ..edits.spelling import agnostic, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -48,12 +48,27 @@ class IsCuda(Rule):
 
 def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Replace:
     """``x.is_cuda`` to ``x.device.type == "hpu"``, and ``not x.is_cuda`` to ``!=``."""
-    word = quoted(module, "hpu", node)
+    word, same, other = quoted(module, "hpu", node), "==", "!="
+    if agnostic(module):
+        word, same, other = quoted(module, "cpu", node), "!=", "=="
+    if isinstance(parent, ast.BoolOp) and agnostic(module) and _is_any(module, node, parent):
+        compared = f"{module.source(node.value)}.device.type {same} {word}"
+        return Replace(parent, compared)
     if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
         return Replace(
-            parent, lambda there: unwrapped(there, _compared(there.expression, "!=", word))
+            parent, lambda there: unwrapped(there, _compared(there.expression, other, word))
         )
-    return Replace(node, lambda there: unwrapped(there, _compared(there, "==", word)))
+    return Replace(node, lambda there: unwrapped(there, _compared(there, same, word)))
+
+
+def _is_any(module: Module, node: ast.Attribute, parent: ast.BoolOp) -> bool:
+    """``x.is_cuda or x.is_xpu``: a list of the accelerators that the author knew."""
+    return isinstance(parent.op, ast.Or) and all(
+        isinstance(each, ast.Attribute)
+        and each.attr in ("is_cuda", "is_xpu", "is_mps", "is_hpu", "is_npu")
+        and module.source(each.value) == module.source(node.value)
+        for each in parent.values
+    )
 
 
 def _compared(asked: Any, operator: str, word: str) -> Any:

@@ -23,10 +23,10 @@ from ..analysis.tensor_types import (
 )
 from ..analysis.verdict import ask
 from ..bases.torch_name import CUDA
-from ..edits import arguments
+from ..edits import arguments, neutral
 from ..edits.imports import torch
 from ..edits.makers import on_device
-from ..edits.spelling import ACCELERATOR, dual, quoted, retext
+from ..edits.spelling import ACCELERATOR, agnostic, quoted, retext, shared
 from ..values.sizes import of_sizes
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class TypedTensor(Rule):
             yield self._told(module, node, kind, _converted(module, call, kind, word))
         elif isinstance(module.parent(node), (ast.Compare, ast.Dict, ast.List, ast.Tuple, ast.Set)):
             change = retext(module, node, f"torch.hpu.{kind}")
-            if dual(module):
+            if agnostic(module):
+                change = Replace(node, neutral.NONE)
+            elif shared(module):
                 change = Replace(node, f'f"torch.{{{ACCELERATOR}}}.{kind}"')
             yield self._told(module, node, kind, (change,))
 
@@ -125,7 +127,10 @@ class TypedTensor(Rule):
         block, test = id(module.block(alias.statement)), _test(module, alias)
         name = self._variables.get((block, test))
         changes: list[Change] = []
-        if name is None:
+        if agnostic(module) and _is_of_machine(module, alias):
+            name = quoted(module, "hpu", alias.node)
+            changes.append(Remove(alias.statement))
+        elif name is None:
             others = sum(other == block for other, _ in self._variables)
             name = f"{_DEVICE}_{others + 1}" if others else _DEVICE
             self._variables[block, test] = name
@@ -149,6 +154,23 @@ class TypedTensor(Rule):
             word = quoted(module, "hpu")
             changes += [_moved(call, word, first=True) for call in calls if call is not None]
         return self._told(module, alias.node, kind, changes, group=_group(module, alias))
+
+
+def _is_of_machine(module: Module, alias: Alias) -> bool:
+    """Is the device chosen by nothing but whether there is an accelerator, as the device at hand is?"""
+    test = alias.choice.test if alias.choice is not None and alias.host is not None else None
+    if test is None or alias.choice is None or alias.choice.body is not alias.node:
+        return False
+    values = module.values(test)
+    return bool(values) and all(_asks_only(module, value) for value in values)
+
+
+def _asks_only(module: Module, value: ast.expr) -> bool:
+    if isinstance(value, ast.IfExp):
+        sides = module.constant(value.body), module.constant(value.orelse)
+        return sides == (True, False) and _asks_only(module, value.test)
+    name = module.qualified(value.func) if isinstance(value, ast.Call) else None
+    return name in ("torch.cuda.is_available", "torch.accelerator.is_available")
 
 
 def _test(module: Module, alias: Alias) -> str:
@@ -202,7 +224,9 @@ def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
     """``isinstance(x, torch.cuda.FloatTensor)``: the device and the dtype are requested, of what is a tensor."""
     dtype, needed = torch(module, call, DTYPES[kind])
     tensor, also_needed = torch(module, call, "Tensor")
-    word = quoted(module, "hpu")
+    word, same = quoted(module, "hpu"), "=="
+    if agnostic(module):
+        word, same = quoted(module, "cpu"), "!="
 
     def asked(there: Any) -> Any:
         import libcst as cst
@@ -211,7 +235,7 @@ def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:
         is_tensor = there.with_deep_changes(
             there.args[1], value=cst.parse_expression(tensor)
         ).with_changes(lpar=(), rpar=())
-        three: Any = cst.parse_expression(f"t and x == {word} and x == {dtype}")
+        three: Any = cst.parse_expression(f"t and x {same} {word} and x == {dtype}")
         both = three.left.with_changes(
             left=is_tensor,
             right=three.left.right.with_changes(left=arguments.call_of(subject, ".device.type")),

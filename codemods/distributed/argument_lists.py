@@ -13,7 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.options import gaudi_value
 from ..analysis.project_facts import DEVICE_OPTIONS
 from ..analysis.verdict import ask
-from ..edits.spelling import BACKEND, Literal, chosen, dual, retext
+from ..edits.spelling import BACKEND, Literal, chosen, retext, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -43,7 +43,7 @@ class ArgumentList(Rule):
         if text != new:
             quoted = module.source(node)
             whole = quoted.replace(value, new)
-            change = Replace(node, chosen(module, node, whole) if dual(module) else Literal(text))
+            change = Replace(node, chosen(module, node, whole) if shared(module) else Literal(text))
         return self.finding(
             module,
             node,

@@ -14,7 +14,7 @@ from ..analysis.names import called
 from ..analysis.verdict import ask, inside
 from ..edits.arguments import argument, attribute
 from ..edits.imports import through
-from ..edits.spelling import quoted
+from ..edits.spelling import agnostic, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -60,7 +60,7 @@ class Average(Rule):
             module,
             node,
             f"`{module.source(node)}` is not supported by hccl: {inside(answer.note)}",
-            fix=_as_sum(module, node),
+            fix=None if agnostic(module) else _as_sum(module, node),
             row=answer.row,
         )
 

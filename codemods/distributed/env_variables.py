@@ -15,7 +15,7 @@ from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import contradicts, wanted
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
-from ..edits.spelling import dual, retext
+from ..edits.spelling import retext, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -61,7 +61,7 @@ class EnvVariable(Rule):
             yield from self._lazy(module, use)
         elif name == _CARDS:
             fix = None  # CUDA reads it
-            if not dual(module):
+            if not shared(module):
                 change = retext(module, node, _MODULES)
                 fix = Rewrite(f"use {_MODULES}", "unsafe", (change,), _CARDS)
             yield self.finding(

@@ -17,9 +17,10 @@ from ..analysis.names import called, is_none, partial_of, word
 from ..analysis.project_facts import CLASSES
 from ..analysis.verdict import ask
 from ..bases.row_argument import Given, arguments_of
+from ..edits import neutral
 from ..edits.arguments import argument, drop
 from ..edits.imports import torch
-from ..edits.spelling import DEVICE, chosen, dual, kept_for_cuda, quoted, retext
+from ..edits.spelling import DEVICE, agnostic, chosen, kept_for_cuda, quoted, retext, shared
 from ..values.data_parallel import DDP, LeftBehind
 from ..values.data_parallel import NAMES as DATA_PARALLEL
 from ..values.data_parallel import ROW as DATA_PARALLEL_ROW
@@ -130,7 +131,7 @@ class DeviceIds(Rule):
         self._told.update(each.value for each in given)
         answer = ask(module, "torch.nn.parallel.DistributedDataParallel")
         spread = [each for each in given if own or each.keyword not in call.keywords]
-        if dual(module):
+        if shared(module):
             values = [*(each.value for each in given), *(call.args[1:] if by_place else ())]
             gone = _kept_for_cuda(module, values)
             if not gone:
@@ -175,7 +176,10 @@ class DeviceIds(Rule):
             self._told.add(given)
             device, needed = torch(module, given, "device")
             bare = f"{device}({quoted(module, DEVICE)})"
-            if dual(module):
+            if agnostic(module):
+                in_use = neutral.is_in_use(module, given)
+                bare = neutral.number(module, given) if in_use else neutral.NONE
+            elif shared(module):
                 bare = chosen(module, given, bare)
             change = Replace(given, bare)
             yield self.finding(
@@ -196,7 +200,7 @@ class DeviceIds(Rule):
             return
         answer = ask(module, "torch.distributed.barrier")
         gone: tuple[Change, ...] = drop(call, "device_ids")
-        if dual(module):
+        if shared(module):
             gone = _kept_for_cuda(module, [each.value for each in given])
             if not gone:
                 return
@@ -227,8 +231,20 @@ class DeviceIds(Rule):
 
 
 def _kept_for_cuda(module: Module, values: Iterable[ast.expr]) -> tuple[Change, ...]:
-    """None on Gaudi, and what is written on CUDA."""
+    """None on Gaudi, and what is written on CUDA; in the agnostic style the number among the devices that the process sees."""
+    if agnostic(module):
+        return tuple(_own_number(module, value) for value in values)
     return tuple(change for value in values for change in kept_for_cuda(module, value, "None"))
+
+
+def _own_number(module: Module, value: ast.expr) -> Change:
+    if isinstance(value, (ast.List, ast.Tuple)) and len(value.elts) == 1:
+        value = value.elts[0]
+    if isinstance(value, (ast.Name, ast.Attribute)) and not is_device_number(module, value):
+        return Replace(value, neutral.NONE)
+    if not neutral.is_in_use(module, value):
+        return Replace(value, neutral.NONE)
+    return Replace(value, neutral.number(module, value))
 
 
 def _is_passed_on(module: Module, node: ast.expr) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Import
 
-from .spelling import dual
+from .spelling import shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -25,7 +25,7 @@ def core(module: Module) -> tuple[str, Import]:
     """The name of Gaudi's bridge in the file, and its import; in the dual style one that does without."""
     name = imports.local_name(module, CORE, CORE_ALIAS)
     code = ""
-    if dual(module):
+    if shared(module):
         code = (
             f"try:\n    import {CORE} as {name}\n"
             "except ImportError:  # no Gaudi here\n"

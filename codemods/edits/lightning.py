@@ -9,7 +9,7 @@ from hpushim.engine.python.changes import Import, Replace, Rewrite
 
 from .arguments import add, argument
 from .imports import local_name
-from .spelling import dual, quoted
+from .spelling import quoted, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -23,7 +23,7 @@ def with_accelerator(module: Module, call: ast.Call, given: ast.expr | None) -> 
     """``accelerator=hpushim.lightning.HPUAccelerator()`` in ``call``, in the place of ``given``; in the dual style where there is a Gaudi."""
     name = local_name(module, PLUGIN)
     value = f"{name}.HPUAccelerator()"
-    if dual(module):
+    if shared(module):
         elsewhere = quoted(module, "auto") if given is None else module.source(given)
         value = f"{name}.accelerator({elsewhere})"
     change = add(call, f"accelerator={value}") if given is None else Replace(given, value)
@@ -34,7 +34,7 @@ def with_default(module: Module, call: ast.Call) -> Rewrite | None:
     """Gaudi's accelerator as the default of a ``LightningCLI``; None where it is given defaults."""
     if argument(call, "trainer_defaults", 5) is not None:
         return None
-    elsewhere = quoted(module, "auto") if dual(module) else ""
+    elsewhere = quoted(module, "auto") if shared(module) else ""
     value = f"{local_name(module, PLUGIN)}.accelerator_name({elsewhere})"
     default = f"trainer_defaults={{{quoted(module, 'accelerator')}: {value}}}"
     return Rewrite("pass the accelerator for Gaudi", "safe", (add(call, default), Import(PLUGIN)))

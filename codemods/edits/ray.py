@@ -10,7 +10,7 @@ from hpushim.engine.python.changes import Change, Import, Remove, Replace, Rewri
 
 from .arguments import add, argument
 from .imports import local_name
-from .spelling import dual, retext
+from .spelling import retext, shared
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -22,7 +22,7 @@ _TORCH = "ray.train.torch"
 
 def asking_for_gaudi(module: Module, call: ast.Call, given: ast.keyword) -> Rewrite | None:
     """``use_gpu=`` of a ``ScalingConfig`` and ``num_gpus=`` of a task or an actor; None where more has to be known."""
-    if dual(module):
+    if shared(module):
         return None  # a Ray request names either "GPU" or "HPU"
     if given.arg == "use_gpu":
         return _of_workers(module, call, given)
@@ -85,7 +85,7 @@ def item_for_gaudi(
 ) -> Rewrite | None:
     """``{"GPU": 1}`` of a table of resources, ``{"num_gpus": 1}`` of an actor's options; None where it is part of a device."""
     number = module.constant(value)
-    if dual(module) or (isinstance(number, float) and not number.is_integer()):
+    if shared(module) or (isinstance(number, float) and not number.is_integer()):
         return None
     known = {module.constant(one) for one in table.keys if one is not None}
     if key.value == "num_gpus":

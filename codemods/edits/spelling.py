@@ -11,7 +11,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python import imports
-from hpushim.engine.python.changes import Import, Replace
+from hpushim.engine.python.changes import Change, Import, Replace
+
+from . import neutral
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -24,6 +26,7 @@ ACCELERATOR = "ACCELERATOR"
 #: What is in CUDA's place of a word that is no device.
 _CUDA = {COMPILER: "inductor"}
 _WORD = re.compile(r"\b(cuda|nccl)\b", re.IGNORECASE)
+_GAUDI = re.compile(rf"{DEVICE}|{BACKEND}")
 
 
 def hpu(index: str | None) -> str:
@@ -49,9 +52,14 @@ def _one(found: re.Match[str]) -> str:
 # -- Python ---------------------------------------------------------------------------------
 
 
-def dual(module: Module) -> bool:
+def shared(module: Module) -> bool:
     """Is the code to run on CUDA as well?"""
-    return module.target.style == "dual"
+    return module.target.style != "native"
+
+
+def agnostic(module: Module) -> bool:
+    """Is the code to name no vendor? What has no neutral word stays as it is, and is reported."""
+    return module.target.style == "agnostic"
 
 
 def either(gaudi: str, cuda: str, mark: str = '"') -> str:
@@ -92,7 +100,65 @@ def quoted(module: Module, text: str, at: ast.AST | None = None) -> str:
     """
     mark = _inside(module, at) if at is not None else ""
     mark = mark or module.view(_preferred)
-    return (_for_both(text, mark) if dual(module) else None) or f"{mark}{text}{mark}"
+    if agnostic(module):
+        return _neutral(module, text, mark, at)
+    return (_for_both(text, mark) if shared(module) else None) or f"{mark}{text}{mark}"
+
+
+def _neutral(module: Module, text: str, mark: str, at: ast.AST | None) -> str:
+    """A word of Gaudi's in the agnostic style: a device, or the backend that torch has for it."""
+    if text in (DEVICE, f"{DEVICE}:0"):
+        return neutral.device(module, at)
+    if text == BACKEND:
+        return backend(module, at)
+    return f"{mark}{text}{mark}"
+
+
+def device_type(module: Module, at: ast.AST | None = None) -> str:
+    """The type of the device as a text, for what takes no device with an index: ``device_type=``."""
+    return neutral.kind(module, at) if agnostic(module) else quoted(module, DEVICE)
+
+
+def and_not_cpu(module: Module, enabled: ast.expr | None, kind: str) -> str:
+    """A condition that holds on an accelerator only, added to the one that is written."""
+    mark = mark_of(module)
+    off = f"{kind} != {mark}cpu{mark}"
+    return (
+        off
+        if enabled is None or module.constant(enabled) is True
+        else f"{grouped(module, enabled)} and {off}"
+    )
+
+
+def grouped(module: Module, node: ast.expr) -> str:
+    """An operand of ``and``, in parentheses where it needs them."""
+    text = module.source(node)
+    wide = isinstance(node, (ast.IfExp, ast.Lambda, ast.NamedExpr))
+    wide = wide or (isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or))
+    return f"({text})" if wide else text
+
+
+def backend(module: Module, at: ast.AST | None) -> str:
+    """``torch.distributed.get_default_backend_for_device(…)``, of the accelerator or of the CPU."""
+    if at is None:
+        return neutral.NONE
+    now = neutral.current(module, at)
+    if now == neutral.NONE:
+        return now
+    found = neutral.at_hand(module, at)
+    package = imports.local_name(module, "torch.distributed")
+    if package == "torch.distributed":
+        package = imports.through(module, at, package)[0]
+    mark = _inside(module, at) or mark_of(module)
+    given = now if neutral.is_chosen(module, at) else f"{now} or {mark}cpu{mark}"
+    if found and found[1] != "text":
+        given = found[0]
+    return f"{package}.get_default_backend_for_device({given})"
+
+
+def mark_of(module: Module) -> str:
+    """The quotes that the file prefers."""
+    return module.view(_preferred)
 
 
 def _preferred(module: Module) -> str:
@@ -133,14 +199,18 @@ def _for_both(text: str, mark: str) -> str | None:
 def half(module: Module, node: ast.AST) -> tuple[str, tuple[Import, ...]]:
     """The half precision that autocast gets at ``node``, and the import that it needs; in the dual style CUDA keeps float16."""
     bfloat16, needed = imports.through(module, node, "torch.bfloat16")
-    if not dual(module):
+    if agnostic(module):
+        return neutral.NONE, ()
+    if not shared(module):
         return bfloat16, needed
     return either(bfloat16, bfloat16.removesuffix("bfloat16") + "float16"), needed
 
 
 def retext(module: Module, node: ast.expr, new: str) -> Replace:
     """Gives a string constant the value ``new``, which must need no escapes, in its own quotes and with its prefix."""
-    if dual(module) and _for_both(new, '"') is not None:
+    if agnostic(module) and _GAUDI.search(new):
+        return Replace(node, _neutral_text(module, node, new))
+    if shared(module) and _for_both(new, '"') is not None:
         if isinstance(module.parent(node), ast.MatchValue):
             both = module.source(node)  # a pattern cannot name a constant
             return Replace(node, f"{on_gaudi(both)} | {both}")
@@ -148,6 +218,16 @@ def retext(module: Module, node: ast.expr, new: str) -> Replace:
     if len(module.string_tokens(node)) != 1:
         return Replace(node, quoted(module, new))
     return Replace(node, Literal(new))
+
+
+def _neutral_text(module: Module, node: ast.expr, new: str) -> str:
+    """What is written in place of a text that becomes one of Gaudi's words."""
+    if isinstance(module.parent(node), (ast.Compare, ast.MatchValue, ast.Dict, ast.Subscript)):
+        return neutral.NONE
+    mark = _inside(module, node) or mark_of(module)
+    if new in (DEVICE, f"{DEVICE}:0"):
+        return neutral.literal(module, node, mark)
+    return backend(module, node) if new == BACKEND else neutral.NONE
 
 
 class Literal:
@@ -176,9 +256,11 @@ def device(
     Written as :func:`hpu` says, or as device 0 where the index is read again; in the dual style the index stays for CUDA.
     """
     word = hpu("0" if keeps_index else index)
-    if isinstance(node, ast.Constant) and not (dual(module) and index not in ("", "0")):
+    if agnostic(module):
+        return Replace(node, _neutral_device(module, node, index))
+    if isinstance(node, ast.Constant) and not (shared(module) and index not in ("", "0")):
         return retext(module, node, word)
-    if dual(module):
+    if shared(module):
         return Replace(node, chosen(module, node, quoted(module, word, node)))
     spans = module.string_tokens(_first(node))
     body = module.source(spans[0]).lstrip("fFrRuUbB") if spans else '"'
@@ -186,11 +268,83 @@ def device(
     return Replace(node, f"{mark}{word}{mark}")
 
 
+def _neutral_device(module: Module, node: ast.expr, index: str) -> str:
+    """A device in the agnostic style; the number of a process's own device is counted among those that it sees."""
+    mark = _inside(module, node) or mark_of(module)
+    if isinstance(node, ast.Constant):
+        if index in ("", "0"):
+            return _neutral_text(module, node, DEVICE)
+        now = neutral.current(module, node)
+        return now if now == neutral.NONE else f"f{mark}{{{now}.type}}:{index}{mark}"
+    number = _number(node)
+    now = neutral.current(module, node)
+    if number is None or now == neutral.NONE or _inside(module, node):
+        return neutral.NONE
+    if neutral.is_in_use(module, number):
+        return f"{now}.type"
+    own = neutral.number(module, number)
+    if mark in own or mark in now:
+        return neutral.NONE
+    return f"f{mark}{{{now}.type}}:{{{own}}}{mark}"
+
+
+def _number(node: ast.expr) -> ast.expr | None:
+    """The number that a composed text ends with: ``f"cuda:{rank}"``, ``"cuda:" + str(rank)``, ``"cuda:%d" % rank``."""
+    if isinstance(node, ast.JoinedStr) and len(node.values) == 2:
+        last = node.values[1]
+        plain = isinstance(last, ast.FormattedValue) and last.format_spec is None
+        return last.value if plain and isinstance(last, ast.FormattedValue) else None
+    if isinstance(node, ast.BinOp):
+        right = node.right
+        if isinstance(node.op, ast.Mod):
+            return None if isinstance(right, ast.Tuple) else right
+        if isinstance(right, ast.Call) and getattr(right.func, "id", "") == "str" and right.args:
+            return right.args[0]
+        return None
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        return node.args[0]
+    return None
+
+
+def comparison(module: Module, owner: ast.AST, node: ast.expr) -> tuple[Change, ...]:
+    """A comparison with CUDA as one with the CPU, in the agnostic style."""
+    found = neutral.compared(module, owner, node, _inside(module, node) or mark_of(module))
+    return (Replace(found[0], found[1]) if found else Replace(node, neutral.NONE),)
+
+
+def type_beside(module: Module, node: ast.expr) -> str:
+    """The type of the accelerator, beside the number of a device."""
+    now = neutral.current(module, node)
+    return now if now == neutral.NONE else f"{now}.type"
+
+
+def whole_device(module: Module, node: ast.expr) -> tuple[Change, ...]:
+    """``torch.device("cuda")`` in the agnostic style, which is the accelerator itself; nothing where the call says more."""
+    mark = _inside(module, node) or mark_of(module)
+    number = None if isinstance(node, ast.Constant) else _number(node)
+    plain = module.constant(node) in ("cuda", "cuda:0")
+    plain = plain or (number is not None and neutral.is_in_use(module, number))
+    text = neutral.made(module, node, mark) if plain else None
+    call = module.parent(node)
+    return (Replace(call, text),) if text is not None and call is not None else ()
+
+
 def word(module: Module, node: ast.expr, new: str) -> Replace:
     """Writes a larger text with Gaudi's word in place of CUDA's; in the dual style the text stays for CUDA."""
+    if agnostic(module):
+        return Replace(node, _begun(module, node))
     if module.constant(node) == "cuda:":
         return retext(module, node, f"{DEVICE}:")
-    return Replace(node, chosen(module, node, new) if dual(module) else new)
+    return Replace(node, chosen(module, node, new) if shared(module) else new)
+
+
+def _begun(module: Module, node: ast.expr) -> str:
+    """``"cuda:"``, which a number is put behind."""
+    now = neutral.current(module, node)
+    if module.constant(node) != "cuda:" or now == neutral.NONE or _inside(module, node):
+        return neutral.NONE
+    mark = mark_of(module)
+    return f"f{mark}{{{now}.type}}:{mark}"
 
 
 def as_on_cuda(module: Module, node: ast.expr) -> Replace:
@@ -211,10 +365,14 @@ def _first(node: ast.expr) -> ast.expr:
 
 def numbered(module: Module, node: ast.expr) -> Replace:
     """Writes Gaudi's device in place of the number of a device; in the dual style the number stays for CUDA."""
+    if agnostic(module):
+        return Replace(node, neutral.numbered(module, node))
     word = quoted(module, DEVICE, node)
-    return Replace(node, chosen(module, node, word) if dual(module) else word)
+    return Replace(node, chosen(module, node, word) if shared(module) else word)
 
 
 def zero(module: Module, node: ast.expr) -> Replace:
     """Writes device 0 in place of the number of another; in the dual style the number stays for CUDA."""
-    return Replace(node, chosen(module, node, "0") if dual(module) else "0")
+    if agnostic(module):
+        return Replace(node, neutral.number(module, node))
+    return Replace(node, chosen(module, node, "0") if shared(module) else "0")

@@ -13,8 +13,9 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.kinds import defines_method
 from ..analysis.names import is_none
 from ..analysis.verdict import ask
+from ..edits import neutral
 from ..edits.arguments import add, argument, called, drop
-from ..edits.spelling import COMPILER, dual, is_either, kept_for_cuda, quoted, retext
+from ..edits.spelling import COMPILER, agnostic, is_either, kept_for_cuda, quoted, retext, shared
 from ..values.tensors import Is, Kinds, used_as_torch
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class CompileBackend(Rule):
             return
         answer = ask(module, "torch.compile(mode='max-autotune')")
         changes: tuple[Change, ...] = drop(call, "mode", "options")
-        if dual(module):
+        if shared(module):
             changes = tuple(c for k in given for c in kept_for_cuda(module, k.value, "None"))
         names = " and ".join(f"`{k.arg}`" for k in given)
         yield self.finding(
@@ -127,7 +128,9 @@ class CompileBackend(Rule):
     def _decorator(self, module: Module, node: ast.expr) -> Yield:
         """``@torch.compile`` without parentheses."""
         answer = ask(module, _COMPILE)
-        change = called(node, f"(backend={quoted(module, COMPILER)})")
+        change: Change = called(node, f"(backend={quoted(module, COMPILER)})")
+        if agnostic(module):
+            change = Replace(node, neutral.NONE)
         fix = Rewrite(_TITLE, answer.safety, (change,))
         lazy = module.target.mode == "lazy"
         if lazy:
@@ -154,6 +157,8 @@ def _uncompiled(module: Module, call: ast.Call) -> tuple[Change, ...]:
 def _with_backend(module: Module, call: ast.Call, backend: ast.expr | None) -> Change:
     if backend is not None:
         return retext(module, backend, COMPILER)
+    if agnostic(module):
+        return Replace(call, neutral.NONE)  # torch has no word for the compiler of a device
     text = f"backend={quoted(module, COMPILER)}"
     return add(call, text, behind=call.args[-1]) if call.args else add(call, text, first=True)
 

@@ -17,7 +17,7 @@ from ..analysis.names import word
 from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask
 from ..edits.imports import torch
-from ..edits.spelling import ACCELERATOR, COMPILER, DEVICE, dual, quoted
+from ..edits.spelling import ACCELERATOR, COMPILER, DEVICE, quoted, shared
 from ..values.trained import FSDP, NOT_SEEN, Trained, trained
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _written(
         name, needed = torch(module, place, "compile")
         text = f"{model.text} = {name}({model.text}, {backend})"
     tests = [_switch(module, place)]
-    if dual(module):
+    if shared(module):
         tests.append(f"{ACCELERATOR} == {mark}{DEVICE}{mark}")
     condition = " and ".join(test for test in tests if test)
     return (f"if {condition}: {text}" if condition else text), needed

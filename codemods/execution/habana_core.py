@@ -15,6 +15,7 @@ from ..analysis.bridge import loads_itself
 from ..analysis.entry import is_entry
 from ..analysis.verdict import ask
 from ..edits.imports import CORE, core
+from ..edits.spelling import agnostic
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -33,6 +34,8 @@ class HabanaCore(Rule):
         torch = [s for s in module.imports if module.scope(s) is top and _imports_torch(s)]
         if not torch or not is_entry(module) or module.holds("habana_frameworks"):
             return
+        if agnostic(module):
+            return  # torch loads the bridge by itself since 2.5
         if _builds(module):
             return
         if _on_cuda(module) and not loads_itself(module):

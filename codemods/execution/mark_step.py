@@ -15,6 +15,7 @@ from ..analysis.bridge import loads_itself
 from ..analysis.project_facts import CLASSES, DEVICE_CHOSEN, SCALERS
 from ..analysis.verdict import ask
 from ..edits.imports import core, root
+from ..edits.spelling import agnostic
 from ..values.marks import MARKS, Site, unmarked
 from ..values.training import Step
 
@@ -68,6 +69,8 @@ class MarkStep(Rule):
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):
             return
+        if agnostic(module) and module.target.mode != "lazy":
+            return  # code that names no vendor runs in eager mode
         yield from (self._unmarked(module, site) for site in unmarked(module))
 
     def _unmarked(self, module: Module, site: Site) -> Found:
@@ -80,7 +83,7 @@ class MarkStep(Rule):
             site.call.func,
             f"in lazy mode (PT_HPU_LAZY_MODE=1), Gaudi runs `{func}` at the next `mark_step()`; "
             f"add `{name}.mark_step()`, which has no effect in eager mode",
-            fix=Rewrite("mark the step", answer.safety, (*changes, imported)),
+            fix=Rewrite("mark the step", answer.safety, (*changes, imported), vendor=True),
             row=answer.row,
             code=_CODES[site.step],
         )

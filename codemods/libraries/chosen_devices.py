@@ -16,7 +16,7 @@ from ..analysis.trainers import is_settings, used
 from ..analysis.verdict import ask, inside
 from ..edits.arguments import argument
 from ..edits.imports import torch
-from ..edits.spelling import DEVICE, dual, quoted
+from ..edits.spelling import DEVICE, quoted, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -101,7 +101,7 @@ class ChosenDevice(Rule):
     def _missed(self, module: Module, call: ast.Call, name: str, new: str) -> Found:
         answer = ask(module, name)
         fix = None
-        if new and not dual(module):
+        if new and not shared(module):
             needed = torch(module, call, "device")[1]
             fix = Rewrite("name the device", "safe", (Replace(call, new), *needed))
         return self.finding(

@@ -17,7 +17,7 @@ from ..analysis.provenance import owner
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import ADVICE
 from ..edits.lightning import with_accelerator
-from ..edits.spelling import dual, retext
+from ..edits.spelling import retext, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -120,7 +120,7 @@ def _fix(
     row = module.matrix.row(package, "package")
     if row is None or not isinstance(value, ast.Constant) or not isinstance(value.value, str):
         return None
-    if row.target == _DEVICE and name in _DEVICES and value.value == "gpu" and not dual(module):
+    if row.target == _DEVICE and name in _DEVICES and value.value == "gpu" and not shared(module):
         return Rewrite("name the device", "safe", (retext(module, value, "hpu"),))
     if row.target == _OF_LIGHTNING and name == _ACCELERATOR:
         return with_accelerator(module, call, value)

@@ -15,7 +15,7 @@ from ..analysis.trainers import NAMES as TRAINERS
 from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import SEVERITY, by_row
-from ..edits.spelling import dual, retext
+from ..edits.spelling import retext, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -87,7 +87,7 @@ class NvidiaOption(Rule):
         if row is not None:
             fix = None
             new = ask(module, row).target
-            if new and isinstance(given, ast.Constant) and not dual(module):
+            if new and isinstance(given, ast.Constant) and not shared(module):
                 fix = Rewrite(f"use {new}", "unsafe", (retext(module, given, new),))
             yield self._told(module, node, row, fix=fix, option=name)
 

@@ -16,7 +16,7 @@ from ..analysis.verdict import ask, inside
 from ..bases.row_argument import SEVERITY
 from ..edits.arguments import argument
 from ..edits.ray import asking_for_gaudi, item_for_gaudi
-from ..edits.spelling import dual, retext
+from ..edits.spelling import retext, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -93,7 +93,7 @@ class RequestedDevices(Rule):
             fix = item_for_gaudi(module, table, node, value)
             yield self._found(module, node, _ROW, fix, through=value)
         elif node.value in _RESOURCE and _counted(module, node):
-            fix = None if dual(module) else Rewrite("count Gaudi", "safe", (retext(module, node, "HPU"),))  # fmt: skip
+            fix = None if shared(module) else Rewrite("count Gaudi", "safe", (retext(module, node, "HPU"),))  # fmt: skip
             yield self._found(module, node, _ROW, fix)
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:

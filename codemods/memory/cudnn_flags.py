@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
 from ..analysis.verdict import inside, known
-from ..edits.spelling import dual
+from ..edits.spelling import shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -33,7 +33,7 @@ class CudnnFlag(Rule):
         self._set: dict[ast.Assign, list[str]] = {}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if dual(module) or "tf32" in name or module.qualified(node) != name:
+        if shared(module) or "tf32" in name or module.qualified(node) != name:
             return  # in the dual style they stay, for CUDA
         statement = _assignment(module, node, name)
         if statement is not None and _is_idle(module, name):

@@ -14,12 +14,17 @@ class MemoryName(NameRule):
         "cuda-memory-statistics",
         severity="error",
         fix=("safe", "unsafe", "manual"),
-        lower=by_name("warning"),
+        lower=by_name("warning", "info"),
     )
     HPU402 = Code(
         "cuda-empty-cache", severity="error", fix=("safe", "manual"), lower=by_name("info")
     )
-    HPU403 = Code("cuda-memory-reset", severity="error", fix="safe", lower=by_name("warning"))
+    HPU403 = Code(
+        "cuda-memory-reset",
+        severity="error",
+        fix=("safe", "manual"),
+        lower=by_name("warning", "info"),
+    )
     HPU404 = Code("cuda-memory-limit", fix="safe", effort="hours")
     HPU405 = Code("cuda-allocator", severity="error", effort="hours")
     HPU406 = Code("cuda-memory-history", severity="error")

@@ -13,9 +13,9 @@ from ..analysis.devices import Devices, Role, Site
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask, inside
-from ..bases.torch_name import NameRule
+from ..bases.torch_name import NameRule, by_name
 from ..edits.arguments import add, argument
-from ..edits.spelling import dual, kept_for_cuda, quoted
+from ..edits.spelling import device_type, kept_for_cuda, quoted, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -31,7 +31,7 @@ _WORDS = {
 class RandomName(NameRule):
     """``torch.cuda.manual_seed_all`` and its neighbours."""
 
-    HPU407 = Code("cuda-seed", fix=("safe", "manual"))
+    HPU407 = Code("cuda-seed", fix=("safe", "manual"), lower=by_name("info"))
     HPU408 = Code(
         "cuda-random-state",
         severity="error",
@@ -145,7 +145,7 @@ def _is_known(module: Module, device: ast.expr) -> bool:
 
 def _on_host(module: Module, site: Site) -> tuple[Change, ...]:
     """A generator of the CPU, which draws for hpu tensors; CUDA keeps its own."""
-    if dual(module):
+    if shared(module):
         return kept_for_cuda(module, site.node, quoted(module, "cpu"))
     return (Replace(site.node, quoted(module, "cpu", site.node)),)
 
@@ -161,10 +161,10 @@ def _states(module: Module, call: ast.Call, devices: ast.keyword) -> tuple[Chang
     Numbers that the program works out (those of its tensors) hold on Gaudi too. Of devices that it names there is the first:
     without ``devices`` torch would request each that is counted, and Gaudi gives the state of device 0 alone.
     """
-    kind = f"device_type={quoted(module, 'hpu')}"
+    kind = f"device_type={device_type(module, call)}"
     names = (ast.Name, ast.Attribute)
     if all(isinstance(value, names) for value in module.values(devices.value)):
         return (add(call, kind, behind=devices.value),)
-    if dual(module):
+    if shared(module):
         return (Replace(devices, kind),)
     return (Replace(devices, "devices=[0]"), add(call, kind, behind=devices.value))

@@ -14,7 +14,8 @@ from ..analysis.autocast import CUDA_ONLY, GENERIC, AutocastSite, site
 from ..analysis.verdict import ask
 from ..edits.arguments import add, by_keyword, with_arguments
 from ..edits.imports import local_name, root, torch
-from ..edits.spelling import half, quoted, retext
+from ..edits.spelling import agnostic, and_not_cpu, device_type, half, retext
+from ..values.checks import Regions
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -61,27 +62,21 @@ class CudaAutocast(Rule):
     def _arguments(self, module: Module, found: AutocastSite) -> tuple[Change, ...]:
         """In front the device and the dtype, and keywords for what was positional."""
         given = {keyword.arg for keyword in found.call.keywords}
-        front = f"device_type={quoted(module, 'hpu')}"
+        kind = device_type(module, found.call)
+        front = f"device_type={kind}"
+        if agnostic(module):
+            return self._neutral(module, found, front, kind)
         needed: tuple[Import, ...] = ()
         if "dtype" not in given and None not in given and len(found.args) < 2 and not found.is_off:
             bfloat16, needed = half(module, found.call)
             front += f", dtype={bfloat16}"
-        lead = 0 if found.func is found.call.func else 1  # partial(autocast, …)
-        count = len(found.args)
+        return (_spelled(found, front), *needed)
 
-        def spelled(node: Any) -> Any:
-            old = list(node.args)
-            for place, name in zip(range(lead, lead + count), _POSITIONAL, strict=False):
-                old[place] = by_keyword(old[place], name)
-            node = node.with_changes(args=old[lead:])
-            if not lead:
-                return with_arguments(node, front, first=True)
-            if not old[lead:]:
-                return with_arguments(node.with_changes(args=old), front)
-            node = with_arguments(node, front, first=True)
-            return node.with_changes(args=[old[0], *node.args])
-
-        return (Replace(found.call, spelled), *needed)
+    def _neutral(
+        self, module: Module, found: AutocastSite, front: str, kind: str
+    ) -> tuple[Change, ...]:
+        """The dtype is left to the device: float16 on CUDA, bfloat16 elsewhere. On the CPU autocast stays off."""
+        return (*_enabled(module, found, kind), _spelled(found, front))
 
     def _handed_on(self, module: Module, node: ast.expr) -> Found:
         """The class itself as a value: a ``partial`` of the general one replaces it."""
@@ -89,8 +84,10 @@ class CudaAutocast(Rule):
         name, needed = torch(module, node, "autocast")
         bfloat16, _ = half(module, node)
         tools = local_name(module, "functools")
-        device = f"device_type={quoted(module, 'hpu')}"
+        device = f"device_type={device_type(module, node)}"
         new = f"{tools}.partial({name}, {device}, dtype={bfloat16})"
+        if agnostic(module):
+            new = f"{tools}.partial({name}, {device})"
         changes: tuple[Change, ...] = (Replace(node, new), *needed, Import("functools"))
         safety = answer.safety if _is_called_plainly(module, node) else "unsafe"
         return self.finding(
@@ -112,8 +109,12 @@ class CudaAutocast(Rule):
             return
         answer = ask(module, "torch.autocast")
         changes: list[Change] = [retext(module, device, "hpu")]
+        if agnostic(module):
+            kind = device_type(module, found.call)
+            changes = [Replace(device, kind), *_enabled(module, found, kind)]
         given = {keyword.arg for keyword in found.call.keywords}
-        if len(found.args) < 2 and not given & {"dtype", None} and not found.is_off:
+        needs = len(found.args) < 2 and not given & {"dtype", None} and not found.is_off
+        if needs and not agnostic(module):
             bfloat16, needed = half(module, found.call)
             changes += [add(found.call, f"dtype={bfloat16}", behind=device), *needed]
         yield self.finding(
@@ -125,6 +126,39 @@ class CudaAutocast(Rule):
             code="HPU202",
             claims=(device,),
         )
+
+
+def _enabled(module: Module, found: AutocastSite, kind: str) -> tuple[Change, ...]:
+    """Autocast for CUDA is off on the CPU, and stays off there."""
+    if found.is_off or module.view(Regions).owners(found.call):
+        return ()
+    given = found.enabled
+    text = and_not_cpu(module, given, kind)
+    if given is not None:
+        return (Replace(given, text),)
+    if any(keyword.arg is None for keyword in found.call.keywords):
+        return ()
+    return (add(found.call, f"enabled={text}"),)
+
+
+def _spelled(found: AutocastSite, front: str) -> Replace:
+    """``front`` before all arguments, and keywords for what was positional."""
+    lead = 0 if found.func is found.call.func else 1  # partial(autocast, …)
+    count = len(found.args)
+
+    def spelled(node: Any) -> Any:
+        old = list(node.args)
+        for place, name in zip(range(lead, lead + count), _POSITIONAL, strict=False):
+            old[place] = by_keyword(old[place], name)
+        node = node.with_changes(args=old[lead:])
+        if not lead:
+            return with_arguments(node, front, first=True)
+        if not old[lead:]:
+            return with_arguments(node.with_changes(args=old), front)
+        node = with_arguments(node, front, first=True)
+        return node.with_changes(args=[old[0], *node.args])
+
+    return Replace(found.call, spelled)
 
 
 def _renamed(module: Module, func: ast.expr) -> Rename:

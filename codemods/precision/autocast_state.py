@@ -13,7 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.names import called
 from ..analysis.verdict import ask
 from ..edits.arguments import add
-from ..edits.spelling import quoted
+from ..edits.spelling import device_type
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -47,7 +47,7 @@ class AutocastState(Rule):
             return
         answer = ask(module, name)
         new = _CUSTOM[name] if custom else _STATE[name]
-        changes = _changes(node, call, new, quoted(module, "hpu"), custom)
+        changes = _changes(node, call, new, device_type(module, node), custom)
         fix = (
             Rewrite("pass the device type", answer.safety, changes, harmless=True)
             if answer.fixable

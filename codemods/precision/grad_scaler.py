@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.base.code import Code
@@ -24,14 +25,27 @@ from ..analysis.scalers import (
     scaler_of,
 )
 from ..analysis.verdict import ask
+from ..edits import neutral
 from ..edits.arguments import add, argument, arguments, call_of, only, unwrapped
-from ..edits.spelling import ACCELERATOR, ELSEWHERE, chosen, dual, quoted
+from ..edits.imports import torch
+from ..edits.spelling import (
+    ACCELERATOR,
+    ELSEWHERE,
+    agnostic,
+    and_not_cpu,
+    chosen,
+    device_type,
+    grouped,
+    quoted,
+    shared,
+)
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _ROW = "torch.cuda.amp.GradScaler"
 _NEW = "torch.amp.GradScaler"
+_FLOAT16 = re.compile(r"(?<!b)float16|fp16|half")
 
 
 class GradScaler(Rule):
@@ -157,7 +171,7 @@ def _gone(module: Module, call: ast.Call, sharded: bool) -> tuple[ast.AST, ...]:
 
 
 def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
-    if dual(module):
+    if shared(module):
         return _off_on_gaudi(module, call, sharded)
     if sharded:
         return (only(call, "enabled=False"),)
@@ -170,6 +184,8 @@ def _switched_off(module: Module, call: ast.Call, sharded: bool) -> tuple[Change
 
 def _off_on_gaudi(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
     """The scaler of CUDA, with all that it is given, which is off on Gaudi."""
+    if agnostic(module):
+        return _neutral(module, call, sharded)
     enabled = argument(call, "enabled", 5 if is_generic(module, call) else 4)
     off: Change
     if enabled is None:
@@ -184,6 +200,29 @@ def _off_on_gaudi(module: Module, call: ast.Call, sharded: bool) -> tuple[Change
     if device is not None:
         return (Rename(call.func, _NEW), off, Replace(device, ACCELERATOR))
     return (Rename(call.func, _NEW), off, add(call, ACCELERATOR, first=True))
+
+
+def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
+    """A scaler of the device, which is on where autocast computes in float16, and off on the CPU as before."""
+    device = argument(call, "device", 0) if is_generic(module, call) else None
+    if sharded or (device is not None and module.constant(device) != "cuda"):
+        return (Replace(call.func, neutral.NONE),)
+    kind = device_type(module, call)
+    enabled = argument(call, "enabled", 5 if is_generic(module, call) else 4)
+    half = any(_FLOAT16.search(module.source(k.value)) for k in module.index.keywords("dtype"))
+    if half or (enabled is not None and _FLOAT16.search(module.source(enabled))):
+        text = and_not_cpu(module, enabled, kind)
+    else:
+        asked, _ = torch(module, call, "get_autocast_dtype")
+        float16, _ = torch(module, call, "float16")
+        text = f"{asked}({kind}) == {float16}"
+        if enabled is not None and module.constant(enabled) is not True:
+            text = f"{grouped(module, enabled)} and {text}"
+    off = add(call, f"enabled={text}") if enabled is None else Replace(enabled, text)
+    if enabled is not None and module.constant(enabled) is False:
+        off = Replace(enabled, "False")
+    named = Replace(device, kind) if device is not None else add(call, kind, first=True)
+    return (Rename(call.func, _NEW), off, named)
 
 
 def _keyword(given: Any) -> str:

@@ -16,7 +16,7 @@ from hpushim.pycode.values import Values
 
 from ..analysis.scalers import SHARDED, creates
 from ..analysis.verdict import ask
-from ..edits.spelling import dual
+from ..edits.spelling import shared
 from ..values.training import is_scaler
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _scales(module: Module, node: ast.expr) -> bool:
 def _guard(module: Module, call: ast.Call, optimizer: ast.expr) -> Rewrite | None:
     """On CUDA, where the dual style keeps its scaler, `scaler.update()` fails after a step that did not run."""
     statement = module.parent(call)
-    if dual(module) or not isinstance(statement, ast.Expr) or not _is_a_name(optimizer):
+    if shared(module) or not isinstance(statement, ast.Expr) or not _is_a_name(optimizer):
         return None
     if not is_alone(module, statement):
         return None  # a condition is a line of its own

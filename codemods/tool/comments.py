@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Found, Rule, Strength
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Span
 
-from ..edits.spelling import dual
+from ..edits.spelling import shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -34,7 +34,7 @@ class Comment(Rule):
     strength = Strength.REST
 
     def finish(self, module: Module, said: Said, found: Sequence[Found]) -> Iterable[Found]:
-        if dual(module) or not module.holds("#"):
+        if shared(module) or not module.holds("#"):
             return
         lost = {node.lineno for node in module.index.lost if hasattr(node, "lineno")}
         for about in said.rewritten:

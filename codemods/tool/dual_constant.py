@@ -11,8 +11,9 @@ from hpushim.engine.python.changes import Change, Define, Import, Rewrite
 from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..edits import neutral
 from ..edits.imports import local_name
-from ..edits.spelling import ACCELERATOR, dual, is_choice
+from ..edits.spelling import ACCELERATOR, agnostic, is_choice, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -28,11 +29,14 @@ class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
     HPU023 = Code("accelerator-constant", severity="info", fix=("safe", "unsafe"))
-    wants = Wants(words=(ACCELERATOR,))
+    wants = Wants(words=(ACCELERATOR, *neutral.CONSTANTS))
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
-        if not dual(module):
+        if not shared(module):
+            return
+        if agnostic(module):
+            yield from self._device(module)
             return
         yield from _sides_of_cuda(module)
         if ACCELERATOR in module.global_scope.bindings:
@@ -54,6 +58,32 @@ class DualConstant(Rule):
             "after the imports",
             fix=Rewrite(f"define {ACCELERATOR}", "safe", changes),
         )
+
+    def _device(self, module: Module) -> Yield:
+        """The device of the agnostic style: the accelerator, or the CPU where there is none."""
+        for name in neutral.CONSTANTS:
+            uses = [use for use in module.index.names(name) if not module.bindings(use)]
+            if not uses or name in module.global_scope.bindings:
+                continue
+            if name == neutral.CONSTANTS[0] and neutral.is_open(module):
+                continue  # it may come from there
+            torch = local_name(module, "torch")
+            value = (
+                f"{torch}.accelerator.current_accelerator() if {torch}.accelerator.is_available() "
+                f'else {torch}.device("cpu")'
+            )
+            code = f"{name} = {value}"
+            user = _first_user(module, uses)
+            early = code if _imports(module, "torch") else f"import torch\n\n{code}"
+            yield self.finding(
+                module,
+                uses[0],
+                f"`{name}` is the device of the machine: its accelerator, or the CPU; hpushim defines it "
+                "after the imports",
+                fix=Rewrite(
+                    f"define {name}", "safe", (Import("torch"), Define(name, code, user, early))
+                ),
+            )
 
 
 def _imports(module: Module, package: str) -> bool:

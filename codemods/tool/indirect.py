@@ -17,7 +17,7 @@ from ..analysis.identifiers import words_with
 from ..analysis.names import called, word
 from ..analysis.verdict import known
 from ..bases.torch_name import CUDA, respell
-from ..edits.spelling import dual, retext
+from ..edits.spelling import retext, shared
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -197,7 +197,7 @@ class Indirect(Rule):
         if isinstance(text, str) and (text == _MODULE or text.startswith(CUDA)):
             new = text.replace(_MODULE, "torch.hpu", 1)
             fix = None
-            if isinstance(node, ast.Constant) and text.count(".") == 1 and not dual(module):
+            if isinstance(node, ast.Constant) and text.count(".") == 1 and not shared(module):
                 fix = Rewrite(f"import {new}", "unsafe", (retext(module, node, new),))
             yield self.finding(
                 module,
@@ -228,7 +228,7 @@ class Indirect(Rule):
             verdict is not None
             and verdict.target.startswith("torch.")
             and isinstance(node, ast.Constant)
-            and not dual(module)
+            and not shared(module)
         ):
             new = text[:at] + verdict.target + text[at + len(part) :]
             fix = Rewrite(f"patch {new}", "unsafe", (retext(module, node, new),))

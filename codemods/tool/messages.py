@@ -13,7 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
-from ..edits.spelling import BACKEND, DEVICE, dual, on_gaudi
+from ..edits.spelling import BACKEND, DEVICE, on_gaudi, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -43,7 +43,7 @@ class Message(Rule):
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         text = str(node.value)
         if (
-            dual(module)
+            shared(module)
             or not _speaks_of_cuda(text)
             or isinstance(module.parent(node), ast.JoinedStr)
         ):

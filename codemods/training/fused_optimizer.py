@@ -18,7 +18,7 @@ from ..analysis.project_facts import CLASSES
 from ..analysis.verdict import ask
 from ..bases.row_argument import arguments_of
 from ..edits.arguments import drop
-from ..edits.spelling import ELSEWHERE, chosen, dual, is_either
+from ..edits.spelling import ELSEWHERE, agnostic, chosen, is_either, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -75,7 +75,7 @@ class FusedOptimizer(Rule):
     def _told(
         self, module: Module, node: ast.keyword | ast.expr, gone: tuple[Change, ...]
     ) -> Found:
-        if dual(module):
+        if shared(module):
             gone = (Replace(node.value if isinstance(node, ast.keyword) else node, ELSEWHERE),)
         shown = f"`{module.source(node)}`" if isinstance(node, ast.keyword) else f"`{_OPTION}`"
         return self.finding(
@@ -89,7 +89,7 @@ class FusedOptimizer(Rule):
     def on_module(self, module: Module) -> Yield:
         answer = ask(module, _ROW)
         for test in self._tests:
-            off = chosen(module, test, "False") if dual(module) else "False"
+            off = chosen(module, test, "False") if shared(module) else "False"
             yield self.finding(
                 module,
                 test,
@@ -128,6 +128,8 @@ def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
         loads = [n for n in module.index.names(node.id) if isinstance(n.ctx, ast.Load)]
         alone = all(n is node or module.bindings(n) is not bound for n in loads)
     found = [value for value in values if not is_either(value) and _asks_for_cuda(module, value)]
+    if agnostic(module):
+        return found  # fused kernels stay where they are known to be
     return found if alone or not found else [node]
 
 

@@ -18,7 +18,7 @@ from ..analysis.placement import is_on_device
 from ..analysis.roles import Role
 from ..analysis.verdict import ask
 from ..edits.arguments import add
-from ..edits.spelling import DEVICE, chosen, dual, either, quoted
+from ..edits.spelling import DEVICE, agnostic, chosen, either, quoted, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -77,7 +77,7 @@ class MapLocation(Rule):
             and isinstance(func.value, ast.Name)
             and func.value.id == names[0]
         ):
-            yield self._map(module, function, quoted(module, DEVICE))
+            yield self._map(module, function, quoted(module, DEVICE, function))
 
     def on_module(self, module: Module) -> Yield:
         if not module.holds(_CUDA):
@@ -101,14 +101,14 @@ class MapLocation(Rule):
         """``{"cuda:0": "cuda:1"}``: where the file's storages were, and where they go."""
         value = table.values[0]
         if read(value) is not None:
-            yield self._map(module, table, quoted(module, DEVICE))
+            yield self._map(module, table, quoted(module, DEVICE, table))
         elif other_device(value):
             yield self._map(module, table, module.source(value))
 
     def _map(self, module: Module, node: ast.expr, new: str) -> Found:
         """The finding on a map of storages that becomes one place for all."""
         self._maps.add(node)
-        if dual(module):
+        if shared(module) and not agnostic(module):
             new = chosen(module, node, new)
         return self.finding(
             module,
@@ -128,12 +128,17 @@ class MapLocation(Rule):
         change: Change
         both = f'"{DEVICE}"'
         if isinstance(node, ast.Call):
-            change = add(node, f"map_location={either(both, 'None') if dual(module) else quoted(module, DEVICE)}")  # fmt: skip
+            place = either(both, "None") if shared(module) else quoted(module, DEVICE)
+            if agnostic(module):
+                place = quoted(module, DEVICE, node)
+            change = add(node, f"map_location={place}")
         else:
             if isinstance(node, ast.Dict):
                 both = f'{{"map_location": {both}}}'
             one = both.replace(f'"{DEVICE}"', quoted(module, DEVICE))
-            change = Replace(node, chosen(module, node, both) if dual(module) else one)
+            if shared(module) and not agnostic(module):
+                one = chosen(module, node, both)
+            change = Replace(node, one)
         yield self.finding(
             module,
             node,

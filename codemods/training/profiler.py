@@ -13,7 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.device_texts import device_name
 from ..analysis.verdict import ask
 from ..edits.arguments import attribute
-from ..edits.spelling import ACCELERATOR, dual, quoted, retext
+from ..edits.spelling import ACCELERATOR, quoted, retext, shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ class ProfilerDevice(Rule):
             return
         answer = ask(module, "torch.profiler.ProfilerActivity.CUDA")
         change: Change = attribute(node, "HPU")
-        if dual(module):
+        if shared(module):
             text = f"getattr({module.source(node.value)}, {ACCELERATOR}.upper())"
             change = Replace(node, text)
         yield self.finding(

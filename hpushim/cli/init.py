@@ -106,7 +106,9 @@ def _chosen(folder: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
     if not given["mode"] and asked.target.mode == base.mode:
         lines[2] += "  # or eager, compile, lazy: the one mode that you run in"
     if not given["style"] and asked.target.style == base.style:
-        lines[3] += "  # or dual: code that still runs on CUDA and CPU"
+        lines[3] += (
+            "  # or dual: code that still runs on CUDA and CPU; agnostic: code that names no vendor"
+        )
     lines.append("# exclude = []  # more than .gitignore leaves out")
     why.append(
         f"{len(touched)} of {len(report.files)} files have findings; "

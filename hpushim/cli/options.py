@@ -140,7 +140,7 @@ def target_options(function: F) -> F:
         click.option(
             "--style",
             type=click.Choice(get_args(Style)),
-            help="native: hpu code; dual: code that still runs on CUDA and CPU.",
+            help="native: hpu code; dual: code that still runs on CUDA and CPU; agnostic: code that names no vendor.",
         ),
         click.option(
             "--mode",

@@ -15,11 +15,11 @@ to the new one, which sees what other changes have done inside it::
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hpushim.model import Safety
+from hpushim.model import Safety, Style
 
 #: From a libcst node to the one that takes its place.
 Function = Callable[[Any], Any]
@@ -118,10 +118,26 @@ class Rewrite:
     safety: Safety
     changes: tuple[Change, ...]
     group: str = ""
-    #: Nobody needs what is removed or renamed. The dual style makes no other rewrite that removes or renames.
+    #: Nobody needs what is removed or renamed. The styles for several devices make no other rewrite that removes or renames.
     harmless: bool = False
+    #: It names Gaudi on purpose, behind a condition or a helper, because the target requests it.
+    vendor: bool = False
 
-    @property
-    def fits_dual(self) -> bool:
-        """May the rewrite be made in code that also runs where it ran before?"""
-        return self.harmless or not any(isinstance(c, (Remove, Rename)) for c in self.changes)
+    def fits(self, style: Style, is_named: Callable[[str], bool]) -> bool:
+        """May the rewrite be made in code of this style: does it run where it ran before, and name no vendor if it must not?"""
+        if style == "native":
+            return True
+        given_up = (Remove, Rename) if style == "dual" else (Remove,)
+        if not self.harmless and any(isinstance(c, given_up) for c in self.changes):
+            return False
+        if style == "dual" or self.vendor:
+            return True
+        return not any(is_named(text) for change in self.changes for text in written(change))
+
+
+def written(change: Change) -> Iterator[str]:
+    """The texts that a change writes, as far as it has them."""
+    for field in ("new", "name", "code", "test", "module"):
+        text = getattr(change, field, None)
+        if isinstance(text, str) and not getattr(change, "there", False):
+            yield text

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.python.changes import Change, Import, Replace, Rewrite, written
 from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import vendor
 from hpushim.model import Finding, Fix, Safety, Severity, Span
 
 if TYPE_CHECKING:
@@ -179,8 +180,10 @@ class Rule(Named):
     ) -> Found:
         """A finding at ``where``; its safety is the fix's unless given. ``node`` is the one that a span is a part of."""
         span = where if isinstance(where, Span) else module.span(where)
-        if fix is not None and module.target.style == "dual" and not fix.fits_dual:
+        if fix is not None and not fix.fits(module.target.style, vendor.is_named):
             fix, safety = None, "manual"
+        if fix is not None and module.target.style == "agnostic":
+            message = _neutrally(module, span, message, fix.changes)
         plain = Fix(fix.title, fix.safety, (), fix.group) if fix is not None else None
         new = _texts(fix.changes) if fix is not None else ""
         finding = self._finding(module, span, message, plain, row, code, severity, safety, new)
@@ -229,6 +232,8 @@ class TextRule(Named):
         safety: Safety | None = None,
     ) -> Finding:
         """A finding at ``span``; its safety is the fix's unless given."""
+        if document.target.style != "native":
+            fix, safety = None, "manual"  # other devices read the file as well
         new = " ".join(edit.new for edit in fix.edits) if fix is not None else ""
         return self._finding(document, span, message, fix, row, code, severity, safety, new)
 
@@ -239,6 +244,13 @@ class TextRule(Named):
     def finish(self, document: Document, said: Said) -> Iterable[Finding]:
         """What no rule has reported; called when all have."""
         return ()
+
+
+def _neutrally(module: Module, span: Span, message: str, changes: Iterable[Change]) -> str:
+    """A finding's message where the fix is a form for every device."""
+    shown = " ".join(module.source(span).split())
+    texts = (t for change in changes if not isinstance(change, Import) for t in written(change))
+    return vendor.neutral_message(message, shown, next(texts, ""))
 
 
 AnyRule = type[Rule] | type[TextRule]
