@@ -378,3 +378,17 @@ def test_commands_that_take_a_program_leave_it_its_arguments() -> None:
         )
         assert parsed.params["module"] == "train"
         assert parsed.params["words"] == ("--devices", "2", "-q", "--", "-m", "x")
+
+
+@pytest.mark.parametrize(
+    "words", (["run", "train.py"], ["prove", "train.py"], ["migrate", ".", "--prove", "train.py"])
+)
+def test_commands_that_run_a_script_ask_for_torch(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    (tmp_path / "train.py").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HPUSHIM", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
+    assert importlib.import_module("hpushim.cli").main(words) == 2
+    assert "torch is not installed" in capfd.readouterr().err

@@ -39,8 +39,9 @@ def proof_options(function: F) -> F:
 
 
 def parsed(words: tuple[str, ...], module: str | None = None) -> Command:
-    """The words of a command line; a usage error where they name no script."""
+    """The words of a command line; an error where they name no script, or where torch is not installed."""
     from hpushim.prove.words import parse
+    from hpushim.shim.run.launch import needs_torch
 
     if module is None and words[:1] == ("-m",) and len(words) > 1:
         module, words = words[1], words[2:]
@@ -48,6 +49,7 @@ def parsed(words: tuple[str, ...], module: str | None = None) -> Command:
         raise click.UsageError(
             "name a script, such as `hpushim prove train.py`, or a module with -m"
         )
+    needs_torch()
     try:
         return parse(words, module)
     except ValueError as error:

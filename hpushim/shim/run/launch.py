@@ -134,17 +134,22 @@ def _where() -> str:
     return "auto" if _cuda_build() else "emulate"
 
 
-def _cuda_build() -> bool:
-    """Whether the installed torch is a CUDA build, read from its version file without importing it."""
+def needs_torch() -> Path:
+    """Where torch is, found without importing it; an error where it is not installed."""
     try:
         spec = importlib.util.find_spec("torch")
     except ModuleNotFoundError:
         spec = None
     if spec is None or spec.origin is None:
         raise HpushimError(
-            "torch is not installed; `hpushim run` expected it beside hpushim: pip install 'hpushim[torch]'"
+            "torch is not installed in the environment of hpushim; install it: pip install 'hpushim[torch]'"
         )
-    version = Path(spec.origin).with_name("version.py")
+    return Path(spec.origin)
+
+
+def _cuda_build() -> bool:
+    """Whether the installed torch is a CUDA build, read from its version file without importing it."""
+    version = needs_torch().with_name("version.py")
     text = version.read_text(encoding="utf-8") if version.is_file() else ""
     return re.search(r"^cuda\b[^=\n]*=\s*['\"]", text, re.MULTILINE) is not None
 
