@@ -94,7 +94,7 @@ class Matrix:
         digest = zlib.crc32(msgspec.json.encode(self.rows))
         newest = max(self.releases, key=version.parse)
         more = f" and {own} of the project" if own else ""
-        return f"up to release {newest}, {len(self.rows) - own} rows{more}, {digest:08x}"
+        return f"up to release {newest}, {len(self.rows) - own} rows{more}, digest {digest:08x}"
 
     def row(self, name: str, kind: str = "") -> Row | None:
         """The row of exactly this name (or of one that it lists under ``also``), None without one."""

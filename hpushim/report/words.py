@@ -72,8 +72,8 @@ _MEANING: dict[DependencyKind, str] = {
     "compiled for CUDA": "compiled for CUDA, and its code does not mention hpu",
     "builds CUDA": "ships or builds CUDA kernels, and its code does not mention hpu",
     "Triton kernels": "has Triton kernels, and its code does not mention hpu",
-    "demands CUDA tensors": "refuses tensors that are not on CUDA",
-    "chooses its device": "in places chooses CUDA or the CPU by itself, so on Gaudi the CPU; `hpushim run` answers for CUDA there",
+    "demands CUDA tensors": "rejects tensors that are not on CUDA",
+    "chooses its device": "selects CUDA or the CPU itself in places, so the CPU on Gaudi; under `hpushim run` it uses the device",
 }
 
 
@@ -131,7 +131,7 @@ def files(assessment: Assessment) -> str:
         if s.kernel_files
         else ""
     )
-    return f"{s.files:,}: {s.changed:,} changed, {s.unchanged:,} unchanged, {s.skipped:,} skipped, {s.failed:,} failed{size}{kernels}"
+    return f"{s.files:,} ({s.changed:,} changed, {s.unchanged:,} unchanged, {s.skipped:,} skipped, {s.failed:,} failed){size}{kernels}"
 
 
 def by_severity(assessment: Assessment) -> str:
