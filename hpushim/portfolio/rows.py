@@ -17,7 +17,7 @@ from hpushim.report.assessment import LineCounts, Trouble
 from hpushim.report.csv import cell
 from hpushim.report.json import dumps
 from hpushim.report.verdict import NEED_CUDA, Verdict
-from hpushim.report.work import REQUIRED, is_aside
+from hpushim.report.work import REQUIRED
 
 SCHEMA_VERSION = 1
 #: ``failed``: the repository has no report.
@@ -77,6 +77,7 @@ class _Finding(msgspec.Struct):
     code: str
     name: str
     severity: Severity
+    line: int
     row: str | None
     trouble: Trouble
     handling: str
@@ -87,6 +88,11 @@ class _File(msgspec.Struct):
     findings: tuple[_Finding, ...]
 
 
+class _Work(msgspec.Struct):
+    places: tuple[str, ...]
+    required: bool
+
+
 class _Summary(msgspec.Struct):
     verdict: Verdict
     sentence: str
@@ -95,6 +101,7 @@ class _Summary(msgspec.Struct):
     lines: LineCounts
     files: int
     failed: int
+    work: tuple[_Work, ...]
 
 
 class _Document(msgspec.Struct):
@@ -150,12 +157,13 @@ def _blockers(found: _Document) -> tuple[Blocker, ...]:
     for each in found.dependencies:
         if each.kind in NEED_CUDA and each.required:
             places[f"{each.name}: {each.kind}"] += each.files
+    required = {place for work in found.summary.work if work.required for place in work.places}
     for file in found.files:
-        if not is_aside(file.path):
-            for finding in file.findings:
-                if finding.handling == "by-hand" and finding.trouble in REQUIRED:
-                    of = f": {finding.row}" if finding.row else ""
-                    places[f"{finding.code} {finding.name}{of}"] += 1
+        for finding in file.findings:
+            by_hand = finding.handling == "by-hand" and finding.trouble in REQUIRED
+            if by_hand and f"{file.path}:{finding.line}" in required:
+                of = f": {finding.row}" if finding.row else ""
+                places[f"{finding.code} {finding.name}{of}"] += 1
     ordered = sorted(places.items(), key=lambda item: (-item[1], item[0]))
     return tuple(Blocker(what, number) for what, number in ordered)
 
