@@ -1,6 +1,6 @@
 """What each test costs, in CPU seconds of all the processes that it starts: ``PYTHONPATH=tests pytest -p costs``.
 
-Lists the files that cost most; with ``HPUSHIM_COSTS=FILE`` each test is kept there. Times of day say little on a machine that others use.
+Lists the files that cost most; with ``HPUSHIM_COSTS=FILE`` each test that passes is kept there. Times of day say little on a machine that others use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pytest
 
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _spent: Counter[str] = Counter()
+_failed: set[str] = set()
 
 
 def _cpu() -> float:
@@ -44,9 +45,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     yield
     spent = max(_cpu() - before, 0.0)
     _spent[item.nodeid] += spent
-    if kept := os.environ.get("HPUSHIM_COSTS"):
+    if (kept := os.environ.get("HPUSHIM_COSTS")) and item.nodeid not in _failed:
         with Path(kept).open("a") as file:
             file.write(f"{spent:.3f}\t{item.nodeid}\n")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        _failed.add(report.nodeid)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

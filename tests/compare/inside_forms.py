@@ -43,6 +43,9 @@ _ORDERED = [
     'min(x.device.type, "d") == "cuda"',
     'sorted([x.device.type, "cpu", "gpu"])[1] == x.device.type',
     'sorted(["z", "d", x.device.type]).index(x.device.type) == 0',
+    # Beside a text that does not name CUDA:
+    'min(x.device.type, "d") == given',
+    'max(x.device.type, "d") in [given, "d"]',
 ]
 _PADDED = [
     'f"{x.device.type:>6}" == "  cuda"',
@@ -58,6 +61,9 @@ _PADDED = [
     'x.device.type.rjust(6) == "  cuda"',
     'x.device.type.ljust(6, ".") == "cuda.."',
     'x.device.type.center(8) == "  cuda  "',
+    '"%6s" % x.device.type == given.rjust(6)',
+    'f"{x.device.type:>6}|" == given.rjust(6) + "|"',
+    'f"run {x.device.type:>6}" in ["run " + given.rjust(6)]',
 ]
 _HELD = [
     'json.dumps({"d": str(x.device)}) == \'{"d": "cuda:0"}\'',

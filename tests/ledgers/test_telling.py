@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from hpushim.errors import HpushimError
-from hpushim.ledgers.model import Told
+from hpushim.ledgers.model import Advice, Told
 from hpushim.ledgers.reading import read
 from hpushim.ledgers.rendering import FORMATS, render
 from hpushim.ledgers.stages import stages
 from hpushim.ledgers.telling import bytes_text, is_own, tell
+from hpushim.ledgers.text import _advice
 from hpushim.matrix import load
 
 SOURCE = "import torch\nmodel = Net().to('cuda')\nx = batch.to('cuda')\nprint(loss.item())\nloss.backward()\n"
@@ -322,3 +323,12 @@ def test_units_and_whose_a_file_is():
     ]
     assert is_own("/home/me/train.py") and not is_own("<no Python frame>")
     assert not is_own("/opt/venv/lib/python3.11/site-packages/timm/models.py")
+
+
+@pytest.mark.parametrize("confidence", ["documented", "source", "measured", "inferred"])
+def test_advice_is_marked_where_it_rests_on_no_source(confidence: str) -> None:
+    text = "\n".join(_advice([Advice("row", "HPU501", "Do this.", confidence)]))
+    marked = confidence not in ("documented", "source")
+    assert (f"Do this. ({confidence})" in text) is marked
+    assert ("(" in text) is marked
+    assert text.endswith("More: hpushim explain HPU501")

@@ -232,3 +232,15 @@ def test_sarif_has_the_severity_of_the_code_and_that_of_each_finding(tmp_path: P
     }
     assert levels["HPU402"] == "error"
     assert {one["level"] for one in run["results"] if one["ruleId"] == "HPU402"} == {"note"}
+
+
+@pytest.mark.parametrize("kernels", [(), (Kernels("k.cu", 10),)])
+@pytest.mark.parametrize("status", ["unchanged", "failed"])
+def test_a_page_lists_what_was_not_checked_where_there_is_some(
+    status: Any, kernels: tuple[Kernels, ...]
+) -> None:
+    file = FileResult("a.py", status, "why" if status == "failed" else None, (), SOURCE)
+    page = render(Report("t", Target(), (file,), kernels=kernels), "html")
+    listed = re.search(r"Files that were not checked: (\d+)", page)
+    assert int(listed[1] if listed else 0) == len(kernels) + (status == "failed")
+    assert ("k.cu" in page) is bool(kernels)

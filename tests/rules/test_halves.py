@@ -66,3 +66,17 @@ def _run(text: str) -> dict[str, Any]:
     names: dict[str, Any] = {"torch": torch}
     exec(text, names)
     return names
+
+
+@pytest.mark.parametrize("region", ['torch.autocast("cpu", dtype={})', 'torch.amp.autocast(device_type="cpu", dtype={})', "torch.cpu.amp.autocast(dtype={})"])  # fmt: skip
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_the_dtype_of_a_region_of_the_cpu_stays(region: str, holder: str) -> None:
+    text = f"import torch\n\nhalf = True\n{HOLDERS[holder]}\nwith {region.format(holder)}:\n    answer = {holder} == torch.float16\n"
+    assert migrated(text) == text
+
+
+@pytest.mark.parametrize("use", ["region = torch.autocast", "class Region(torch.autocast):\n    pass", "make(torch.cuda.amp.autocast, 1)"])  # fmt: skip
+def test_a_region_that_is_not_made_here_gives_no_dtype(use: str) -> None:
+    settled = settle(f"import torch\n\ndtype = torch.float16\n{use}\nx.cuda()\n", "python", "train.py", Context(Target(mode="eager"), load()))  # fmt: skip
+    assert "HPU004" not in {finding.code for finding in settled.findings}
+    assert "dtype = torch.float16\n" in settled.text
