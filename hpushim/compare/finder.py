@@ -360,7 +360,7 @@ class _Finder:
         known = composed or of_pair or evidence.is_reading(key)
         if named or (known and spelling.may_be_table(table)) or ((composed or of_pair) and isinstance(table, ast.Dict)):  # fmt: skip
             here = named if isinstance(table, ast.Dict) else []
-            yield self._made(node, Form.LOOKUP, [key], here, known=members, sure=known or None)
+            yield self._made(node, Form.LOOKUP, [key], here, known=members)
 
     def _written(self, node: ast.Subscript) -> Iterator[Comparison]:
         """``counts[x.device.type] += 1``, of a table that may have CUDA's entry already."""

@@ -52,7 +52,7 @@ def render_markdown(told: Told) -> str:
         out.append("")
     if told.advice:
         out += ["### What the matrix says", ""]
-        out += [f"- **{prose(one.label)}**: {prose(one.note)}" for one in told.advice]
+        out += [f"- **{prose(one.label)}**: {prose(one.said)}" for one in told.advice]
         out.append("")
     out += [prose(note) for note in told.notes]
     return "\n".join(out) + "\n"

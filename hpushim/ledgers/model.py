@@ -168,6 +168,12 @@ class Advice(msgspec.Struct, frozen=True):
         """The code, or the row's name where no rule looks for it."""
         return self.code or self.row
 
+    @property
+    def said(self) -> str:
+        """The note, marked where no source states it."""
+        sure = self.confidence in ("documented", "source")
+        return self.note if sure else f"{self.note} ({self.confidence})"
+
 
 Weight = Literal["blocks", "costs", "changes", "shows"]
 

@@ -137,8 +137,7 @@ def _clipped(source: str) -> str:
 
 def _advice(found: Sequence[Advice]) -> Iterator[str]:
     for one in found:
-        doubt = "" if one.confidence in ("documented", "source") else f" ({one.confidence})"
-        text = f"[{one.label}] {one.note}{doubt}"
+        text = f"[{one.label}] {one.said}"
         yield from textwrap.wrap(
             text, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False
         )

@@ -210,3 +210,11 @@ def test_the_first_step_is_no_measure():
     ]
     assert syncs_a_step([{"steps": {"entries": entries}}]) == 1.5
     assert syncs_a_step([{"steps": {"entries": entries[:1]}}, {}]) == 0
+
+
+@pytest.mark.parametrize("idle", [0, 3])
+def test_processes_that_did_nothing_are_not_counted(idle):
+    ran = {"operators": 4, "compute_operators": {"hpu": 4, "cpu": 0}, "gaudi": "gaudi2"}
+    none = {"operators": 0, "compute_operators": {"hpu": 0, "cpu": 0}, "gaudi": "gaudi2"}
+    assert "processes" not in lines(Run(processes=[ran] + [none] * idle))[0]
+    assert "in 2 processes" in lines(Run(processes=[ran, ran] + [none] * idle))[0]

@@ -7,15 +7,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hpushim.errors import HpushimError
-from hpushim.ledgers.model import Advice, Told
+from hpushim.ledgers.model import Advice, Event, Fact, Line, Told
 from hpushim.ledgers.reading import read
 from hpushim.ledgers.rendering import FORMATS, render
 from hpushim.ledgers.stages import stages
 from hpushim.ledgers.telling import bytes_text, is_own, tell
-from hpushim.ledgers.text import _advice
 from hpushim.matrix import load
 
 SOURCE = "import torch\nmodel = Net().to('cuda')\nx = batch.to('cuda')\nprint(loss.item())\nloss.backward()\n"
@@ -325,10 +325,22 @@ def test_units_and_whose_a_file_is():
     assert not is_own("/opt/venv/lib/python3.11/site-packages/timm/models.py")
 
 
-@pytest.mark.parametrize("confidence", ["documented", "source", "measured", "inferred"])
-def test_advice_is_marked_where_it_rests_on_no_source(confidence: str) -> None:
-    text = "\n".join(_advice([Advice("row", "HPU501", "Do this.", confidence)]))
-    marked = confidence not in ("documented", "source")
-    assert (f"Do this. ({confidence})" in text) is marked
-    assert ("(" in text) is marked
-    assert text.endswith("More: hpushim explain HPU501")
+@pytest.mark.parametrize("confidence", ["documented", "source", "inferred"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_advice_is_marked_where_no_source_states_it(
+    tmp_path: Path, format: str, confidence: str
+) -> None:
+    advice = Advice("a row", "HPU501", "Do this.", confidence)
+    books = msgspec.structs.replace(told(write(tmp_path)), facts=(Fact("a fact", "3", advice),))
+    shown = render(books, format)
+    assert "Do this." in shown
+    assert ("(inferred)" in shown or '"inferred"' in shown) is (confidence == "inferred")
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_table_says_how_many_lines_it_leaves_out(tmp_path: Path, more: int) -> None:
+    events = (Event("sync", "costs", "a host sync", 3),)
+    lines = tuple(Line("a.py", n, True, "a.py", events=events) for n in range(60 + more))
+    shown = render(msgspec.structs.replace(told(write(tmp_path)), lines=lines), "markdown")
+    assert (f"| … | | {more} more | |" in shown) is bool(more)
+    assert shown.count("a host sync") == 60

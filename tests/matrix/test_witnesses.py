@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from hpushim.engine.project import analyse
 from hpushim.matrix import load
-from hpushim.matrix.written import written
+from hpushim.matrix.written import appears, written
 from hpushim.model import Target
 from hpushim.shim import vendor
 
@@ -71,3 +73,19 @@ def test_the_page_lists_them() -> None:
     unseen = [name for name in written(M.rows) if not M.witness(name)]
     assert unseen
     assert [name for name in unseen if f"| `{name}` |" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "expected"),
+    [
+        ('torch.load(map_location="hpu")', 'map_location="hpu"', True),
+        ('torch.load(map_location="hpu")', '"hpu" if args.cuda else None', True),
+        ('torch.load(map_location="hpu")', "map_location=place", True),
+        ('torch.load(map_location="hpu")', "torch.load(p)", False),
+        ("torch.hpu.synchronize", "torch.hpu.synchronize", True),
+        ("torch.hpu.synchronize", "getattr(torch, ACCELERATOR).synchronize", True),
+        ("torch.hpu.synchronize", "torch.hpu.empty", False),
+    ],
+)
+def test_a_written_name_appears_in_what_is_written(name: str, new: str, expected: bool) -> None:
+    assert appears(name, new) is expected

@@ -244,3 +244,28 @@ def test_a_page_lists_what_was_not_checked_where_there_is_some(
     listed = re.search(r"Files that were not checked: (\d+)", page)
     assert int(listed[1] if listed else 0) == len(kernels) + (status == "failed")
     assert ("k.cu" in page) is bool(kernels)
+
+
+@pytest.mark.parametrize(
+    ("severity", "safety", "gitlab", "sarif", "github"),
+    [
+        ("error", "manual", "blocker", "error", "error"),
+        ("error", "unsafe", "critical", "error", "error"),
+        ("error", "safe", "critical", "error", "error"),
+        ("warning", "manual", "major", "warning", "warning"),
+        ("warning", "safe", "major", "warning", "warning"),
+        ("info", "safe", "minor", "note", "notice"),
+        ("info", "manual", "info", "note", "notice"),
+    ],
+)
+def test_what_each_host_of_code_calls_a_severity(
+    severity: Any, safety: Any, gitlab: str, sarif: str, github: str
+) -> None:
+    fix = None if safety == "manual" else Fix("write hpu", safety, FIX.edits)
+    found = Finding("HPU101", "a-b", severity, safety, "m", Span(0, 1), 2, 1, 2, 3, None, fix)
+    file = FileResult("a.py", "unchanged", None, (found,), SOURCE, None, None)
+    report = Report("hpushim 0.1.0", Target(), (file,))
+    (issue,) = json.loads(render(report, "gitlab"))
+    (result,) = json.loads(render(report, "sarif"))["runs"][0]["results"]
+    assert (issue["severity"], result["level"]) == (gitlab, sarif)
+    assert f"::{github} " in render(report, "github")

@@ -171,6 +171,11 @@ def test_a_row_that_says_more_effort_counts() -> None:
         ((10, 100), "up to 2 hours"),
         ((960, 4800), "2 to 10 days"),
         ((100, 1000), "up to 2 days"),
+        ((0, 0), "up to 1 minute"),
+        ((0, 1), "up to 1 minute"),
+        ((30, 89), "30 to 89 minutes"),
+        ((30, 90), "up to 2 hours"),
+        ((30, 959), "up to 16 hours"),
     ],
 )
 def test_ranges_in_words(minutes: tuple[int, int], words: str) -> None:

@@ -196,3 +196,10 @@ def test_a_text_of_the_same_name_hides_no_tensor() -> None:
     code = "for a in ['b', 'c']:\n    t = getattr(given, a)\n    t.data = t.data.half()\na = getattr(given, 'd')\na.data = a.data.half()\n"
     text = module(code)
     assert not any(is_other(text, call.func.value) for call in text.index.calls("half"))  # type: ignore[attr-defined]
+
+
+def test_kinds_are_apart() -> None:
+    """One bit each: what may be several is told from another kind."""
+    bits = [bit for name, bit in vars(Is).items() if name.isupper()]
+    assert all(bit.bit_count() == 1 for bit in bits)
+    assert len(set(bits)) == len(bits) > 10
