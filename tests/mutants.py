@@ -214,7 +214,7 @@ class Asked:
     def __init__(self, tree: Path, python: str, seconds: float) -> None:
         self.tree, self.seconds = tree, seconds
         self._own = python
-        code = "import warm; print(warm.python(), flush=True); input()"
+        code = "import sys, warm; print(warm.python(), flush=True); sys.stdin.read()"
         env = {**os.environ, "HPUSHIM": "off", "PYTHONPATH": str(tree / "tests")}
         self._server = subprocess.Popen([python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True)  # fmt: skip
         assert self._server.stdout

@@ -62,6 +62,8 @@ _PADDED = [
     'x.device.type.ljust(6, ".") == "cuda.."',
     'x.device.type.center(8) == "  cuda  "',
     '"%6s" % x.device.type == given.rjust(6)',
+    'format(x.device.type, ">6") == given.rjust(6)',
+    '"{:>6}".format(x.device.type) == given.rjust(6)',
     'f"{x.device.type:>6}|" == given.rjust(6) + "|"',
     'f"run {x.device.type:>6}" in ["run " + given.rjust(6)]',
 ]

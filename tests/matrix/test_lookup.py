@@ -160,3 +160,7 @@ def test_what_a_name_would_be_part_of_is_code() -> None:
 
 def test_nothing_is_suggested_for_what_resembles_nothing() -> None:
     assert near(M, "qwertzuiop.asdfghjkl") == ()
+
+
+def test_at_most_five_names_are_suggested() -> None:
+    assert max(len(near(M, f"{row.name}_")) for row in M.rows[::40]) == 5
