@@ -10,6 +10,7 @@ import pytest
 
 from hpushim.engine.data.document import Kind
 from hpushim.engine.files import discover as discover_module
+from hpushim.engine.files import mounts
 from hpushim.engine.files.discover import File, discover, left_out, project_root
 from hpushim.errors import HpushimError
 
@@ -221,3 +222,29 @@ def test_results_are_one_line_and_never_opened(
     assert found(tmp_path, tmp_path / "out/run0/a/3.yaml") == ["out/run0/a/3.yaml"]
     (tmp_path / "logs/4/config.yml").unlink()
     assert "logs/0/config.yml" in found(tmp_path)
+
+
+MOUNTS = (("/", False), ("/proc", True), ("/sys", True), ("/sys/mine", False), ("/home", False))
+
+
+@pytest.mark.parametrize(
+    ("folder", "kernel"),
+    [
+        ("/", False),
+        ("/proc", True),
+        ("/proc/1/fd", True),
+        ("/processes", False),
+        ("/sys/mine", False),
+        ("/sys/mine/a", False),
+        ("/sys/minerals", True),
+        ("/home/me", False),
+        ("/srv", False),
+    ],
+)
+def test_the_nearest_mount_says_whether_the_kernel_makes_files_up(
+    monkeypatch: pytest.MonkeyPatch, folder: str, kernel: bool
+) -> None:
+    monkeypatch.setattr(mounts, "_mounts", lambda: MOUNTS)
+    assert mounts.of_the_kernel(folder) is kernel
+    below = mounts.of_the_kernel_below(folder)
+    assert below == {p for p, k in MOUNTS if k and p.startswith(folder.rstrip("/") + "/")}
