@@ -16,6 +16,7 @@ from ..analysis.verdict import ask, inside
 from ..edits.arguments import argument
 from ..values.masks import Masked, masked
 from ..values.tensors import is_tensor, proven
+from ..values.training import runs_once
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -54,7 +55,7 @@ class DataShape(Rule):
         call = called(module, node)
         if call is None or len(call.args) != 1 or call.keywords:
             return
-        if is_tensor(module, call):
+        if is_tensor(module, call) and not runs_once(module, call):
             yield self._told(
                 module,
                 call,
@@ -67,9 +68,11 @@ class DataShape(Rule):
             return
         if node.func.attr == "topk":
             yield from self._topk(module, node, node.func)
-        elif isinstance(module.statement(node), ast.Raise):
-            return  # it runs once, when the program stops
-        elif module.qualified(node.func) is None and is_tensor(module, node.func.value):
+        elif (
+            module.qualified(node.func) is None
+            and is_tensor(module, node.func.value)
+            and not runs_once(module, node)
+        ):
             row = _METHODS[node.func.attr]
             yield self._told(module, node, f"`{_shown(module, node)}`", row)
 
@@ -78,7 +81,7 @@ class DataShape(Rule):
         writes_first = sorted(module.view(masked), key=lambda f: isinstance(f.node.ctx, ast.Load))
         for found in writes_first:
             place = (module.statement(found.node), module.source(found.mask))
-            if place in told:
+            if place in told or runs_once(module, found.node):
                 continue  # one mask on both sides of one statement
             told.add(place)
             if isinstance(found.node.ctx, ast.Store):

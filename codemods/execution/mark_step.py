@@ -76,7 +76,7 @@ class MarkStep(Rule):
     def _unmarked(self, module: Module, site: Site) -> Found:
         answer = ask(module, _ROW)
         name, imported = core(module)
-        func = module.source(site.call.func).split("\n")[0]
+        func = module.source(site.call.func)
         changes = _changes(module, site.statement, f"{name}.mark_step()")
         return self.finding(
             module,

@@ -14,6 +14,7 @@ from ..analysis.placement import is_on_device
 from ..bases.row_argument import by_row
 from ..bases.row_name import RowNameRule
 from ..values.tensors import stays_on_host
+from ..values.training import runs_once
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -67,6 +68,8 @@ class MatrixName(RowNameRule):
         if row.rule == "HPU514" and not (is_in_module(module, node) or module.view(is_on_device)):
             return None
         call = called(module, node)
+        if row.rule == "HPU514" and runs_once(module, node):
+            return None
         if row.rule == "HPU514" and call and call.args and stays_on_host(module, call.args[0]):
             return None
         if row.name != _LOAD or call is None or not _builds_cuda(module, call):

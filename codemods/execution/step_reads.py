@@ -16,7 +16,13 @@ from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask, inside
 from ..values.tensors import is_other, is_tensor
-from ..values.training import in_every_step, in_forward, over_parameters, own_method
+from ..values.training import (
+    in_every_step,
+    in_forward,
+    is_switched_off,
+    over_parameters,
+    own_method,
+)
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -113,7 +119,9 @@ def _is_in_step(module: Module, node: ast.AST) -> bool:
 
 def _in_pass(module: Module, node: ast.AST) -> bool:
     """Does ``node`` run in each forward pass, also in a method that ``forward`` calls, and those that this one calls?"""
-    return in_forward(module, node) or module.function(node) in module.view(_helpers)
+    if in_forward(module, node):
+        return True
+    return module.function(node) in module.view(_helpers) and not is_switched_off(module, node)
 
 
 def _helpers(module: Module) -> set[ast.AST]:
@@ -126,6 +134,7 @@ def _helpers(module: Module) -> set[ast.AST]:
             method
             for part in walk(new.pop())
             if isinstance(part, ast.Call)
+            and not is_switched_off(module, part)
             and (method := own_method(module, part.func)) is not None
             and method not in found
         ]

@@ -13,6 +13,7 @@ from hpushim.matrix import load
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign, word
 from ..analysis.verdict import ask, inside
+from ..values.never_run import ELSEWHERE
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -46,7 +47,7 @@ class DeviceModule(Rule):
             return
         if foreign(module, func) or defines_method(module, func.attr):
             return
-        if word(func.value) in ("cuda", "xpu", "npu", "mps", "mlu", "musa"):
+        if word(func.value) in {"cuda", *ELSEWHERE}:
             return  # by its name a device's own
         answer = ask(module, _LACKING[func.attr])
         yield self.finding(

@@ -14,6 +14,7 @@ from hpushim.engine.python.changes import Remove, Rename, Replace
 from hpushim.engine.rules.rule import Found, Rule
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
+from hpushim.pycode.walk import walk
 
 from ..values.checks import Check, Regions
 
@@ -28,7 +29,12 @@ _SHOWN = 40
 class CheckRegions(Rule):
     """``if torch.cuda.is_available():`` over code that has no form for Gaudi."""
 
-    HPU028 = Code("check-controls-cuda", severity="error", fix=("unsafe", "manual"))
+    HPU028 = Code(
+        "check-controls-cuda",
+        severity="error",
+        fix=("unsafe", "manual"),
+        lower={"info": "it only guards a question about the card in its own condition"},
+    )
     wants = Wants(words=("cuda", "is_cuda"))
 
     def finish(
@@ -195,9 +201,13 @@ class _Review:
             told += "which has no rewrite; change that code first, or keep the branch for CUDA only"
         else:
             told += "which depends on another check that is not changed; resolve that finding first"
-        code = self._rule.HPU028
+        code, severity = self._rule.HPU028, self._rule.HPU028.severity
+        stuck = self._stuck.get(check, ())
+        if stuck and all(_same_condition(module, check.node, node) for node in stuck):
+            told = f"`{shown}` is not changed: False is the right answer where `{kept}` asks for a CUDA device in the same condition"
+            severity = "info"
         finding = msgspec.structs.replace(
-            item.finding, code=self._rule.code, name=code.name, severity=code.severity, message=told
+            item.finding, code=self._rule.code, name=code.name, severity=severity, message=told
         )
         return replace(item, finding=finding).with_fix(finding.fix if unsafe else None)
 
@@ -262,3 +272,16 @@ def _place(node: ast.AST) -> tuple[int, int]:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+
+def _same_condition(module: Module, check: ast.AST, question: ast.AST) -> bool:
+    """``torch.cuda.is_available() and torch.cuda.get_device_properties(0).major >= 8``: is the question asked only behind the check?"""
+    for above in module.ancestors(question):
+        if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
+            behind = any(part is check or check in walk(part) for part in above.values)
+            return behind and isinstance(
+                module.parent(above), (ast.UnaryOp, ast.BoolOp, ast.If, ast.IfExp)
+            )
+        if isinstance(above, ast.stmt):
+            return False
+    return False

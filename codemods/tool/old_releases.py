@@ -10,7 +10,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..values.never_run import FLAGS, Gone, NeverRun
+from ..values.never_run import FLAGS, OTHER_DEVICE, Gone, NeverRun
 from ..values.releases import PYTHON, TORCH
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ class OldReleases(Rule):
         told: dict[int, list[Gone]] = {}
         for gone in module.view(NeverRun).gone:
             yield from (Claim(node, Strength.FIRM) for node in gone.nodes)
-            if any(_ASKED.search(module.source(node)) for node in gone.nodes):
+            if gone.package != OTHER_DEVICE and any(
+                _ASKED.search(module.source(node)) for node in gone.nodes
+            ):
                 told.setdefault(_place(gone).lineno, []).append(gone)
         for parts in told.values():
             oldest, package = _OLDEST[parts[0].package], parts[0].package

@@ -1,4 +1,4 @@
-"""Code that no machine reaches which the project can run on: branches for older releases of torch and of Python."""
+"""Code that never runs on Gaudi: branches for older releases of torch and of Python, and for the devices of others."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ _TORCH = ("torch.__version__", "torch.version.__version__", "torch.torch_version
 #: What a name says that another file gives its value.
 _NAMED = frozenset(["TORCH_VERSION", "PYTORCH_VERSION", "torch_version", "pytorch_version"])
 _CAUGHT = frozenset(["ImportError", "ModuleNotFoundError", "AttributeError", "Exception", ""])
+#: Types of devices that no machine with a Gaudi has, each a module of torch.
+ELSEWHERE = frozenset(["mps", "xpu", "npu", "mlu", "musa"])
+#: What an answer is about that such a device gives.
+OTHER_DEVICE = "another device"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 # -- flags that other files of the project define -----------------------------------------------
@@ -81,6 +85,8 @@ class NeverRun:
         self._asking: set[str] = set()
         for statement in self._tried():
             self._leave(statement, [s for h in statement.handlers for s in h.body], "torch")
+        for replaced in self._replaced():
+            self._leave(replaced.value, [replaced], OTHER_DEVICE)
         for node, said in self._conditions():
             self._settle(At(node), said)
         while self._waiting:
@@ -123,10 +129,44 @@ class NeverRun:
                 none = module.constant(compare.comparators[0]) is None and compare.left is call
                 if none and isinstance(compare.ops[0], (ast.Is, ast.IsNot)):
                     yield compare, Answer(isinstance(compare.ops[0], ast.IsNot), "torch")
+        yield from self._other_devices()
         for name, value in self._flags_of_the_project().items():
             for use in index.names(name):
                 if isinstance(use.ctx, ast.Load) and self._imported(use):
                     yield use, Answer(value, "torch")
+
+    def _replaced(self) -> Iterator[ast.Assign]:
+        """``torch.cuda.manual_seed = torch.xpu.manual_seed``."""
+        module = self._module
+        for name in ELSEWHERE:
+            for node in module.index.attributes(name) if module.holds(name) else ():
+                statement = module.statement(node)
+                if (
+                    isinstance(statement, ast.Assign)
+                    and isinstance(statement.targets[0], ast.Attribute)
+                    and (module.qualified(statement.targets[0]) or "").startswith("torch.cuda.")
+                    and (module.qualified(node) or "").startswith(f"torch.{name}")
+                ):
+                    yield statement
+
+    def _other_devices(self) -> Iterator[tuple[ast.AST, Answer]]:
+        """``torch.backends.mps.is_available()``, ``device.type == "npu"``."""
+        module = self._module
+        words = [each for each in ELSEWHERE if module.holds(each)]
+        for call in module.index.calls("is_available") if words else ():
+            name = (module.qualified(call.func) or "").split(".")
+            if name[0] == "torch" and name[-2] in ELSEWHERE:
+                yield call, Answer(False, OTHER_DEVICE)
+        for text in (each for word_ in words for each in module.index.strings(word_)):
+            compare = module.parent(text)
+            if (
+                isinstance(text, ast.Constant)
+                and text.value in ELSEWHERE
+                and isinstance(compare, ast.Compare)
+            ):
+                operator = compare.ops[0]
+                if len(compare.ops) == 1 and isinstance(operator, (ast.Eq, ast.NotEq)):
+                    yield compare, Answer(isinstance(operator, ast.NotEq), OTHER_DEVICE)
 
     def _answer(self, node: ast.expr) -> Answer | None:
         return answer(node, self._known, self._constant)

@@ -429,7 +429,74 @@ def in_forward(module: Module, node: ast.AST) -> bool:
     function = module.function(node)
     if function is None or function.name not in ("forward", "__call__"):
         return False
-    return is_in_module(module, function)
+    return is_in_module(module, function) and not is_switched_off(module, node)
+
+
+def is_switched_off(module: Module, node: ast.AST) -> bool:
+    """Does training pass ``node`` by: under ``if not self.training:``, or where a parameter has to be true that is False unless given?"""
+    inside = node
+    for above in module.ancestors(node):
+        if isinstance(inside, ast.stmt):
+            block, place = module.place(inside)
+            if any(map(_returns_in_training, block[:place])):
+                return True
+        if isinstance(above, FUNCTIONS):
+            return False
+        if isinstance(above, (ast.If, ast.IfExp)) and inside is not above.test:
+            body = above.body if isinstance(above.body, list) else [above.body]
+            asked = _asked_of(above.test, inside in body)
+            if any(_is_off(module, node, part, wanted) for part, wanted in asked):
+                return True
+        inside = above
+    return False
+
+
+def runs_once(module: Module, node: ast.AST) -> bool:
+    """Is ``node`` run once for a model or a program: in ``__init__``, or in a block that raises in the end?"""
+    function = module.function(node)
+    if function is not None and function.name in ("__init__", "__post_init__"):
+        return True
+    statement = module.statement(node)
+    return isinstance(statement, ast.Raise) or isinstance(module.block(statement)[-1], ast.Raise)
+
+
+def _returns_in_training(statement: ast.stmt) -> bool:
+    """``if self.training: return losses``."""
+    return (
+        isinstance(statement, ast.If)
+        and isinstance(statement.test, ast.Attribute)
+        and statement.test.attr == "training"
+        and isinstance(statement.body[-1], ast.Return)
+    )
+
+
+def _asked_of(test: ast.expr, wanted: bool = True) -> Iterator[tuple[ast.expr, bool]]:
+    """What has to be true, or false, for a condition to hold."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _asked_of(test.operand, not wanted)
+    elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) == wanted:
+        for part in test.values:
+            yield from _asked_of(part, wanted)
+    else:
+        yield test, wanted
+
+
+def _is_off(module: Module, node: ast.AST, part: ast.expr, wanted: bool) -> bool:
+    if isinstance(part, ast.Attribute):
+        return part.attr == "training" and not wanted
+    function = module.function(node)
+    if not wanted or not isinstance(part, ast.Name) or function is None:
+        return False
+    given = function.args
+    pairs = [
+        *zip(reversed([*given.posonlyargs, *given.args]), reversed(given.defaults), strict=False)
+    ]
+    pairs += [
+        (arg, value)
+        for arg, value in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        if value
+    ]
+    return any(arg.arg == part.id and module.constant(value) is False for arg, value in pairs)
 
 
 def step_regions(module: Module) -> set[ast.AST]:

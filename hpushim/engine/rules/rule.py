@@ -7,6 +7,7 @@ see, is called with it and yields findings, which may carry a rewrite. It never 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
     from hpushim.engine.python.module import Module
     from hpushim.engine.rules.claims import Said
+
+#: What a message quotes of several lines goes on one.
+_LINES = re.compile(r"\s*\n\s*")
 
 
 class Strength(IntEnum):
@@ -108,6 +112,7 @@ class Named:
         end_line, end_column = text.position(span.end)
         number = code or self.code
         found = self.codes[number]
+        message = _LINES.sub(" ", message)
         if fix and row and (doubt := text.matrix.doubt(row, new)):
             message = f"{message}; {doubt}"
             safety = "unsafe" if safety == "safe" else safety
