@@ -42,6 +42,9 @@ _ACCELERATOR = "torch.accelerator.current_accelerator"
 _CUDA = re.compile(r"cuda(:\d+)?")
 _DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?")
 _NAMED = re.compile(r"(?:^|_)(dev|device)$", re.I)
+#: Devices of other vendors, and where a file names them.
+_OTHERS = ("mps", "xpu", "npu", "xla", "tpu", "mlu", "musa", "hip")
+_NAMES = re.compile(rf"""["']({"|".join(_OTHERS)})(?::\d+)?["']""")
 #: A condition that is true only where there is an accelerator.
 _CHECKS = re.compile(r"cuda|gpu|accel", re.I)
 #: The number of a process's own device.
@@ -95,12 +98,20 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
         return NONE
     made = module.parent(node)
     outer: ast.AST = node
+    if isinstance(made, ast.keyword):
+        if made.arg == "choices":
+            return NONE
+        made = module.parent(made)
     if isinstance(made, ast.Call) and module.qualified(made.func) == "torch.device":
         outer = made
     if is_chosen(module, outer):
         now = current(module, node)
         return NONE if now == NONE else f"{now}.type"
     above = module.parent(outer)
+    if isinstance(above, (ast.List, ast.Tuple, ast.Set)) and not isinstance(
+        module.parent(above), ast.Assign
+    ):
+        return NONE  # one of several that are listed
     if outer is node:
         call = module.parent(above) if isinstance(above, ast.keyword) else above
         if isinstance(call, ast.Call) and node is not call.func and not _keeps(call):
@@ -123,6 +134,8 @@ def made(module: Module, node: ast.AST, mark: str) -> str | None:
     if is_chosen(module, call):
         return now
     above = module.parent(call)
+    if isinstance(above, ast.Compare):
+        return NONE
     if isinstance(above, (ast.Assign, ast.AnnAssign, ast.Return)):
         return or_cpu(module, call, mark, text=False)
     return device(module, call)
@@ -326,12 +339,20 @@ def number(module: Module, node: ast.expr) -> str:
 
 def is_in_use(module: Module, node: ast.expr) -> bool:
     """Is it the number of the one device that the process has chosen: does the file choose one by such a number?"""
-    if not _OWN.search(module.source(node)):
+    if not _OWN.search(module.source(node)) or _chooses(module, node):
         return False
     return any(
         call.args and call.args[0] is not node and _OWN.search(module.source(call.args[0]))
         for name in ("set_device", "set_device_index")
         for call in module.index.calls(name)
+    )
+
+
+def _chooses(module: Module, node: ast.AST) -> bool:
+    """Is it in the call that chooses the device?"""
+    return any(
+        isinstance(above, ast.Call) and _last(above.func) in ("set_device", "set_device_index")
+        for above in module.ancestors(node)
     )
 
 
@@ -362,12 +383,12 @@ def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple
     if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
         if owner.func.attr == "startswith" and owner.args == [node]:
             asked = f"{module.source(owner.func)}({cpu})"
-            return _turned(module, owner, asked, _others(module, owner))
+            return _turned(module, owner, asked, module.view(_known))
         return None
     if not isinstance(owner, ast.Compare) or len(owner.ops) != 1:
         return None
     left, right, op = owner.left, owner.comparators[0], owner.ops[0]
-    others = _others(module, owner)
+    others = module.view(_known)
     if isinstance(op, (ast.In, ast.NotIn)):
         if left is node:
             if not _is_text(module, right):
@@ -378,14 +399,16 @@ def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple
                 if whole is not None:
                     return choice, whole
             if others:
-                return None
+                return None  # a text with an index is in no list
             turned = "not in" if isinstance(op, ast.In) else "in"
             return owner, f"{cpu} {turned} {module.source(right)}"
         if isinstance(right, (ast.Tuple, ast.List, ast.Set)):
             rest = {str(module.constant(each)) for each in right.elts} - {"cuda"}
-            if rest <= {"mps", "xpu", "npu", "mlu", "hip"} and not others:
-                turned = "!=" if isinstance(op, ast.In) else "=="
-                return owner, f"{module.source(left)} {turned} {cpu}"
+            left_out = [one for one in others if one not in rest]
+            if "cpu" not in rest and rest <= {"", *_OTHERS}:
+                return owner, _unlike(
+                    module.source(left), left_out, mark, same=isinstance(op, ast.NotIn)
+                )
         return None
     if not isinstance(op, (ast.Eq, ast.NotEq)):
         return None
@@ -395,12 +418,15 @@ def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple
         if side.slice.lower is not None or module.constant(side.slice.upper) != 4:
             return None
         shown = f"{module.source(side.value)}[:3]"
-    if others:
-        if isinstance(op, ast.NotEq):
-            return None
-        named = ", ".join(f"{mark}{one}{mark}" for one in ("cpu", *others))
-        return owner, f"{shown} not in ({named})"
-    return owner, f"{shown} {'!=' if isinstance(op, ast.Eq) else '=='} {cpu}"
+    return owner, _unlike(shown, others, mark, same=isinstance(op, ast.NotEq))
+
+
+def _unlike(shown: str, others: list[str], mark: str, *, same: bool) -> str:
+    """``device.type != "cpu"``; the devices that the file treats in a way of their own stay apart from it."""
+    if not others:
+        return f"{shown} {'==' if same else '!='} {mark}cpu{mark}"
+    named = ", ".join(f"{mark}{one}{mark}" for one in ("cpu", *others))
+    return f"{shown} {'in' if same else 'not in'} ({named})"
 
 
 def _turned(
@@ -442,23 +468,6 @@ def _is_text(module: Module, node: ast.expr) -> bool:
     return bool(_NAMED.search(last)) or last in ("device_type", "type", "accelerator")
 
 
-def _others(module: Module, owner: ast.AST) -> list[str]:
-    """The devices for which the same ``if`` has a branch of its own behind this one."""
-    test: ast.AST = owner
-    while isinstance(above := module.parent(test), (ast.BoolOp, ast.UnaryOp)):
-        test = above
-    found: list[str] = []
-    if isinstance(above, (ast.If, ast.IfExp)) and above.test is test:
-        branch = above.orelse
-        while branch:
-            one = branch[0] if isinstance(branch, list) and len(branch) == 1 else branch
-            if not isinstance(one, (ast.If, ast.IfExp)):
-                break
-            found += [
-                str(part.value)
-                for part in walk(one.test)
-                if isinstance(part, ast.Constant)
-                and re.fullmatch(r"mps|xpu|npu|xla|hpu|tpu|mlu|musa", str(part.value))
-            ]
-            branch = one.orelse
-    return list(dict.fromkeys(found))
+def _known(module: Module) -> list[str]:
+    """The other devices that the file knows by name: a comparison with CUDA does not mean these."""
+    return sorted(set(_NAMES.findall(module.text)))

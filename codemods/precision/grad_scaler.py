@@ -205,7 +205,9 @@ def _off_on_gaudi(module: Module, call: ast.Call, sharded: bool) -> tuple[Change
 def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...]:
     """A scaler of the device, which is on where autocast computes in float16, and off on the CPU as before."""
     device = argument(call, "device", 0) if is_generic(module, call) else None
-    if sharded or (device is not None and module.constant(device) != "cuda"):
+    names = module.possible_names(call.func)
+    either = not (names <= CUDA_ONLY or names <= GENERIC)
+    if sharded or either or (device is not None and module.constant(device) != "cuda"):
         return (Replace(call.func, neutral.NONE),)
     kind = device_type(module, call)
     enabled = argument(call, "enabled", 5 if is_generic(module, call) else 4)
