@@ -21,6 +21,7 @@ from ..analysis.names import called
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import inside, known
 from ..edits import neutral
+from ..edits.arguments import by_place
 from ..edits.imports import through
 from ..edits.spelling import ACCELERATOR, agnostic, shared, zero
 from ..values.checks import Regions
@@ -39,11 +40,10 @@ _SAME = re.compile(rf"^torch\.cuda\.({'|'.join(_MODULES)})\.(?=[A-Za-z_])")
 #: Names below ``torch.cuda`` that do nothing, or answer 0, where CUDA is not, and that the modules of other devices may lack.
 _QUIET = frozenset(
     [
-        *("manual_seed", "manual_seed_all", "seed", "seed_all", "empty_cache", "ipc_collect"),
+        *("manual_seed", "manual_seed_all", "seed", "seed_all", "empty_cache"),
         *("random.manual_seed", "random.manual_seed_all"),
         *("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"),
-        *("memory_cached", "max_memory_cached", "reset_peak_memory_stats", "reset_max_memory_allocated"),
-        *("memory_stats", "memory_summary"),
+        *("memory_cached", "max_memory_cached", "memory_stats"),
     ]
 )  # fmt: skip
 #: Questions that not every device's module answers.
@@ -196,12 +196,15 @@ class NameRule(Rule):
         claims: Iterable[ast.AST] = (),
     ) -> Found:
         """The finding whose fix writes ``target`` in place of the use, arguments as the row says."""
-        gone = self.gone(module, use, verdict)
+        gone = [] if agnostic(module) else self.gone(module, use, verdict)
         if agnostic(module):
             target = _neutral(module, use.node, target)
         number = shared(module) and _device_argument(use, verdict) is not None
         without = [_given_up(module, argument, number=number) for argument in gone]
         changes = (*respell(module, use.node, target), *extra, *without)
+        call = called(module, use.node)
+        if target.startswith("torch.accelerator") and call is not None:
+            changes += tuple(by_place(k) for k in call.keywords if k.arg == "device")
         note = f"; {inside(verdict.note)}" if verdict.status != "renamed" else ""
         return self.finding(
             module,

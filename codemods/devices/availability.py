@@ -70,22 +70,15 @@ _OTHERS = ("torch.backends.mps.is_available", "torch.mps.is_available", "torch.x
 
 
 def _folded(module: Module, use: Name) -> tuple[Change, ...]:
-    """``elif torch.backends.mps.is_available(): device = "mps"``, which is never reached any more."""
+    """``… else "mps" if torch.backends.mps.is_available() else "cpu"``, which is never reached any more."""
     call = called(module, use.node)
     choice = module.parent(call) if call is not None else None
-    if not isinstance(choice, (ast.If, ast.IfExp)) or choice.test is not call:
+    if not isinstance(choice, ast.IfExp) or choice.test is not call:
         return ()
-    if isinstance(choice, ast.IfExp):
-        other: ast.AST = choice.orelse
-        if not isinstance(other, ast.IfExp) or not _chooses_another(module, other.test):
-            return ()
-        return (Replace(other, module.source(other.orelse)),)
-    inner = choice.orelse[0] if len(choice.orelse) == 1 else None
-    if not isinstance(inner, ast.If) or not _chooses_another(module, inner.test):
+    other = choice.orelse
+    if not isinstance(other, ast.IfExp) or not _chooses_another(module, other.test):
         return ()
-    if len(inner.body) != 1 or _targets(module, inner.body[0]) != _targets(module, choice.body[0]):
-        return ()
-    return (Replace(choice, lambda node: node.with_changes(orelse=node.orelse.orelse)),)
+    return (Replace(other, module.source(other.orelse)),)
 
 
 def _chooses_another(module: Module, test: ast.expr) -> bool:
@@ -97,11 +90,6 @@ def _chooses_another(module: Module, test: ast.expr) -> bool:
         isinstance(each, ast.Call) and getattr(each.func, "id", "") == "hasattr"
         for each in parts[:-1]
     )
-
-
-def _targets(module: Module, statement: ast.stmt) -> list[str]:
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return [module.source(target) for target in targets]
 
 
 def _is_toolkit(module: Module, node: ast.AST) -> bool:

@@ -18,7 +18,7 @@ from ..analysis.spelled_names import availability
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
 from ..edits.imports import local_name, through
-from ..edits.spelling import BACKEND, kept_for_cuda, on_gaudi, quoted, retext, shared
+from ..edits.spelling import BACKEND, agnostic, kept_for_cuda, on_gaudi, quoted, retext, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -136,6 +136,8 @@ class Nccl(Rule):
         if given is None or is_none(given):
             return
         changes: tuple[Change, ...] = drop(call, "device_id")
+        if agnostic(module):
+            return  # a device by its type, as anywhere else
         if shared(module):
             changes = kept_for_cuda(module, given, "None")
             if not changes:

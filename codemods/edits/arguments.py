@@ -87,6 +87,15 @@ def only(call: ast.Call, text: str) -> Replace:
     return Replace(call, changed)
 
 
+def by_place(keyword: ast.keyword) -> Replace:
+    """``name=value`` of a call as ``value``."""
+    import libcst as cst
+
+    return Replace(
+        keyword, lambda there: there.with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
+    )
+
+
 def rename(keyword: ast.keyword, name: str) -> Replace:
     """Gives an argument by keyword another name."""
 

@@ -62,7 +62,17 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 def current(module: Module, node: ast.AST) -> str:
     """``torch.accelerator.current_accelerator()``, where the file has torch under a name."""
     name, needed = imports.through(module, node, _ACCELERATOR)
-    return f"{name}()" if all(each.there for each in needed) else NONE
+    if not all(each.there for each in needed) or _comes_before_torch(module, node):
+        return NONE
+    return f"{name}()"
+
+
+def _comes_before_torch(module: Module, node: ast.AST) -> bool:
+    """Is the node run where the file is loaded, above the import of torch?"""
+    if _around(module, node) is not None:
+        return False
+    first = min((s.lineno for s in module.imports if _is_of_torch(s)), default=0)
+    return getattr(node, "lineno", first) < first
 
 
 def or_cpu(module: Module, node: ast.AST, mark: str, *, text: bool) -> str:
@@ -115,7 +125,9 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
     if outer is node:
         call = module.parent(above) if isinstance(above, ast.keyword) else above
         if isinstance(call, ast.Call) and node is not call.func and not _keeps(call):
-            return device(module, node) if _takes_device(module, call) else kind(module, node)
+            typed = isinstance(above, ast.keyword) and above.arg == "device_type"
+            takes = _takes_device(module, call) and not typed
+            return device(module, node) if takes else kind(module, node)
         if isinstance(above, ast.arguments):
             return kind(module, node)
     return or_cpu(module, node, mark, text=True)
@@ -164,7 +176,9 @@ def _keeps(call: ast.Call) -> bool:
 def _takes_device(module: Module, call: ast.Call) -> bool:
     """Does the call take a ``torch.device`` as well as a text?"""
     name = module.qualified(call.func) or ""
-    return name.startswith("torch.") or _last(call.func) in _METHODS
+    return (name.startswith("torch.") and "autocast" not in name and ".amp." not in name) or _last(
+        call.func
+    ) in _METHODS
 
 
 def _last(func: ast.expr) -> str:

@@ -15,7 +15,7 @@ from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask, inside
 from ..bases.torch_name import NameRule, by_name
 from ..edits.arguments import add, argument
-from ..edits.spelling import device_type, kept_for_cuda, quoted, shared
+from ..edits.spelling import agnostic, device_type, kept_for_cuda, quoted, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -60,13 +60,17 @@ class RandomName(NameRule):
 
     def _made_on_card(self, module: Module, site: Site) -> Found:
         answer = ask(module, _GENERATOR, "unsafe")
-        works = answer.status == "native"
+        works = answer.status == "native" or agnostic(module)
         changes = site.changes if works else (*_on_host(module, site), *site.changes[1:])
         return self.finding(
             module,
             site.node,
             f"`torch.Generator` on `hpu` {_WORDS.get(answer.status, 'is not established')}: {inside(answer.note)}",
-            fix=Rewrite("write hpu" if works else "write cpu", "unsafe", changes),
+            fix=Rewrite(
+                "write hpu" if works else "write cpu",
+                "safe" if agnostic(module) else "unsafe",
+                changes,
+            ),
             row=answer.row,
             code="HPU409",
             severity="warning",

@@ -74,7 +74,9 @@ class DualConstant(Rule):
             )
             code = f"{name} = {value}"
             user = _first_user(module, uses)
-            early = code if _imports(module, "torch") else f"import torch\n\n{code}"
+            early = code
+            if not _imports_first(module):
+                early = code = f"import torch\n\n{code}"
             yield self.finding(
                 module,
                 uses[0],
@@ -84,6 +86,21 @@ class DualConstant(Rule):
                     f"define {name}", "safe", (Import("torch"), Define(name, code, user, early))
                 ),
             )
+
+
+def _imports_first(module: Module) -> bool:
+    """Is torch imported, under no condition, above everything that is no import?"""
+    for statement in module.tree.body:
+        if isinstance(statement, ast.Import) and any(
+            alias.name.partition(".")[0] == "torch" for alias in statement.names
+        ):
+            return True
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.If, ast.For)):
+            break
+    return not any(
+        isinstance(s, ast.Import) and any(a.name.partition(".")[0] == "torch" for a in s.names)
+        for s in module.tree.body
+    )
 
 
 def _imports(module: Module, package: str) -> bool:

@@ -129,7 +129,8 @@ def _tests(module: Module, node: ast.expr) -> list[ast.expr]:
         alone = all(n is node or module.bindings(n) is not bound for n in loads)
     found = [value for value in values if not is_either(value) and _asks_for_cuda(module, value)]
     if agnostic(module):
-        return found  # fused kernels stay where they are known to be
+        # Fused kernels stay where they are known to be; a check that decides other things as well is not theirs.
+        return [each for each in found if alone or not isinstance(each, (ast.Call, ast.Name))]
     return found if alone or not found else [node]
 
 

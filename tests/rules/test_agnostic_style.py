@@ -1,0 +1,162 @@
+"""The agnostic style: the form that a maintainer writes, the same on the CPU as before, and what stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
+from hpushim.engine.settle import Settled
+from hpushim.matrix import load
+from hpushim.model import Style, Target
+
+HEAD = "import os\nimport torch\nimport torch.nn as nn\nimport torch.distributed as dist\n"
+CURRENT = "torch.accelerator.current_accelerator()"
+AVAILABLE = "torch.accelerator.is_available()"
+CHOICE = f'{CURRENT}.type if {AVAILABLE} else "cpu"'
+CONSTANT = f'DEVICE = {CURRENT} if {AVAILABLE} else torch.device("cpu")'
+
+
+def written(text: str, style: Style = "agnostic", path: str = "train.py") -> Settled:
+    context = Context(Target(style=style, mode="eager"), load())
+    kind = {"py": "python", "yaml": "yaml", "sh": "shell"}[path.rpartition(".")[2]]
+    after = settle(text, kind, path, context)  # type: ignore[arg-type]
+    assert not [f for f in after.findings if f.code == "HPU004"]
+    assert settle(after.text, kind, path, context).text == after.text  # type: ignore[arg-type]
+    return after
+
+
+def body(text: str) -> str:
+    """What becomes of the statements behind the imports, without the constant."""
+    after = written(HEAD + text).text
+    lines = after.removeprefix(HEAD).splitlines()
+    return "\n".join(line for line in lines if line.strip() and line != CONSTANT)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # a device: a choice keeps its form, elsewhere the one at hand or the file's constant
+        ('d = "cuda" if torch.cuda.is_available() else "cpu"', f"d = {CHOICE}"),
+        ('device = "cuda"', f"device = {CHOICE}"),
+        ('device = torch.device("cuda")', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'),
+        ('device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'),
+        ("x = x.cuda()", "x = x.to(DEVICE)"),
+        ('x = torch.zeros(2, device="cuda")', "x = torch.zeros(2, device=DEVICE)"),
+        ('def f(device="cuda"):\n    pass', "def f(device=DEVICE.type):\n    pass"),
+        ('device = torch.device("cuda")\nx = x.cuda(non_blocking=True)', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")\nx = x.to(device, non_blocking=True)'),
+        # not at hand: of another function, given later, given under a condition
+        ('def f():\n    device = "cuda"\ndef g(x):\n    return x.cuda()', f"def f():\n    device = {CHOICE}\ndef g(x):\n    return x.to(DEVICE)"),
+        ('x = x.cuda()\ndevice = "cuda"', f"x = x.to(DEVICE)\ndevice = {CHOICE}"),
+        ('if many:\n    device = "cuda"\nx = x.cuda()', f"if many:\n    device = {CHOICE}\nx = x.to(DEVICE)"),
+        # other devices that the accelerator covers are chosen no more
+        ('d = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"', f"d = {CHOICE}"),
+        # comparisons: any accelerator, apart from the devices that the file knows; kernels stay
+        ('if device.type == "cuda":\n    pass', 'if device.type != "cpu":\n    pass'),
+        ('if device.type != "cuda":\n    pass', 'if device.type == "cpu":\n    pass'),
+        ('if x.is_cuda:\n    pass', 'if x.device.type != "cpu":\n    pass'),
+        ('if not x.is_cuda:\n    pass', 'if x.device.type == "cpu":\n    pass'),
+        ('if x.is_cuda or x.is_xpu:\n    pass', 'if x.device.type != "cpu":\n    pass'),
+        ('if device.type == "cuda":\n    a()\nelif device.type == "mps":\n    b()', 'if device.type not in ("cpu", "mps"):\n    a()\nelif device.type == "mps":\n    b()'),
+        ('if str(device).startswith("cuda"):\n    pass', 'if not str(device).startswith("cpu"):\n    pass'),
+        ('kind = "cuda" if "cuda" in device else "cpu"', "kind = torch.device(device).type"),
+        ('if args.device in ("cpu", "cuda"):\n    pass', 'if args.device in ("cpu", "cuda"):\n    pass'),
+        ('p.add_argument("--device", choices=["cpu", "cuda"])', 'p.add_argument("--device", choices=["cpu", "cuda"])'),
+        # names
+        ("torch.cuda.synchronize()", "torch.accelerator.synchronize()"),
+        ("torch.cuda.synchronize(device=d)", "torch.accelerator.synchronize(d)"),
+        ("n = torch.cuda.device_count()", "n = torch.accelerator.device_count()"),
+        ("e = torch.cuda.Event(enable_timing=True)", "e = torch.Event(enable_timing=True)"),
+        ("torch.cuda.manual_seed_all(1)", "torch.cuda.manual_seed_all(1)"),
+        ("if torch.cuda.is_available():\n    print(torch.cuda.get_device_name(0))", f"if {AVAILABLE}:\n    print(torch.get_device_module().get_device_name(0))"),
+        ("m = torch.cuda.memory_allocated()", "m = torch.cuda.memory_allocated()"),
+        ("torch.backends.cudnn.benchmark = True", "torch.backends.cudnn.benchmark = True"),
+        ("m = torch.compile(m)", "m = torch.compile(m)"),
+        ("o = torch.optim.Adam(p, fused=True)", "o = torch.optim.Adam(p, fused=True)"),
+        # AMP
+        ("c = torch.cuda.amp.autocast()", 'c = torch.autocast(device_type=DEVICE.type, enabled=DEVICE.type != "cpu")'),
+        ("c = torch.cuda.amp.autocast(a or b)", 'c = torch.autocast(device_type=DEVICE.type, enabled=(a or b) and DEVICE.type != "cpu")'),
+        ("if torch.cuda.is_available():\n    c = torch.cuda.amp.autocast(amp)", f"if {AVAILABLE}:\n    c = torch.autocast(device_type=DEVICE.type, enabled=amp)"),
+        ("s = torch.cuda.amp.GradScaler()", "s = torch.amp.GradScaler(DEVICE.type, enabled=torch.get_autocast_dtype(DEVICE.type) == torch.float16)"),
+        ('s = torch.amp.GradScaler("cuda", enabled=dtype == "float16")', 's = torch.amp.GradScaler(DEVICE.type, enabled=dtype == "float16" and DEVICE.type != "cpu")'),
+        # ranks
+        ('dist.init_process_group("nccl")', f'dist.init_process_group(dist.get_default_backend_for_device({CURRENT} or "cpu"))'),
+        ('if args.backend == "nccl":\n    pass', 'if args.backend == "nccl":\n    pass'),
+        ("x = x.to(rank)", "x = x.to(rank)"),
+        ("torch.cuda.set_device(rank)\nx = x.cuda(rank)", "torch.accelerator.set_device_index(rank)\nx = x.to(DEVICE)"),
+        ("torch.cuda.set_device(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])", "torch.accelerator.set_device_index(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[torch.accelerator.current_device_index()])"),
+        ('device = f"cuda:{rank}"', f'device = f"{{{CURRENT}.type}}:{{rank % torch.accelerator.device_count()}}"'),
+        ('torch.cuda.set_device(torch.device("cuda", rank))', f"torch.accelerator.set_device_index(torch.device({CURRENT}.type, rank % torch.accelerator.device_count()))"),
+    ],
+)  # fmt: skip
+def test_the_form_of_a_maintainer(before: str, after: str) -> None:
+    assert body(before) == after
+
+
+ON_THE_CPU = [
+    'device = "cuda" if torch.cuda.is_available() else "cpu"\nx = x.to(device)\nprint(device)',
+    'device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")\nprint(device.type, x.to(device).device)',
+    "if torch.cuda.is_available():\n    x = x.cuda()\nprint(x.is_cuda, x.device)",
+    "cuda = True if torch.cuda.is_available() else False\nTensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor\nprint(Tensor([1, 2]) + x)",
+    "print(torch.cuda.device_count(), torch.cuda.memory_allocated())\ntorch.cuda.manual_seed_all(1)\ntorch.cuda.empty_cache()",
+    "scaler = torch.cuda.amp.GradScaler()\nloss = x.pow(2).sum()\nprint(scaler.is_enabled(), scaler.scale(loss))",
+    "with torch.cuda.amp.autocast():\n    print((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)",
+    "with torch.autocast('cuda', dtype=torch.bfloat16):\n    print((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)",
+    "half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()\nprint(half)",
+    'backend = "nccl" if torch.cuda.is_available() else "gloo"\nprint(backend)',
+    'print("gpu" if x.device.type == "cuda" else "host", x.device.type != "cuda", "cuda" in str(x.device))',
+    'state = torch.load("s.pt", map_location="cuda" if torch.cuda.is_available() else "cpu")\nprint(state.device)',
+    "class A(nn.Module):\n    def forward(self, x):\n        return x.cuda() if torch.cuda.is_available() else x\nprint(A()(x).device)",
+]
+
+
+def test_on_the_cpu_nothing_changes(tmp_path: object) -> None:
+    pytest.importorskip("torch")
+    start = f'{HEAD}import warnings\nwarnings.simplefilter("ignore")\nx = torch.ones(2)\ntorch.save(x, "s.pt")\n'
+    texts = [start + text + "\n" for text in ON_THE_CPU]
+    after = [written(text).text for text in texts]
+    assert all(new != old for new, old in zip(after, texts, strict=True))
+    said = []
+    for programs in (texts, after):
+        joined = "\n".join(f"exec({text!r}, {{}})" for text in programs)
+        done = subprocess.run([sys.executable, "-c", joined], capture_output=True, text=True, check=False, cwd=str(tmp_path), env={"HPUSHIM": "off", "PATH": ""})  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert said[0] == said[1] != ""
+
+
+@pytest.mark.parametrize("style", ["dual", "agnostic"])
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("run.sh", "CUDA_VISIBLE_DEVICES=2 python train.py --device cuda --backend nccl\n"),
+        ("config.yaml", "device: cuda\nbackend: nccl\nfp16: true\n"),
+    ],
+)
+def test_launchers_and_settings_stay_and_are_reported(path: str, text: str, style: Style) -> None:
+    after = written(text, style, path)
+    assert after.text == text
+    assert after.findings
+
+
+def test_a_file_without_torch_keeps_its_words() -> None:
+    assert written('DEFAULTS = {"device": "cuda"}\nconfig = dict(device="cuda")\n').text.count("cuda") == 2  # fmt: skip
+
+
+def test_the_constant_is_defined_once_above_its_uses() -> None:
+    text = written("from torch import nn\n\n\ndef f(x):\n    return x.cuda(), nn.Linear(2, 2).cuda()\n").text  # fmt: skip
+    assert text.count(CONSTANT) == 1 and text.count("import torch\n") == 1
+    assert text.index("import torch\n") < text.index(CONSTANT) < text.index("def f")
+
+
+def test_a_name_of_a_star_import_is_not_taken() -> None:
+    text = written("import torch\nfrom settings import *\n\nx = torch.ones(2).cuda().to(DEVICE)\n").text  # fmt: skip
+    assert "TORCH_DEVICE = " in text and "\nDEVICE = " not in text
+
+
+def test_messages_say_the_neutral_form() -> None:
+    (finding,) = [f for f in written(HEAD + "torch.cuda.synchronize()\n").findings if f.applied]
+    assert "torch.accelerator.synchronize" in finding.message and "Gaudi" not in finding.message
