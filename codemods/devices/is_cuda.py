@@ -9,6 +9,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
 
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign
@@ -18,6 +19,8 @@ from ..edits.spelling import agnostic, quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+
+_PACKED = ("PackedSequence", "pack_padded_sequence", "pack_sequence")
 
 
 class IsCuda(Rule):
@@ -51,14 +54,15 @@ def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Repla
     word, same, other = quoted(module, "hpu", node), "==", "!="
     if agnostic(module):
         word, same, other = quoted(module, "cpu", node), "!=", "=="
+    device = ".data.device.type" if _is_packed(module, node.value) else ".device.type"
     if isinstance(parent, ast.BoolOp) and agnostic(module) and _is_any(module, node, parent):
-        compared = f"{module.source(node.value)}.device.type {same} {word}"
+        compared = f"{module.source(node.value)}{device} {same} {word}"
         return Replace(parent, compared)
     if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
         return Replace(
-            parent, lambda there: unwrapped(there, _compared(there.expression, other, word))
+            parent, lambda there: unwrapped(there, _compared(there.expression, device, other, word))
         )
-    return Replace(node, lambda there: unwrapped(there, _compared(there, same, word)))
+    return Replace(node, lambda there: unwrapped(there, _compared(there, device, same, word)))
 
 
 def _is_any(module: Module, node: ast.Attribute, parent: ast.BoolOp) -> bool:
@@ -71,9 +75,16 @@ def _is_any(module: Module, node: ast.Attribute, parent: ast.BoolOp) -> bool:
     )
 
 
-def _compared(asked: Any, operator: str, word: str) -> Any:
+def _is_packed(module: Module, node: ast.expr) -> bool:
+    """Whether it is a ``PackedSequence``: a tuple of tensors, which has ``is_cuda`` and no device."""
+    made = [each for each in module.view(Values).origins(node) if isinstance(each, ast.Call)]
+    names = {(module.qualified(call.func) or "").rpartition(".") for call in made}
+    return bool(names) and all(of.startswith("torch.nn.utils.rnn") and name in _PACKED for of, _, name in names)  # fmt: skip
+
+
+def _compared(asked: Any, device: str, operator: str, word: str) -> Any:
     """A comparison of the device's type for libcst's ``x.is_cuda``."""
     import libcst as cst
 
     compared = cst.parse_expression(f"x {operator} {word}")
-    return compared.with_changes(left=call_of(asked.value, ".device.type"))
+    return compared.with_changes(left=call_of(asked.value, device))

@@ -92,6 +92,7 @@ def _exists(name: str) -> bool:
 # Present only in a torch that was built with CUDA.
 _CUDA_BUILD = {
     "torch.cuda.Stream.cuda_stream",
+    "torch.cuda.Stream.priority_range",
     "torch.distributed.ProcessGroupNCCL",
     "torch.distributed.ProcessGroupNCCL.Options",
 }
