@@ -360,6 +360,13 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.reason = difference.what
         if trial.request.locate:
             outcome.cause = locate(trial, outcome)
+    elif stopped := next(
+        (run for run in (shim, native) if run.code is None and not run.record.steps), None
+    ):
+        outcome.reason = (
+            f"{stopped.title}: stopped after {stopped.seconds:.0f} s, before its first optimizer step; "
+            "give it more time with --timeout"
+        )
     elif not _optimized(shim) and (failure(shim) or shim.code):
         why = failure(shim)
         said = shim.errors.strip().splitlines()

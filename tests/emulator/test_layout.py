@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from hpushim.emulator import device
 
@@ -38,6 +40,29 @@ VIEWS = {
     "the CPU's rows": lambda x: torch.relu(x.transpose(1, 2)).transpose(1, 2).view(-1, 4),
     "channels last": lambda x: torch.relu(x[None].to(memory_format=torch.channels_last)).permute(0, 2, 3, 1).view(-1),
 }  # fmt: skip
+
+
+class _Seen(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+RESHAPES = {
+    "reshape": lambda x: x.reshape(2, 12),
+    "torch.reshape": lambda x: torch.reshape(x, (-1,)),
+    "flatten": lambda x: x.flatten(1),
+}
+
+
+@pytest.mark.usefixtures("cpu_random")
+@pytest.mark.parametrize("mode", [contextlib.nullcontext, _Seen])
+@pytest.mark.parametrize("reshape", RESHAPES)
+def test_reshape_works_where_a_view_fails_under_a_dispatch_mode_too(reshape, mode):
+    x = torch.relu(torch.rand(2, 3, 4, device="hpu").transpose(1, 2)).transpose(1, 2)
+    with mode():
+        assert RESHAPES[reshape](x).cpu().equal(RESHAPES[reshape](x.cpu()))
+        with pytest.raises(RuntimeError, match="HPU519"):
+            x.view(2, 12)
 
 
 @pytest.mark.parametrize("random", ["own", "cpu"])

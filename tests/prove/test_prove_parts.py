@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import warm
 
@@ -224,6 +225,28 @@ def test_equal_runs_are_equal_and_fewer_steps_are_not() -> None:
     failed = compare(first, _run(_step(1), _step(2), code=1), same_device=True).difference
     assert failed is not None
     assert failed.kind == "exit"
+
+
+def test_a_run_whose_time_was_up_before_its_first_step_is_no_difference() -> None:
+    late = msgspec.structs.replace(_run(), code=None)
+    assert compare(_run(code=1), late, same_device=True).difference is None
+    hung = msgspec.structs.replace(_run(_step(1)), code=None)
+    found = compare(_run(_step(1)), hung, same_device=True).difference
+    assert found is not None
+    assert found.kind == "exit"
+
+
+def test_whether_a_checkpoint_is_saved_may_hang_on_rounding() -> None:
+    saved = [{"file": "best.pt", "step": 1, "leaves": {".w": ["1.0", 3, "torch.float32", [2]]}}]
+    found = compare(_run(_step(1), saved=saved), _run(_step(1)), same_device=False)
+    assert found.difference is None
+    assert (
+        "0 checkpoints saved, 1 expected: a decision to save may depend on rounding" in found.notes
+    )
+    later = [{**saved[0], "step": 2, "leaves": {".w": ["9.0", 3, "torch.float32", [2]]}}]
+    first, second = _run(_step(1), _step(2), saved=saved), _run(_step(1), _step(2), saved=later)
+    assert compare(first, second, same_device=False).difference is None
+    assert compare(first, second, same_device=True).difference is not None
 
 
 def test_checkpoints_are_compared_leaf_by_leaf() -> None:
