@@ -1,4 +1,7 @@
-"""Runs the idioms of one process and prints, as JSON, what became of each: ``ok`` or what was raised, and the codes that were said."""
+"""Runs the idioms of one process and prints, as JSON, what became of each: ``ok`` or what was raised, and the codes that were said.
+
+With a way and a seed (see ``tests/cuda_machine/recording.py``) also what their names hold; with the way ``cuda`` without the shim.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 
-def main(process: str) -> None:
-    """Prints ``{"results": {key: [outcome, codes]}, "status": …}`` on the last line."""
+def main(process: str, way: str = "shim", seed: str = "") -> None:
+    """Prints ``{"results": {key: [outcome, codes, answers]}, "status": …}`` on the last line."""
     sys.path.insert(0, str(Path(__file__).parent))
     import idiom_files
 
@@ -24,13 +27,14 @@ def main(process: str) -> None:
         if one.early:
             early[one.key] = module = _module(one.name)
             exec(one.early, module)
-    os.environ["HPUSHIM"] = "emulate"
     import hpushim
 
-    hpushim.activate()
+    if way == "shim":
+        os.environ["HPUSHIM"] = "emulate"
+        hpushim.activate()
     importlib.import_module("torch.distributed.device_mesh")
 
-    results = {one.key: _run(one, early.get(one.key, {})) for one in chosen}
+    results = {one.key: _run(one, early.get(one.key, {}), way, seed) for one in chosen}
     print(json.dumps({"results": results, "status": hpushim.status()}))
 
 
@@ -43,7 +47,9 @@ def _module(name: str) -> dict[str, Any]:
     return module.__dict__
 
 
-def _run(one: Any, scope: dict[str, Any]) -> tuple[str, list[str]]:
+def _run(
+    one: Any, scope: dict[str, Any], way: str, seed: str
+) -> tuple[str, list[str], dict[str, Any]]:
     import numpy as np
     import torch
     import torch.distributed as dist
@@ -59,18 +65,25 @@ def _run(one: Any, scope: dict[str, Any]) -> tuple[str, list[str]]:
         scope |= {
             "torch": torch, "nn": nn, "F": functional, "np": np, "dist": dist, "tmp": Path(folder),
         }  # fmt: skip
-        outcome = "ok"
+        outcome, given = "ok", {*scope, "__builtins__"}
+        if seed:
+            torch.manual_seed(int(seed))
         try:
-            exec(_compiled(one, str(file)), scope)
+            exec(_compiled(one, str(file), way), scope)
         except BaseException as error:
             if os.environ.get("IDIOM_TRACE"):
                 traceback.print_exc()
             outcome = f"{type(error).__name__}: {error}".splitlines()[0]
-    return outcome, sorted({row["code"] for row in log.fired()})
+        held: dict[str, Any] = {}
+        if seed:
+            import answers
+
+            held = answers.of(scope, given)
+    return outcome, sorted({row["code"] for row in log.fired()}), held
 
 
-def _compiled(one: Any, file: str) -> Any:
-    if not one.rewritten:
+def _compiled(one: Any, file: str, way: str) -> Any:
+    if not one.rewritten or way == "cuda":
         return compile(one.code, file, "exec")
     from hpushim.shim.run import compiling
 

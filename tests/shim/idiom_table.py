@@ -46,7 +46,7 @@ def run_process(process: str) -> dict[str, Any]:
 
 def outcome(idiom: Idiom) -> tuple[str, list[str]]:
     """``ok`` or the error's first line, and the codes that were said."""
-    text, codes = run_process(idiom.process)["results"][idiom.key]
+    text, codes, _ = run_process(idiom.process)["results"][idiom.key]
     return text, codes
 
 

@@ -1,0 +1,222 @@
+"""CUDA's own answers: the idioms of the tests and the campaign's programs, recorded on a CUDA machine and compared with the shim's.
+
+    python tests/cuda_machine/recording.py record cuda.json      # where torch has a working CUDA device; hpushim stays off
+    python tests/cuda_machine/recording.py compare cuda.json     # on the emulated HPU; exit code 1 where an answer differs
+
+Of each idiom: whether it runs, the error that it raises, and what its names hold: types, texts, numbers, devices. Of each program: its
+exit code and what it prints. Each is recorded twice, with two seeds; what the second time gives otherwise is not compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "shim"), str(TESTS / "programs")]
+import idiom_files  # noqa: E402
+
+Way = Literal["cuda", "shim"]
+SEEDS = (1, 2)
+PROGRAMS, PROGRAMS_SEED = 40, 500_000
+#: Relative difference of numbers: float32 on two devices, and with a narrower format somewhere.
+FLOAT32, NARROW = 1e-3, 0.08
+_NUMBER = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?|\bnan\b|[-+]?\binf\b")
+#: A device of the shim's is spelled hpu where CUDA's is spelled cuda; the documents say so.
+_SPELLED = re.compile(r"\bhpu\b")
+
+
+@dataclass(frozen=True)
+class Odd:
+    """One answer of the shim's that is not CUDA's: of which idiom or program, of what kind, in words."""
+
+    key: str
+    kind: Literal["outcome", "error", "answer", "output", "missing"]
+    what: str
+
+
+def record(
+    way: Way, *, processes: tuple[str, ...] = (), programs: int = PROGRAMS
+) -> dict[str, Any]:
+    """The answers of one way of running; the snippets of the named processes, all of them by default."""
+    chosen = processes or tuple(sorted({one.process for one in idiom_files.idioms()}))
+    twice = [_twice(_idioms(way, process, SEEDS[0]), _idioms(way, process, SEEDS[1])) for process in chosen]  # fmt: skip
+    return {
+        "schema_version": 1,
+        "way": way,
+        "machine": _machine(way),
+        "idioms": {key: one for process in twice for key, one in process.items()},
+        "programs": {str(seed): _program(way, seed) for seed in _seeds(programs)},
+    }
+
+
+def odd(cuda: dict[str, Any], shim: dict[str, Any]) -> Iterator[Odd]:
+    """Where the shim answers otherwise than CUDA did, apart from what the idioms say that it refuses."""
+    known = {one.key: one for one in idiom_files.idioms()}
+    for key, theirs in cuda["idioms"].items():
+        ours = shim["idioms"].get(key)
+        if key not in known:
+            continue  # an idiom that is no longer in the tests
+        if ours is None:
+            yield Odd(key, "missing", "the shim's run has no such idiom")
+            continue
+        yield from _odd_idiom(key, theirs, ours, known[key].expect.split("|"))
+    for key, theirs in cuda["programs"].items():
+        if key in shim["programs"]:
+            yield from _odd_program(f"program {key}", theirs, shim["programs"][key])
+
+
+def _odd_idiom(
+    key: str, theirs: dict[str, Any], ours: dict[str, Any], expected: list[str]
+) -> Iterator[Odd]:
+    refused = [code for code in expected if code != "ok" and code in ours["outcome"]]
+    if refused or (theirs["outcome"] != "ok" and ours["outcome"] == theirs["outcome"]):
+        return
+    ran = theirs["outcome"] == "ok", ours["outcome"] == "ok"
+    if ran == (False, False):
+        if _kind(ours["outcome"]) != _kind(theirs["outcome"]):
+            yield Odd(key, "error", f"{ours['outcome']!r}, on CUDA {theirs['outcome']!r}")
+        return
+    if ran != (True, True):
+        yield Odd(key, "outcome", f"{ours['outcome']!r}, on CUDA {theirs['outcome']!r}")
+        return
+    for name, theirs_is in theirs["answers"].items():
+        ours_is = ours["answers"].get(name)
+        if ours_is is not None and not _alike(theirs_is, ours_is):
+            yield Odd(key, "answer", f"{name} is {ours_is}, on CUDA {theirs_is}")
+
+
+def _odd_program(key: str, theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[Odd]:
+    if (theirs["code"] == 0) != (ours["code"] == 0):
+        yield Odd(key, "outcome", f"exit code {ours['code']}, on CUDA {theirs['code']}")
+        return
+    for theirs_is, ours_is in zip(theirs["lines"], ours["lines"], strict=False):
+        if theirs_is is not None and ours_is is not None and not _alike(theirs_is, ours_is):
+            yield Odd(key, "output", f"prints {ours_is!r}, on CUDA {theirs_is!r}")
+            return
+
+
+def _kind(outcome: str) -> str:
+    return outcome.partition(":")[0]
+
+
+def _alike(theirs: Any, ours: Any) -> bool:
+    """Whether two answers are the same: texts but for the spelling of the device, numbers but for rounding."""
+    if isinstance(theirs, list) and isinstance(ours, list):
+        narrow = any("float16" in str(one) for one in theirs[:3])
+        if len(theirs) != len(ours):
+            return False
+        return all(
+            _near(a, b) if narrow else _alike(a, b) for a, b in zip(theirs, ours, strict=True)
+        )
+    if isinstance(theirs, str) and isinstance(ours, str):
+        return _near(theirs, _SPELLED.sub("cuda", ours), FLOAT32)
+    return type(theirs) is type(ours) and bool(theirs == ours)
+
+
+def _near(theirs: Any, ours: Any, within: float = NARROW) -> bool:
+    if not (isinstance(theirs, str) and isinstance(ours, str)):
+        both = isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours)
+        return all(_near(a, b, within) for a, b in zip(theirs, ours, strict=True)) if both else theirs == ours  # fmt: skip
+    ours = _SPELLED.sub("cuda", ours)
+    within = NARROW if "float16" in theirs else within
+    if _NUMBER.sub("#", theirs) != _NUMBER.sub("#", ours):
+        return False
+    pairs = zip(map(float, _NUMBER.findall(theirs)), map(float, _NUMBER.findall(ours)), strict=True)
+    return all(math.isclose(a, b, rel_tol=within, abs_tol=within * 1e-3) or (math.isnan(a) and math.isnan(b)) for a, b in pairs)  # fmt: skip
+
+
+def _twice(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The answers that repeat."""
+    for key, one in first.items():
+        again = second.get(key, {}).get("answers", {})
+        one["answers"] = {n: v for n, v in one["answers"].items() if n in again and again[n] == v}
+    return first
+
+
+def _idioms(way: Way, process: str, seed: int) -> dict[str, Any]:
+    words = [str(TESTS / "shim" / "idiom_runner.py"), process, way, str(seed)]
+    done = _ran(words, way, seed)
+    if done.returncode:
+        raise SystemExit(f"the idioms of the process {process} did not run:\n{done.stderr[-2000:]}")
+    results: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["results"]
+    return {key: {"outcome": one[0], "answers": one[2]} for key, one in results.items()}
+
+
+def _seeds(count: int) -> range:
+    return range(PROGRAMS_SEED, PROGRAMS_SEED + count)
+
+
+def _program(way: Way, number: int) -> dict[str, Any]:
+    """Exit code and printed lines of a generated program as it stands; None for a line that a second run prints otherwise."""
+    import grammar
+
+    files, words, _ = grammar.rendered(grammar.drawn(number))
+    runs = []
+    for seed in SEEDS:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                (Path(folder) / name).write_text(text, encoding="utf-8")
+            before = ["-m", "hpushim", "run"] if way == "shim" else []
+            runs.append(_ran([*before, *words], way, seed, folder))
+    first, second = (done.stdout.splitlines() for done in runs)
+    lines = [one if one == other else None for one, other in zip(first, second, strict=False)]
+    return {"code": runs[0].returncode, "lines": lines}
+
+
+def _ran(
+    words: list[str], way: Way, seed: int, folder: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or "CACHE" in k}
+    paths = [str(TESTS.parent), str(TESTS / "cuda_machine"), env.get("PYTHONPATH", "")]
+    env |= {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": str(seed),
+    }
+    env |= {"HPUSHIM": "off"} if way == "cuda" else {"HPUSHIM_LOG": "quiet"}
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=env, capture_output=True, text=True, timeout=1800, check=False
+    )  # fmt: skip
+
+
+def _machine(way: Way) -> dict[str, str]:
+    import torch
+
+    found = {"torch": torch.__version__, "python": sys.version.split()[0]}
+    if way == "cuda":
+        if not torch.cuda.is_available():
+            raise SystemExit("no working CUDA device: record on a machine that has one")
+        found |= {"device": torch.cuda.get_device_name(0), "cuda": str(torch.version.cuda)}
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=["record", "compare"])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--programs", type=int, default=PROGRAMS)
+    given = parser.parse_args()
+    if given.what == "record":
+        given.file.write_text(json.dumps(record("cuda", programs=given.programs), indent=1))
+        return 0
+    cuda = json.loads(given.file.read_text())
+    found = list(odd(cuda, record("shim", programs=min(given.programs, len(cuda["programs"])))))
+    for one in found:
+        print(f"{one.kind:<8} {one.key}: {one.what}")
+    print(f"{len(cuda['idioms'])} idioms and {len(cuda['programs'])} programs of {cuda['machine'].get('device')}, {len(found)} answers differ")  # fmt: skip
+    return bool(found)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
