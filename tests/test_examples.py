@@ -60,6 +60,41 @@ def test_the_commands_print_what_the_page_shows(name: str, tmp_path: Path) -> No
         assert wanted is not None, f"$ {command}\n{done.stdout[:3000]}\n{done.stderr[-1000:]}"
 
 
+@pytest.mark.slow
+def test_the_commands_of_the_page_on_upstream_run(tmp_path: Path) -> None:
+    """In a migrated clone of a project that goes on."""
+    text = (ROOT / "docs/upstream.md").read_text(encoding="utf-8")
+    commands = re.findall(r"(?m)^ {4}((?:git|hpushim) .*?)(?:  +#.*)?$", text)
+    assert len(commands) == 6, commands
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("HPUSHIM", "GIT_"))}  # fmt: skip
+    env = {
+        **own,
+        **{f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_MERGE_AUTOEDIT": "no",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }  # fmt: skip
+
+    def run(command: str, folder: Path) -> None:
+        done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False)  # fmt: skip
+        nothing = command.startswith("git commit -am") and "nothing to commit" in done.stdout
+        assert done.returncode == 0 or nothing, f"{command}\n{done.stdout}{done.stderr}"
+
+    upstream, port = tmp_path / "upstream", tmp_path / "port"
+    shutil.copytree(ROOT / "docs/example", upstream)
+    run("git init -qb main && git add . && git commit -qm 1", upstream)
+    run(f"git clone -q -o upstream {upstream} {port}", tmp_path)
+    run("hpushim init && hpushim migrate . && git add . && git commit -qm port", port)
+    script = upstream / "train.py"
+    script.write_text(script.read_text(encoding="utf-8") + "torch.cuda.synchronize()\n", encoding="utf-8")  # fmt: skip
+    run("git commit -qam 2", upstream)
+    run("git fetch -q upstream", port)
+    for command in commands:
+        run(command, port)
+    merged = (port / "train.py").read_text(encoding="utf-8")
+    assert "torch.hpu.synchronize()" in merged and "torch.cuda" not in merged
+
+
 def test_the_pages_have_examples() -> None:
     assert len(PAGES) >= 8
 
