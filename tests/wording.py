@@ -1,5 +1,7 @@
 """Counts words that docs/glossary.md replaces: in documents, messages, docstrings and public names.
 
+What is left was reviewed: names inside the code and keys of files, where no user reads them, and plain uses in docstrings.
+
 python tests/wording.py              # lists each use
 python tests/wording.py --tighten    # writes today's counts to tests/wording.json, where they went down
 """
@@ -32,6 +34,7 @@ class Use(NamedTuple):
     path: str
     line: int
     word: str
+    kind: str = "text"
 
 
 def replaced() -> tuple[str, ...]:
@@ -62,11 +65,14 @@ def _in(text: str, name: str, plain: re.Pattern[str]) -> Iterator[Use]:
 
 
 def _in_code(path: Path, plain: re.Pattern[str]) -> Iterator[Use]:
-    """Uses in texts (messages, help, docstrings) and in public names that a module defines."""
+    """Uses in texts (messages, help), in docstrings and in public names that a module defines."""
     name = path.relative_to(ROOT).as_posix()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from (Use(name, node.lineno, found.lower()) for found in plain.findall(node.value))  # fmt: skip
+            kind = "docstring" if id(node) in bare else "text"
+            yield from (Use(name, node.lineno, found.lower(), kind) for found in plain.findall(node.value))  # fmt: skip
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", node.name)}
             if not node.name.startswith("_"):
@@ -74,18 +80,18 @@ def _in_code(path: Path, plain: re.Pattern[str]) -> Iterator[Use]:
 
 
 def counts() -> dict[str, int]:
-    """Group → number of uses: each document, all pages of rules, all code (which moves between files), the matrix."""
+    """Group → number of uses: each document, all pages of rules, all code (which moves between files), all docstrings, the matrix."""
     found: dict[str, int] = {}
     for use in uses():
-        group = _group(use.path)
+        group = _group(use)
         found[group] = found.get(group, 0) + 1
     return dict(sorted(found.items()))
 
 
-def _group(path: str) -> str:
-    if path.endswith(".py"):
-        return "code"
-    return "rule pages" if path.startswith("codemods/") else path
+def _group(use: Use) -> str:
+    if use.path.endswith(".py"):
+        return "docstrings" if use.kind == "docstring" else "code"
+    return "rule pages" if use.path.startswith("codemods/") else use.path
 
 
 def allowed() -> dict[str, int]:

@@ -37,7 +37,7 @@ class ConfigValues(TextRule):
         fix=("unsafe", "manual"),
         lower={"warning": "another value can be written"},
     )
-    HPU823 = Code("config-asks-for-apex")
+    HPU823 = Code("config-requires-apex")
     kinds = frozenset({"yaml", "json", "toml"})
     markers = (
         "cuda",

@@ -54,7 +54,7 @@ _OTHERS = frozenset({
 class AskedLibrary(Rule):
     """``Model(use_cuda=True)``, ``Trainer(gpus=1)``, ``fit(device="gpu")``, ``model.train(device=0)``, ``d2l.try_gpu()``."""
 
-    HPU726 = Code("device-asked-of-library", fix=("safe", "manual"), effect="cpu")
+    HPU726 = Code("device-requested-from-library", fix=("safe", "manual"), effect="cpu")
     wants = Wants(
         keywords=(*_SWITCHES, *_COUNTS, *_NUMBERS, _ACCELERATOR),
         strings=(_ACCELERATOR,),

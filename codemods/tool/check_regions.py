@@ -33,7 +33,7 @@ class CheckRegions(Rule):
         "check-controls-cuda",
         severity="error",
         fix=("unsafe", "manual"),
-        lower={"info": "it only guards a question about the card in its own condition"},
+        lower={"info": "it only guards a query of the device in its own condition"},
     )
     wants = Wants(words=("cuda", "is_cuda"))
 
@@ -204,7 +204,7 @@ class _Review:
         code, severity = self._rule.HPU028, self._rule.HPU028.severity
         stuck = self._stuck.get(check, ())
         if stuck and all(_same_condition(module, check.node, node) for node in stuck):
-            told = f"`{shown}` is not changed: False is the right answer where `{kept}` asks for a CUDA device in the same condition"
+            told = f"`{shown}` is not changed: False is the right answer where `{kept}` requires a CUDA device in the same condition"
             severity = "info"
         finding = msgspec.structs.replace(
             item.finding, code=self._rule.code, name=code.name, severity=severity, message=told

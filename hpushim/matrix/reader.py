@@ -174,7 +174,7 @@ def _check(
                 first = locate.row_line(text, other)
                 raise _row_error(
                     path, text, index, row, "name",
-                    f"{row.kind} {name!r} stands already in line {first}", "merge the two rows or remove one",
+                    f"{row.kind} {name!r} is already in line {first}", "merge the two rows or remove one",
                 )  # fmt: skip
         for field, problem, remedy in _problems(row, sources, origin):
             raise _row_error(path, text, index, row, field, problem, remedy)

@@ -85,7 +85,7 @@ def test_a_second_row_of_a_name_points_at_the_first(tmp_path: Path) -> None:
     path = _write(tmp_path, HEAD + ROW + ROW)
     text = _complaint(path)
     first = _line(path, "[[row]]")
-    assert f"stands already in line {first}" in text
+    assert f"is already in line {first}" in text
     assert f"{path}:{first + 9}:" in text
 
 

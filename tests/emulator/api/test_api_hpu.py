@@ -309,7 +309,7 @@ def test_visible_modules_choose_the_card(monkeypatch):
     assert os.environ["HLS_MODULE_ID"] == "6"
     monkeypatch.setenv("HABANA_VISIBLE_MODULES", "4")
     monkeypatch.delenv("HLS_MODULE_ID")
-    with pytest.raises(AssertionError, match="has no card"):
+    with pytest.raises(AssertionError, match="has no device"):
         hccl.initialize_distributed_hpu()
 
 

@@ -52,7 +52,7 @@ if bridge_config.get_pt_hpu_gpu_migration():
         from habana_frameworks.torch import gpu_migration
     except ImportError:
         warnings.warn(
-            "PT_HPU_GPU_MIGRATION=1 asks for habana_frameworks.torch.gpu_migration, which is not installed",
+            "PT_HPU_GPU_MIGRATION=1 requests habana_frameworks.torch.gpu_migration, which is not installed",
             stacklevel=2,
         )
 

@@ -124,7 +124,7 @@ def set_device(device: _device_t) -> None:
     count = max(device_count(), len(modules) if os.getenv(_utils.HABANA_VISIBLE_MODULES_VAR) else 0)
     if not 0 <= index < min(count, len(modules)):
         raise AssertionError(
-            f"set_device({index}): the emulated machine has {count} card(s); use an index below that, "
+            f"set_device({index}): the emulated machine has {count} device(s); use an index below that, "
             "or set HPUSHIM_DEVICES"
         )
     if count > 1:

@@ -37,7 +37,7 @@ def _choose_module(local_rank: int, world_size: int) -> None:
         return
     modules = visible.split(",")
     assert local_rank < len(modules), (
-        f"local rank {local_rank} has no card: {HABANA_VISIBLE_MODULES_VAR} is {visible!r}; name more modules there"
+        f"local rank {local_rank} has no device: {HABANA_VISIBLE_MODULES_VAR} is {visible!r}; name more modules there"
     )
     os.environ[HLS_MODULE_ID_VAR] = modules[local_rank]
 
