@@ -46,6 +46,22 @@ def test_what_is_told_of_a_comparison() -> None:
     assert (two.form, two.texts, two.line) == (Form.LOOKUP, (), 2)
 
 
+@pytest.mark.parametrize(
+    ("call", "sure"),
+    [
+        ("get_device(x)", True),
+        ("x.get_device_type()", True),
+        ("self.device_name()", True),
+        ('operator.attrgetter("device.type")(x)', True),
+        ('operator.attrgetter("kind")(x)', False),
+        ("kind_of(x)", False),
+    ],
+)
+def test_what_is_called_after_a_device_gives_one(call: str, sure: bool) -> None:
+    (one,) = found(f'def f(self, x):\n    return {call} == "cuda"\n')
+    assert one.sure is sure
+
+
 def test_it_needs_the_standard_library_alone() -> None:
     code = (
         "import sys; before = set(sys.modules); import hpushim.compare\n"

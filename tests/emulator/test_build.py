@@ -27,6 +27,7 @@ while [ $# -gt 0 ]; do
 done
 """
 
+READY = "from hpushim.emulator import build; print(build.readiness())"
 BUILD = "from hpushim.emulator import build; print(build.build())"
 
 
@@ -57,7 +58,9 @@ def test_builds_once_and_shows_progress(run, tmp_path, compiler):
         "CXX": compiler(f"echo x >> {log}"),
         "HPUSHIM_LOG": "summary",
     }
+    assert run(READY, **env).stdout.startswith("compiled at first use by ")
     first = run(BUILD, **env)
+    assert run(READY, **env).stdout == f"built: {first.stdout}"
     told = first.stderr.splitlines()
     assert len(told) == 2, "without a terminal: a line at the start and one at the end"
     assert "building the emulated HPU for torch" in told[0] and "prebuild" in told[0]
@@ -404,3 +407,4 @@ def test_a_prebuilt_wheel_needs_no_compiler(run, tmp_path):
     }
     run(code, **env)
     assert built(tmp_path / "cache") == [], "nothing was compiled"
+    assert run(READY, **env).stdout.startswith("prebuilt, from a hpushim-device wheel: ")

@@ -68,6 +68,7 @@ CHECKS = [
     Check("counted", "n_gpu = torch.cuda.device_count()", "n_gpu > 0"),
     Check("no cards", "n_gpu = torch.cuda.device_count()", "not n_gpu == 0"),
     Check("tensor", "", "x.is_cuda"),
+    Check("kind of tensor", "", "isinstance(x, torch.cuda.FloatTensor)"),
     Check("tensor's name", "on_gpu = inputs.is_cuda", "on_gpu"),
     Check("device type", "", 'device.type == "cuda"'),
     Check("device differs", "", 'not device.type != "cuda"'),
@@ -139,7 +140,7 @@ def _source(check: Check, region: str, expression: str) -> str:
     return f"{HEAD}{check.setup}\n\n\n{code}\n"
 
 
-def _migrated(source: str, *, unsafe: bool = False, style: str = "portable") -> Settled:
+def _migrated(source: str, *, unsafe: bool = False, style: str = "native") -> Settled:
     return settle(source, "python", "train.py", Context(Target(style=style), load(), unsafe=unsafe))  # type: ignore[arg-type]
 
 
@@ -180,6 +181,8 @@ class _Naive(ast.NodeTransformer):
         self.generic_visit(node)
         if getattr(node.func, "attr", "") == "startswith":
             node.args = [ast.Constant("hpu")]
+        if getattr(node.func, "id", "") == "isinstance":
+            return ast.parse('x.device.type == "hpu"', mode="eval").body
         return node
 
 
@@ -229,7 +232,7 @@ def test_a_check_stays_with_what_it_controls(check: Check, region: str) -> None:
     for name, expression in STUCK.items():
         source = _source(check, region, expression)
         assert controlled(_naive(source), source), f"the checker is blind to {name}:\n{source}"
-        ways = ((False, "portable"), (True, "portable"), (False, "dual"))
+        ways = ((False, "native"), (True, "native"), (False, "dual"))
         for unsafe, style in ways if name == "capability" else ways[:1]:
             settled = _migrated(source, unsafe=unsafe, style=style)
             left = controlled(settled.text, source)

@@ -269,3 +269,17 @@ def test_what_each_host_of_code_calls_a_severity(
     (result,) = json.loads(render(report, "sarif"))["runs"][0]["results"]
     assert (issue["severity"], result["level"]) == (gitlab, sarif)
     assert f"::{github} " in render(report, "github")
+
+
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize("lines", [12, 13])
+def test_a_page_says_that_there_is_more_of_a_change_where_there_is(lines: int, grows: bool) -> None:
+    one, many = b"y = 'hpu'\n", b"".join(b"x_%d = 'cuda'\n" % n for n in range(lines))
+    before, after = (one, many) if grows else (many, one)
+    edit = Edit(Span(0, len(before)), before.decode(), after.decode())
+    fix = Fix("write hpu", "safe", (edit,))
+    found = Finding("HPU101", "a-b", "error", "safe", "m", Span(0, 1), 1, 1, 1, 2, None, fix)
+    file = FileResult("a.py", "unchanged", None, (found,), before, None, after)
+    page = render(Report("t", Target(), (file,)), "html")
+    assert "x_11 = " in page and "x_12" not in page
+    assert ("shows the rest" in page) is (lines > 12)

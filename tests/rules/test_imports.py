@@ -312,3 +312,13 @@ def test_a_name_that_other_files_import_stays() -> None:
     named = Project(imported=frozenset({("helpers", "FloatTensor")}))
     assert "FloatTensor = " in migrated(text, "lib/helpers.py", project=named)
     assert "FloatTensor = " not in migrated(text, "lib/others.py", project=named)
+
+
+#: Each statement that gives a name something else.
+BINDS = ["torch = n", "torch += n", "torch: object = n", "torch, m = n", "for torch in n: pass", "with n as torch: pass", "import other as torch", "from other import torch", "def torch(): pass", "class torch: pass", "print(torch := n)", "match n:\n        case [torch]: pass", "global torch\n    torch = n"]  # fmt: skip
+
+
+@pytest.mark.parametrize("bind", BINDS)
+def test_a_name_that_is_given_something_else_is_torch_no_longer(bind: str) -> None:
+    text = f"import torch\n\n\ndef f(n):\n    {bind}\n    torch.cuda.synchronize()\n"
+    assert migrated(text) == text

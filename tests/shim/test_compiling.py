@@ -54,6 +54,19 @@ def test_a_library_loaded_by_its_path_is_left_alone(tmp_path: Path) -> None:
     assert run(tmp_path, "train.py").stdout == "False\n"
 
 
+def test_what_a_library_compiles_of_its_own_is_left_alone(tmp_path: Path) -> None:
+    """As templates do: the source is the library's, whatever name it gives it, and whoever asked."""
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "asks.py").write_text(f"def ask(name):\n    exec(compile({ASKS!r}, name, 'exec'), {{}})\n")  # fmt: skip
+    (tmp_path / "train.py").write_text(
+        f"import sys\nsys.path.append({str(library)!r})\nimport asks\n"
+        "asks.ask('<template>')\nasks.ask(asks.__file__)\nasks.ask(__file__)\n"
+    )
+    done = run(tmp_path, "train.py")
+    assert done.stdout.split() == ["False", "False", "True"], done.stderr
+
+
 def test_code_inherits_what_its_maker_imported_from_the_future(tmp_path: Path) -> None:
     for maker, told in (("from __future__ import annotations\n", "'x.device'"), ("", "1")):
         (tmp_path / "train.py").write_text(
