@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _SPLITS = ("split", "rsplit", "partition", "rpartition")
 #: Where the index starts in ``cuda:0``.
 _START = len("cuda:")
-IsDevice = Callable[[ast.AST], bool]
+IsDevice = Callable[[ast.expr], bool]
 
 
 def reads_index(module: Module, is_device: IsDevice) -> bool:

@@ -11,6 +11,7 @@ from hpushim.compare import texts
 from hpushim.compare.other_branches import Beside, chain_mentions
 from hpushim.compare.subjects import OF_SETS, SET_METHODS
 from hpushim.engine.python.changes import Change, Remove, Replace
+from hpushim.pycode.cells import CHANGED
 from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -30,7 +31,7 @@ from .device_texts import (
     read,
     settings_on_gaudi,
 )
-from .flow import PAIRS, SEARCHES, TESTS
+from .flow import PAIRS, SEARCHES, TESTS, is_type_text
 from .kernels import chooses_kernels
 from .roles import Role
 
@@ -69,7 +70,24 @@ class Finder:
     def keeps_index(self) -> bool:
         """Is an index read again, so that a device which has one must have one on Gaudi?"""
         begun = any(self.module.constant(text.node) == "cuda:" and self.flow.use(text.node) for text in self._others)  # fmt: skip
-        return begun or reads_index(self.module, self.is_device)
+        return begun or reads_index(self.module, self.is_device) or any(map(self._is_read_text, self._texts))  # fmt: skip
+
+    def _is_read_text(self, text: DeviceText) -> bool:
+        """Is a text with an index compared with the text of a tensor's device, which has one: ``str(x.device) == f"cuda:{i}"``?"""
+        if text.index in ("", "0"):
+            return False
+        reached = self._values.reach(text.node, self._values.uses)
+        compared = [edge.node for edge in reached if edge.how == "compared"]
+        return any(
+            self.flow.is_reading(side)
+            for compare in compared
+            if isinstance(compare, ast.Compare)
+            for side in (compare.left, *compare.comparators)
+        )
+
+    @cached_property
+    def _texts(self) -> list[DeviceText]:
+        return list(device_texts(self.module))
 
     def is_device(self, node: ast.AST) -> bool:
         """Does the expression hold a device, as a name that is given ``"cuda:1"`` does, whatever it is called?"""
@@ -80,7 +98,7 @@ class Finder:
 
     def sites(self) -> list[Site]:
         """Every device text that some rule has to mention."""
-        texts = [*device_texts(self.module), *self._others]
+        texts = [*self._texts, *self._others]
         texts.sort(key=lambda text: (text.node.lineno, text.node.col_offset))
         return [site for text in texts if (site := self._site(text)) is not None]
 
@@ -98,6 +116,10 @@ class Finder:
             new = settings_on_gaudi(self.module.source(node))
             if new != self.module.source(node):
                 return Site(text, Role.NAME, node, (spelling.word(self.module, node, new),))
+        elif (owner := self._asked(node)) is not None and (both := self._for_both(owner, node)):
+            return Site(text, Role.COMPARE, owner, both)
+        elif not text.new and text.index.isdigit() and self._is_composed(node):
+            text = replace(text, new=on_gaudi(self.module.source(node)))
         found = self._classify(text)
         if found is None or found[0] is Role.OTHER_RULE:
             return None
@@ -105,6 +127,42 @@ class Finder:
         changes, gone = self._changes(text, owner)
         claims = (*ast.iter_child_nodes(node), *gone)
         return Site(text, role, owner, changes, claims)
+
+    @cached_property
+    def _locations(self) -> set[ast.AST]:
+        """The parameters that get the place where a storage of a checkpoint was: ``map_location=lambda storage, place: …``."""
+        places = [keyword.value for keyword in self.module.index.keywords("map_location")]
+        places += [call.args[1] for call in self.module.index.calls("load") if len(call.args) == 2]
+        functions = [f for place in places for f in self._values.calls.functions(place)]
+        return {f.args.args[1] for f in functions if len(f.args.args) == 2}
+
+    def _for_both(self, owner: ast.AST, node: ast.expr) -> tuple[Change, ...]:
+        """The place of a storage is CUDA's in a checkpoint of CUDA, and Gaudi's in one of Gaudi: compared with both."""
+        if spelling.agnostic(self.module) or not self._locations or (new := on_gaudi(source := self.module.source(node))) == source:
+            return ()
+        if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
+            place, name = owner.func.value, owner.func.attr
+            changed = f"({source}, {new})" if name in ("startswith", "endswith") else ""
+            replaced: ast.expr = node
+        elif isinstance(owner, ast.Compare) and len(owner.ops) == 1:
+            place = owner.comparators[0] if node is owner.left else owner.left
+            replaced, word = owner, self.module.source(place)
+            changed = {
+                ast.Eq: f"{word} in ({source}, {new})",
+                ast.NotEq: f"{word} not in ({source}, {new})",
+                ast.In: f"({source} in {word} or {new} in {word})",
+            }.get(type(owner.ops[0]), "")
+        else:
+            return ()
+        found = changed and self._locations.intersection(self._values.origins(place))
+        return (Replace(replaced, changed),) if found else ()
+
+    def _is_composed(self, node: ast.expr) -> bool:
+        """Is a text compared with one that the program puts together of a device's and a number of its own?"""
+        compare = self.module.parent(node)
+        return isinstance(compare, ast.Compare) and any(
+            self.flow.is_composed(side) for side in (compare.left, *compare.comparators) if side is not node
+        )  # fmt: skip
 
     # -- what a text is ---------------------------------------------------------------------
 
@@ -117,8 +175,12 @@ class Finder:
         asked = self._asked(node)
         if isinstance(asked, ast.Match) and _has_hpu_case(asked):
             return None
+        if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], (ast.Eq, ast.NotEq)) and self._is_type(asked):  # fmt: skip
+            return None  # never the text of a device
         if text.new and read(node) is None and not self._is_made_of_device(node, asked):
             return None
+        if text.new and read(node) is None and asked is None and used is not None and _is_changed(module, node):  # fmt: skip
+            return Role.NAME, used.node
         if text.new and read(node) is None and (used is None or (asked is None and used.role is not Role.NAME)):  # fmt: skip
             return None  # another rule reports it
         if asked is not None and used is not None:
@@ -171,15 +233,22 @@ class Finder:
             made = [asked.func.value]
         else:
             return False
+        origins = [origin for side in made for origin in (side, *self._values.origins(side))]
+        if any(map(is_type_text, origins)):
+            # A whole type has a rule of its own.
+            return value.startswith(("cuda", "torch.cuda", ".cuda")) and not value.endswith("Tensor")  # fmt: skip
         parts = "".join(
             part.value
-            for side in made
-            for origin in (side, *self._values.origins(side))
+            for origin in origins
             if origin is not node
             for part in walk(origin)
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and part is not node
         )
         return all(rest.rstrip("0123456789") in parts for rest in on_gaudi(value).split("hpu"))
+
+    def _is_type(self, compare: ast.Compare) -> bool:
+        """Is the whole name of a tensor's type compared?"""
+        return any(is_type_text(origin) for side in (compare.left, *compare.comparators) for origin in self._values.origins(side))  # fmt: skip
 
     def _may_be_asked(self, owner: ast.AST, text: DeviceText) -> bool:
         """Is a text to be reported that is compared or looked up, and that nothing shows to be a device?"""
@@ -333,6 +402,12 @@ class Finder:
                 length = f"len({word})" if word else str(len(spelling.DEVICE))
                 return [Replace(upper, length)]
         return []
+
+
+def _is_changed(module: Module, node: ast.expr) -> bool:
+    """``"CUDA".lower()``."""
+    above = module.parent(node)
+    return isinstance(above, ast.Attribute) and above.attr in CHANGED
 
 
 def _has_hpu_case(match: ast.Match) -> bool:

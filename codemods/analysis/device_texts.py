@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hpushim.compare import texts
 
 from ..edits.spelling import on_gaudi
 
@@ -23,7 +24,11 @@ _NAME = re.compile(
     r"($|[_\-.\d])|[a-z]Devices?($|[A-Z])|^device[A-Z]",
 )
 #: A word that is set, and a device that it is set to.
-_SETTING = re.compile(r"""([\w-]+)\\?["']?(?:[ \t]*[:=][ \t]*|[ \t]+)\\?["']?cuda\b""")
+_SETTING = re.compile(
+    r"""(?:(?<=\\[nrt])|(?<![\w\\-]))([\w-]+)\\?["']?(?:[ \t]*[:=][ \t]*|[ \t]+)\\?["']?cuda\b"""
+)
+#: What stands between a text that is put together and its parts.
+_INSIDE = (ast.Tuple, ast.List, ast.Dict, ast.FormattedValue, ast.keyword)
 #: Calls that make a path, or a larger text, of what they are given.
 _PATHS = frozenset(
     [
@@ -85,11 +90,11 @@ def _outermost(module: Module, constant: ast.Constant) -> DeviceText | None:
     """The device text that starts with a constant."""
     found = read(constant)
     parent = module.parent(constant)
-    while isinstance(parent, (ast.JoinedStr, ast.BinOp, ast.Attribute, ast.Call)):
+    while isinstance(parent, (*_INSIDE, ast.JoinedStr, ast.BinOp, ast.Attribute, ast.Call)):
         larger = read(parent)
         if larger is not None:
             found = larger
-        elif not isinstance(parent, (ast.Attribute, ast.BinOp)):
+        elif not isinstance(parent, (*_INSIDE, ast.Attribute, ast.BinOp)):
             break
         parent = module.parent(parent)
     if found is None:
@@ -103,73 +108,12 @@ def _outermost(module: Module, constant: ast.Constant) -> DeviceText | None:
 
 def read(node: ast.AST) -> DeviceText | None:
     """The device text that an expression spells."""
-    reader = _READERS.get(node.__class__)
-    return reader(node) if reader is not None else None
-
-
-def _constant(node: ast.Constant) -> DeviceText | None:
-    value = node.value
-    if not isinstance(value, str) or not value.startswith(CUDA):
-        return None
-    found = _WHOLE.fullmatch(value)
-    return DeviceText(node, found[1] or "") if found else None
-
-
-def _joined(node: ast.JoinedStr) -> DeviceText | None:
-    first = node.values[0] if node.values else None
-    if isinstance(first, ast.Constant) and isinstance(first.value, str):
-        if len(node.values) == 1 and (found := _WHOLE.fullmatch(first.value)):
-            return DeviceText(node, found[1] or "")
-        if first.value == "cuda:" and len(node.values) == 2:
-            return DeviceText(node, "?")
-    return None
-
-
-def _operation(node: ast.BinOp) -> DeviceText | None:
-    template = _text(node.left)
-    if isinstance(node.op, ast.Mod) and template in ("cuda:%d", "cuda:%s", "cuda:%i"):
-        return DeviceText(node, "?")
-    if isinstance(node.op, ast.Add):
-        parts = list(_added(node))
-        begin = "".join(itertools.takewhile(bool, map(_text, parts)))
-        constant = len(begin) == sum(len(_text(part)) for part in parts) and all(map(_text, parts))
-        if constant and (found := _WHOLE.fullmatch(begin)):
-            return DeviceText(node, found[1] or "")
-        return DeviceText(node, "?") if begin == "cuda:" and len(parts) > 1 and not _text(parts[-1]) else None  # fmt: skip
-    return None
-
-
-def _added(node: ast.expr) -> Iterator[ast.expr]:
-    """The parts of ``"cuda" + ":" + str(n)``, from the left."""
-    right: list[ast.expr] = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        right.append(node.right)
-        node = node.left
-    yield node
-    yield from reversed(right)
-
-
-def _call(node: ast.Call) -> DeviceText | None:
-    func = node.func
-    if (
-        isinstance(func, ast.Attribute)
-        and func.attr == "format"
-        and re.fullmatch(r"cuda:\{[^{}]*\}", _text(func.value))
-    ):
-        return DeviceText(node, "?")
-    return None
-
-
-_READERS: dict[type[ast.AST], Callable[[Any], DeviceText | None]] = {
-    ast.Constant: _constant,
-    ast.JoinedStr: _joined,
-    ast.BinOp: _operation,
-    ast.Call: _call,
-}
+    index = texts.index_of(node)
+    return DeviceText(node, index) if index is not None and isinstance(node, ast.expr) and not texts.constant(node).startswith("device(") else None  # fmt: skip
 
 
 def _text(node: ast.AST) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return texts.constant(node)
 
 
 # -- what is reported by other texts and by names -----------------------------------------------
@@ -214,58 +158,18 @@ def is_type_of_text(module: Module, node: ast.AST) -> bool:
 
 def _beside(module: Module, node: ast.AST) -> tuple[str | None, str | None] | None:
     """The text before and after what becomes a part of a text: "" at its ends, None where it is not known there."""
-    parent = module.parent(node)
-    if isinstance(parent, ast.FormattedValue):
-        string = module.parent(parent)
-        values = string.values if isinstance(string, ast.JoinedStr) else []
-        texts = [str(p.value) if isinstance(p, ast.Constant) else None for p in values]
-        place = next((i for i, part in enumerate(values) if part is parent), None)
-        return _around(texts, place)
-    if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add):
-        top: ast.AST = parent
-        while isinstance(above := module.parent(top), ast.BinOp) and isinstance(above.op, ast.Add):
-            top = above
-        parts = list(_added(top))  # type: ignore[arg-type]
-        place = next((i for i, part in enumerate(parts) if part is node), None)
-        if place is None:
-            return None
-        ends = _end(parts[place - 1], -1) if place else ""
-        return ends, _end(parts[place + 1], 0) if place + 1 < len(parts) else ""
-    holder = module.parent(parent) if isinstance(parent, ast.Tuple) else parent
-    if isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Mod):
-        given = holder.right.elts if isinstance(holder.right, ast.Tuple) else [holder.right]
-        return _in_template(re.split(r"%[sdir]", _text(holder.left)), given, node)
-    if isinstance(parent, ast.Call) and not parent.keywords:
-        func = parent.func
-        if isinstance(func, ast.Attribute) and func.attr == "format":
-            return _in_template(re.split(r"\{\}", _text(func.value)), parent.args, node)
-    return None
-
-
-def _end(part: ast.AST, place: int) -> str | None:
-    """The text that a part begins or ends with, as far as it is written."""
-    if isinstance(part, ast.JoinedStr) and part.values:
-        part = part.values[place]
-    return _text(part) or None
-
-
-def _around(texts: list[str | None], place: int | None) -> tuple[str | None, str | None] | None:
-    if place is None:
+    holder = module.parent(node)
+    while isinstance(holder, _INSIDE):
+        holder = module.parent(holder)
+    while isinstance(holder, ast.BinOp) and isinstance(above := module.parent(holder), ast.BinOp) and isinstance(above.op, ast.Add):  # fmt: skip
+        holder = above
+    found = texts.pieces(holder, node) if isinstance(holder, ast.expr) else None
+    place = next((i for i, part in enumerate(found or ()) if part is node), None)
+    if found is None or place is None:
         return None
-    after = texts[place + 1] if place + 1 < len(texts) else ""
-    return (texts[place - 1] if place else ""), after
-
-
-def _in_template(
-    pieces: list[str], given: list[ast.expr], node: ast.AST
-) -> tuple[str | None, str | None] | None:
-    """Of a template that is cut where its fields are."""
-    place = next((i for i, each in enumerate(given) if each is node), None)
-    if place is None or len(pieces) != len(given) + 1:
-        return None
-    before = None if place and not pieces[place] else pieces[place]
-    after = None if place + 1 < len(given) and not pieces[place + 1] else pieces[place + 1]
-    return before, after
+    before = found[place - 1] if place else ""
+    after = found[place + 1] if place + 1 < len(found) else ""
+    return (before if isinstance(before, str) else None), (after if isinstance(after, str) else None)  # fmt: skip
 
 
 def _ends_word(text: str | None, place: int) -> bool:

@@ -121,6 +121,14 @@ class Flow:
             return False
         return self._subjects.is_device(node) or bool(self._reaches.of(self._ask(At(node))))
 
+    def is_reading(self, node: ast.expr) -> bool:
+        """Was the value surely read from a device?"""
+        return self._subjects.is_reading(node)
+
+    def is_composed(self, node: ast.expr) -> bool:
+        """Is the value a text with a device's in it, and no device?"""
+        return self._subjects.is_composed(node) and not self._subjects.is_reading(node)
+
     # -- forward ----------------------------------------------------------------------------
 
     def _found(self, node: ast.AST) -> Evidence | None:
@@ -185,6 +193,8 @@ class Flow:
         if not at.way and isinstance(owner, ast.expr):
             if (text := read(owner)) is not None:
                 return text.surely
+            if is_type_text(owner):
+                return True
             return (self._subjects.is_composed(owner) or self._subjects.is_device(owner)) and not is_changed_inside(owner)  # fmt: skip
         assert owner is not None
         return bool(self._subjects.holds(owner, at.way) & (Holds.DEVICE | Holds.READING))
@@ -450,6 +460,11 @@ class Flow:
         if text is not None and (text.surely or base == "torch" or named):
             return Evidence(Role.ARGUMENT, call)
         return None
+
+
+def is_type_text(node: ast.AST) -> bool:
+    """``x.type()``: ``"torch.cuda.FloatTensor"``."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "type" and not (node.args or node.keywords)  # fmt: skip
 
 
 def _is_whole(node: ast.AST | Cell) -> bool:

@@ -48,8 +48,7 @@ class DeviceLiteral(Rule):
         for site in alone(Role.UNPROVEN, Role.CUT):
             yield self._left(module, site)
         yield from self._several(module, devices)
-        if any(site.text.index for site in devices.sites):
-            yield from self._index_cuts(module, devices)
+        yield from self._index_cuts(module, devices)
 
     def _written(self, module: Module, devices: Devices, site: Site) -> Found:
         keeps = site.text.index == "0" or (bool(site.text.index) and devices.keeps_index)
@@ -119,7 +118,8 @@ class DeviceLiteral(Rule):
 
     def _index_cuts(self, module: Module, devices: Devices) -> Iterator[Found]:
         """``device[5:]``, in a file whose device strings turn."""
-        for cut in cuts(module, devices.is_device):
+        indexed = any(site.text.index for site in devices.sites)
+        for cut in cuts(module, devices.is_device if indexed else devices.flow.is_reading):
             assert isinstance(cut.slice, ast.Slice)
             assert cut.slice.lower is not None
             behind = f"{DEVICE}:"

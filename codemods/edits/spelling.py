@@ -25,7 +25,8 @@ COMPILER = "hpu_backend"
 ACCELERATOR = "ACCELERATOR"
 #: What is in CUDA's place of a word that is no device.
 _CUDA = {COMPILER: "inductor"}
-_WORD = re.compile(r"\b(cuda|nccl)\b", re.IGNORECASE)
+#: Also in front of a number: ``cuda_0``.
+_WORD = re.compile(r"\b(cuda|nccl)(?:(?=_?\d+\b)|\b)", re.IGNORECASE)
 _GAUDI = re.compile(rf"{DEVICE}|{BACKEND}")
 
 

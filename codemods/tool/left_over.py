@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.places import last_name
 
 from ..analysis.cuda_words import explained, whole
 from ..analysis.identifiers import words_with
@@ -160,12 +161,13 @@ class _Seen(NamedTuple):
 
 
 def _tables(module: Module) -> Iterator[ast.keyword]:
-    """``dict(cuda=1, cpu=2)``, a table by device."""
+    """``dict(cuda=1, cpu=2)``, ``table.update(cuda=1, cpu=2)``: a table by device."""
     for keyword in module.index.keywords("cuda"):
         call = module.parent(keyword)
-        if not isinstance(call, ast.Call) or module.qualified(call.func) != "builtins.dict":
+        if not isinstance(call, ast.Call):
             continue
-        if any(other.arg in _DEVICES for other in call.keywords):
+        filled = module.qualified(call.func) == "builtins.dict" or last_name(call.func) == "update"
+        if filled and any(other.arg in _DEVICES for other in call.keywords):
             yield keyword
 
 

@@ -78,7 +78,8 @@ class Evidence:
             return False
         if self.answers.of(At(node)) & _DEVICE:
             return True
-        return isinstance(node, ast.Name | ast.Attribute) and self._is_read(At(node, (Part.ITEM,)))
+        held = isinstance(node, ast.Name | ast.Attribute | ast.Call)
+        return held and self._is_read(At(node, (Part.ITEM,)))
 
     def is_reading(self, node: ast.expr | None) -> bool:
         """Whether the value was surely read from a device: ``x.device.type``, ``str(device)``, or a name bound to one."""
@@ -126,8 +127,14 @@ class Evidence:
                         found.append(one)
             elif isinstance(origin, ast.Dict):
                 found += [key for key in origin.keys if key is not None]
+                for key, value in zip(origin.keys, origin.values, strict=True):
+                    if key is None:
+                        spread.update(inner := self.origins(value))
+                        todo += inner
             elif isinstance(origin, ast.Call) and isinstance(called, ast.Name) and called.id == "dict":  # fmt: skip
                 found += [ast.Constant(keyword.arg) for keyword in origin.keywords if keyword.arg]
+                for pairs in origin.args:
+                    found += [pair.elts[0] for pair in self.members(pairs) or () if isinstance(pair, ast.Tuple)]  # fmt: skip
             elif isinstance(origin, ast.Call) and isinstance(called, ast.Name) and called.id in _PASSING and origin.args:  # fmt: skip
                 todo += self.origins(origin.args[0])
             elif origin not in spread:
@@ -255,6 +262,8 @@ class Evidence:
     ) -> Iterator[Edge]:
         func, args = node.func, node.args
         name = last_name(func)
+        if self.values.calls.implicit(node):
+            return  # the text that a method of the file gives
         if shown is not None:
             yield Edge(At(shown), "read")
         elif name == "type":

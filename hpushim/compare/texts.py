@@ -6,14 +6,15 @@ import ast
 import contextlib
 import functools
 import re
+import string
 
 CUDA = "cuda"
 HPU = "hpu"
 
-_WHOLE = re.compile(r"cuda(?::\d+)?|device\(type='cuda'(?:, index=\d+)?\)")
+_WHOLE = re.compile(r"cuda(?::(\d+))?|device\(type='cuda'(?:, index=(\d+))?\)")
 _WORD = re.compile(r"(?<![a-z0-9])cuda(?![a-z])", re.IGNORECASE)
-_FORMAT = re.compile(r"cuda:\{[^{}]*\}")
-_PERCENT = re.compile(r"cuda:%[dis]")
+#: A field of a ``%`` template; its name, where it has one, is what splitting gives between the texts.
+_FIELD = re.compile(r"%(?:\((\w+)\))?[-0-9.]*[disrx]")
 
 
 def constant(node: ast.AST | None) -> str:
@@ -23,40 +24,105 @@ def constant(node: ast.AST | None) -> str:
     return ""
 
 
+def pieces(node: ast.AST, kept: ast.AST | None = None) -> list[str | ast.expr] | None:
+    """What a text is put together from, in order: ``["cuda:", n]`` for ``f"cuda:{n}"`` and all its other spellings.
+
+    ``+``, ``%``, ``format`` and ``join``; a literal in it is a text like those around, but for ``kept``. None for what does not show its parts.
+    """
+    found: list[str | ast.expr] | None = None
+    match node:
+        case ast.Constant(value=str() as text):
+            return [text] if node is not kept else [node]
+        case ast.JoinedStr():
+            found = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]  # fmt: skip
+        case ast.BinOp(op=ast.Add()):
+            found = [part for side in added(node) for part in pieces(side, kept) or [side]]
+            found = found if any(isinstance(p, str) or p is kept for p in found) else None
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str() as text), right=given):
+            found = _filled(_FIELD.split(text), given)
+        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str() as text))):
+            found = _formatted(node, text)
+        case ast.Call(func=ast.Attribute(attr="join", value=ast.Constant(value=str() as text)), args=[ast.List(elts=parts) | ast.Tuple(elts=parts)]):  # fmt: skip
+            found = [p for part in parts for p in (text, *(pieces(part, kept) or [part]))][1:]
+    if found is None:
+        return None
+    joined: list[str | ast.expr] = []
+    for part in found:
+        piece: str | ast.expr = part
+        if isinstance(part, ast.Constant) and type(part.value) in (str, int) and part is not kept:
+            piece = str(part.value)
+        if joined and isinstance(piece, str) and isinstance(joined[-1], str):
+            joined[-1] += piece
+        elif piece != "":
+            joined.append(piece)
+    return joined
+
+
+def added(node: ast.expr) -> list[ast.expr]:
+    """The parts of ``"cuda" + ":" + str(n)``, from the left."""
+    right: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        right.append(node.right)
+        node = node.left
+    return [node, *reversed(right)]
+
+
+def _filled(parts: list[str], given: ast.expr) -> list[str | ast.expr] | None:
+    """``"%s:%d" % (a, b)``, ``"%(k)s:0" % {"k": a}``: the template is cut into texts and the names of its fields."""
+    names = parts[1::2]
+    if isinstance(given, ast.Dict):
+        table = {constant(key): value for key, value in zip(given.keys, given.values, strict=True)}
+        values = [table[name] for name in names if name in table]
+    else:
+        values = list(given.elts) if isinstance(given, ast.Tuple) else [given]
+    if len(values) != len(names):
+        return None
+    ends: list[str | ast.expr] = [*values, ""]
+    return [part for pair in zip(parts[::2], ends, strict=True) for part in pair]
+
+
+def _formatted(node: ast.Call, template: str) -> list[str | ast.expr] | None:
+    named = {keyword.arg: keyword.value for keyword in node.keywords}
+    found: list[str | ast.expr] = []
+    try:
+        for number, (text, name, _, _) in enumerate(string.Formatter().parse(template)):
+            found.append(text)
+            if name is not None:
+                head = re.split(r"[.\[]", name)[0]
+                found.append(node.args[int(head or number)] if head.isdigit() or not head else named[head])  # fmt: skip
+    except (ValueError, IndexError, KeyError):
+        return None
+    return found
+
+
+def index_of(node: ast.AST | None) -> str | None:
+    """The index of a CUDA device that an expression spells: ``""`` (none), digits, or ``"?"`` (computed); None where it spells none."""
+    if isinstance(node, ast.Constant):
+        found = _WHOLE.fullmatch(constant(node))
+        return (found[1] or found[2] or "") if found else None
+    if not isinstance(node, ast.JoinedStr | ast.BinOp | ast.Call):
+        return None
+    parts = pieces(node)
+    if not parts or not isinstance(parts[0], str) or not parts[0].startswith(CUDA):
+        return None
+    if len(parts) == 1:
+        return index_of(ast.Constant(parts[0]))
+    computed = parts[0] == "cuda:" and not any(isinstance(part, str) for part in parts[1:])
+    return "?" if computed else None
+
+
 def is_cuda(node: ast.AST | None) -> bool:
     """Whether an expression spells a CUDA device and nothing else."""
-    if isinstance(node, ast.Constant):
-        return _WHOLE.fullmatch(constant(node)) is not None
-    if isinstance(node, ast.JoinedStr):
-        first = constant(node.values[0]) if node.values else ""
-        return (first == "cuda:" and len(node.values) == 2) or _whole_of_one(node, first)
-    if isinstance(node, ast.BinOp):
-        left = constant(node.left)
-        if isinstance(node.op, ast.Mod):
-            return _PERCENT.fullmatch(left) is not None
-        return isinstance(node.op, ast.Add) and left == "cuda:"
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        base = constant(node.func.value)
-        return node.func.attr == "format" and _FORMAT.fullmatch(base) is not None
-    return False
-
-
-def _whole_of_one(node: ast.JoinedStr, first: str) -> bool:
-    return len(node.values) == 1 and _WHOLE.fullmatch(first) is not None
+    return index_of(node) is not None
 
 
 def shown(node: ast.expr) -> ast.expr | None:
     """What a text shows and nothing else: ``f"{device}"``, ``"%s" % device``, ``"{}".format(device)``."""
-    if isinstance(node, ast.JoinedStr):
-        only = node.values[0] if len(node.values) == 1 else None
-        return only.value if isinstance(only, ast.FormattedValue) else None
-    if isinstance(node, ast.BinOp):
-        shows = isinstance(node.op, ast.Mod) and constant(node.left) == "%s"
-        return _one_of(node.right) if shows else None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
-        shows = node.func.attr == "format" and constant(node.func.value) in ("{}", "{0}")
-        return node.args[0] if shows else None
-    return None
+    if not isinstance(node, ast.JoinedStr | ast.BinOp | ast.Call):
+        return None
+    parts = pieces(node)
+    only = parts[0] if parts and len(parts) == 1 else None
+    return only if isinstance(only, ast.expr) else None
 
 
 def shows_text(node: ast.expr) -> bool:
@@ -64,12 +130,6 @@ def shows_text(node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return node.func.id in ("str", "repr", "format")
     return isinstance(node, ast.JoinedStr)
-
-
-def _one_of(node: ast.expr) -> ast.expr | None:
-    if not isinstance(node, ast.Tuple):
-        return node
-    return node.elts[0] if len(node.elts) == 1 else None
 
 
 def is_beginning(node: ast.AST | None) -> bool:
@@ -122,19 +182,10 @@ def is_part(node: ast.AST | None) -> bool:
 
 
 def made_of(node: ast.expr) -> list[ast.expr]:
-    """What a text is put together from: ``f"run-{device}"``, ``"on " + text``, ``", ".join(texts)``, ``"…".format(…)``."""
-    if isinstance(node, ast.JoinedStr):
-        return [one.value for one in node.values if isinstance(one, ast.FormattedValue)]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return [side for side in (node.left, node.right) if not isinstance(side, ast.Constant)]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and constant(node.left):
-        return list(node.right.elts) if isinstance(node.right, ast.Tuple) else [node.right]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr == "format" and constant(node.func.value):
-            return [*node.args, *(keyword.value for keyword in node.keywords)]
-        if node.func.attr == "join" and isinstance(node.func.value, ast.Constant):
-            return list(node.args)
-    return []
+    """What a text is put together from, without the texts: ``f"run-{device}"``, ``"on " + text``, ``", ".join(texts)``."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join":  # fmt: skip
+        return list(node.args) if isinstance(node.func.value, ast.Constant) else []
+    return [part for part in pieces(node) or () if isinstance(part, ast.expr)]
 
 
 def is_hpu(node: ast.AST | None) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.pycode.cells import (
     ADD,
+    CHAINS,
     CHANGED,
     CONTAINERS,
     COPIES,
@@ -54,6 +55,8 @@ class Backward(Cells):
             case Cell():
                 yield from self._into_cell(node, way)
             case ast.Name():
+                for value in self.members(node) if way and way[0] in (_ITEM, _VALUE) else ():
+                    yield edge_to("item", value, way[1:])
                 cell = self.variable(node)
                 # One that nothing binds holds what is put into it, and is no value besides.
                 if cell is not None and (way or cell.owner is not None):
@@ -61,6 +64,8 @@ class Backward(Cells):
             case ast.Attribute():
                 yield from self._of_attribute(node, way)
             case ast.Subscript():
+                for target in self.calls.implicit(node):
+                    yield Edge(At(self.returned(target.function), way), "returned")
                 yield edge_to("item", node.value, (self._step(node.slice),), way) if not isinstance(node.slice, ast.Slice) else (
                     edge_to("slice", node.value, (_ITEM,), way[1:]) if way else edge_to("slice", node.value)
                 )  # fmt: skip
@@ -90,6 +95,8 @@ class Backward(Cells):
                 for part in node.values:
                     if isinstance(part, ast.FormattedValue):
                         yield edge_to("text", part.value)
+                        for target in self.calls.implicit(part):
+                            yield edge_to("text", self.returned(target.function))
             case ast.BinOp():
                 yield from self._of_operation(node, way)
             case ast.UnaryOp(op=ast.Not()):
@@ -102,8 +109,9 @@ class Backward(Cells):
             for value in self.calls.returns(function):
                 yield edge_to("returned", value, way)
             context = self.calls.is_context(function)
-            for value in self.calls.yields(function) if way or context else ():
-                yield edge_to("returned", value, way if context else way[1:])
+            for handed in self.calls.yields(function) if way or context else ():
+                whole = context or isinstance(handed, ast.YieldFrom)
+                yield edge_to("returned", handed.value, way if whole else way[1:])
             return
         if cell.kind == "written":
             yield from self._put_in(cell, way)
@@ -123,6 +131,8 @@ class Backward(Cells):
                 method = self.calls.method(owner, cell.name)
                 if method is not None and self.calls.is_property(method):
                     yield Edge(At(self.returned(method), way), "returned")
+            for at in self.recorded(cell):
+                yield edge_to("argument", at.node, at.way, way)
             if cell.owner is None:
                 for value, inner in self.options.values(cell.name):
                     yield edge_to("option", value, inner, way)
@@ -151,6 +161,8 @@ class Backward(Cells):
         yield Edge(At(self.attribute(node), way), "attribute")
         if self.is_value_of_member(node):
             yield edge_to("attribute", node.value, way)
+            for value in self.members(node.value):
+                yield edge_to("attribute", value, way)
 
     def _of_elements(self, node: ast.List | ast.Tuple | ast.Set, way: Way) -> Iterator[Edge | None]:
         if not way:
@@ -194,9 +206,15 @@ class Backward(Cells):
         for target in self.calls.targets(node):
             if getattr(target.function, "name", "") not in ("__init__", "__new__"):
                 yield Edge(At(self.returned(target.function), way), "returned")
+        for target in self.calls.implicit(node):
+            yield Edge(At(self.returned(target.function), way), "returned")
         func, args = node.func, node.args
         keywords = {keyword.arg: keyword.value for keyword in node.keywords}
         name = last_name(func)
+        if way and way[0] is not _KEY:
+            for number, at in enumerate(self.fields(node).values()):
+                if meets(way[0], number):
+                    yield edge_to("item", at.node, at.way, way[1:])
         first = args[0] if args and not isinstance(args[0], ast.Starred) else None
         if isinstance(func, ast.Attribute):
             yield from self._of_method(func, node, way)
@@ -204,6 +222,18 @@ class Backward(Cells):
             yield edge_to("choice", first, way)
         if name in COPIES and args:
             yield edge_to("choice", args[-1] if name == "cast" else args[0], way)
+        elif name in CHAINS or name == "from_iterable":
+            for each in args if way else ():
+                yield edge_to("item", each, (_ITEM, *way) if name == "from_iterable" else (_ITEM, *way[1:]))  # fmt: skip
+        elif name == "product":
+            for place, each in enumerate(args):
+                if way[1:] and meets(way[1], place):
+                    yield edge_to("item", each, (_ITEM,), way[2:])
+        elif name == "repeat" and way:
+            yield edge_to("item", first, way[1:])
+        elif name == "ChainMap":
+            for each in args:
+                yield edge_to("choice", each, way)
         if name in FIELDS:
             default = keywords.get("default", first)
             if default is not None:
@@ -286,6 +316,8 @@ class Backward(Cells):
             yield edge_to("part", base)
         elif name == "popleft":
             yield edge_to("item", base, (_ITEM,), way)
+        elif name == "result" and not args:
+            yield edge_to("choice", base, way)
         elif (name in PARTS and way) or (name in CHANGED and not way):
             yield edge_to("part", base)
             if name == "split" and len(args) > 1:
@@ -304,7 +336,7 @@ class Backward(Cells):
         if default is not None:
             yield edge_to("default", default, way)
         applied = self.calls.applied(function)
-        for call in (*applied.calls, *applied.partials):
+        for call in (*applied.calls, *applied.partials, *self.calls.implicit_calls(function)):
             for given in self.calls.given_to(call, function).get(node.arg, ()):
                 if all(map(meets, given.way, way)) and len(way) >= len(given.way):
                     yield edge_to("argument", given.at.node, given.at.way, way[len(given.way) :])

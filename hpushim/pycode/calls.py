@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.pycode.answers import Answers
 from hpushim.pycode.places import FUNCTIONS, At, Cell, Edge, Function, Part, Way, last_name
 from hpushim.pycode.scope import parameters
+from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
     from hpushim.pycode.cells import Cells
@@ -17,12 +19,31 @@ if TYPE_CHECKING:
 
 #: What is called where an object is: by Python, and by torch's modules.
 _CALLED = ("__call__", "forward")
+#: Calls that have a function called, at once or later, with the arguments behind it: by the place of the function.
+_BEHIND = {
+    "partial": 0,
+    "partialmethod": 0,
+    "submit": 0,
+    "to_thread": 0,
+    "call_soon": 0,
+    "run_in_executor": 1,
+}
+#: Calls that take the arguments of the function in a list and a table.
+_LISTED = frozenset(
+    ("Thread", "Process", "Timer", "apply", "apply_async", "spawn", "start_processes")
+)
+#: Of these the function gets a number first.
+_NUMBERED = frozenset(("spawn", "start_processes"))
+#: The methods that Python calls for an operator or a statement.
+_IMPLICIT = ("__getitem__", "__contains__", "__eq__", "__str__", "__repr__", "__enter__", "__aenter__", "__iter__")  # fmt: skip
+_SHOWN = frozenset(("str", "repr", "format"))
 #: Calls that call their argument for each item.
 _LOOPS = frozenset(("map", "filter", "sorted", "min", "max"))
 #: The edges along which a function keeps being called by a name.
 _NAMED = frozenset(("name", "attribute", "assigned", "choice", "item", "loop", "default"))
 #: What makes an object.
 _MADE = ("__init__", "__new__")
+_DISPATCHED = frozenset(("singledispatch", "singledispatchmethod"))
 _PROPERTIES = frozenset(("property", "cached_property", "lazyproperty"))
 _Classes = frozenset[ast.ClassDef]
 _NO_CLASS: _Classes = frozenset()
@@ -43,6 +64,15 @@ class Given(NamedTuple):
     way: Way = ()
 
 
+class Application(NamedTuple):
+    """A function and what it is given by who has it called; ``first`` parameters are given by the caller itself."""
+
+    func: ast.expr
+    args: list[ast.expr]
+    keywords: list[ast.keyword]
+    first: int = 0
+
+
 class Applied(NamedTuple):
     """What a function is given arguments by: calls, partials, and calls that loop (``map``, ``sorted(key=…)``)."""
 
@@ -61,11 +91,11 @@ class Calls:
         self._called: dict[str, dict[Function, list[ast.Call]]] = {}
         self._applied: dict[Function, Applied] = {}
         self._results: defaultdict[Function, list[ast.expr]] = defaultdict(list)
-        self._yields: defaultdict[Function, list[ast.expr]] = defaultdict(list)
+        self._yields: defaultdict[Function, list[ast.Yield | ast.YieldFrom]] = defaultdict(list)
         self._returns_read = self._yields_read = False
         self._methods: dict[ast.ClassDef, dict[str, ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self._families: dict[ast.ClassDef, ast.ClassDef] | None = None
-        self._given: dict[tuple[ast.Call, Function], dict[str, list[Given]]] = {}
+        self._given: dict[tuple[ast.AST, Function], dict[str, list[Given]]] = {}
         self._having: dict[str, dict[ast.ClassDef, list[ast.ClassDef]]] = {}
         self._relatives: dict[ast.ClassDef, list[ast.ClassDef]] | None = None
         self._with: dict[str, list[ast.ClassDef]] | None = None
@@ -119,6 +149,11 @@ class Calls:
                         heads[_head(heads, each)] = _head(heads, named)
             self._families = heads
         return _head(self._families, owner)
+
+    def record_family(self, call: ast.Call) -> ast.ClassDef | None:
+        """The family of the class that a call makes an object of."""
+        owner = self.class_named(call.func)
+        return self.family(owner) if owner is not None else None
 
     def method(self, owner: ast.ClassDef, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:  # fmt: skip
         """The method that a class has under a name, its own or that of a base class in this file."""
@@ -208,15 +243,47 @@ class Calls:
     # -- what a call reaches ----------------------------------------------------------------
 
     def targets(self, call: ast.Call) -> tuple[Target, ...]:
-        """The functions of this file that a call may reach; of ``partial(f, …)`` those that it gives arguments to."""
+        """The functions of this file that a call may reach; of ``partial(f, …)`` and ``Thread(target=f)`` those that it gives arguments to."""
         found = self._targets.get(call)
         if found is None:
+            deferred = _deferred(call)
             reached: Iterable[Target]
-            if _is_partial(call):
-                reached = (Target(f, given - 1) for f, given in self._reached(call.args[0]))
+            if deferred is not None:
+                reached = (Target(f, given + deferred.first) for f, given in self._reached(deferred.func))  # fmt: skip
             else:
                 reached = self._reached(call.func)
             found = self._targets[call] = tuple(dict.fromkeys(reached))
+        return found
+
+    def implicit(self, node: ast.AST) -> list[Target]:
+        """The methods of this file that Python calls for an operator or a statement: ``o[k]``, ``k in o``, ``with o``, ``str(o)``."""
+        return self._implicit.get(node, [])
+
+    def implicit_calls(self, function: Function) -> list[ast.AST]:
+        """Where Python calls a method for an operator or a statement."""
+        return self._implicit_calls.get(function, [])
+
+    @cached_property
+    def _implicit_calls(self) -> dict[Function, list[ast.AST]]:
+        found: dict[Function, list[ast.AST]] = {}
+        for node, targets in self._implicit.items():
+            for target in targets:
+                found.setdefault(target.function, []).append(node)
+        return found
+
+    @cached_property
+    def _implicit(self) -> dict[ast.AST, list[Target]]:
+        index = self._source.index
+        known = [name for name in _IMPLICIT if index.definitions(name)]
+        found: dict[ast.AST, list[Target]] = {}
+        for node in walk(self._source.tree) if known else ():
+            for name, value in _called_for(node):
+                if name not in known:
+                    continue
+                methods = [m for owner in self.classes_of(value) if (m := self.method(owner, name))]
+                if methods:
+                    found[node] = [Target(method, 1) for method in dict.fromkeys(methods)]
+                    break
         return found
 
     def functions(self, node: ast.expr) -> list[Function]:
@@ -232,13 +299,14 @@ class Calls:
             node = at.node
             if isinstance(node, (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield Target(node, given)
+                yield from (Target(each, given) for each in self._registered(node))
             elif isinstance(node, ast.ClassDef):
                 made = self.method(node, "__init__") or self.method(node, "__new__")
                 if made is not None:
                     yield Target(made, given + 1)
             elif isinstance(node, ast.Call):
-                if _is_partial(node):
-                    todo.append((At(node.args[0]), given + len(node.args) - 1))
+                if (partial := _deferred(node)) is not None and _is_partial(node):
+                    todo.append((At(partial.func), given + len(partial.args)))
             elif not isinstance(node, ast.arg) and not (isinstance(node, Cell) and node.kind == "returned"):  # fmt: skip
                 if isinstance(node, ast.Attribute) and not at.way:
                     yield from (Target(f, given + n) for f, n in self._of_attribute(node))
@@ -254,6 +322,16 @@ class Calls:
                     method = self.method(owner, name)
                     if method is not None:
                         yield Target(method, 1)
+
+    def _registered(self, function: Function) -> Iterator[Function]:
+        """The functions of ``@function.register``, of which ``singledispatch`` calls one."""
+        if isinstance(function, ast.Lambda) or not _decorated(function, _DISPATCHED):
+            return
+        for register in self._source.index.attributes("register"):
+            above = self._source.parent(register)
+            above = self._source.parent(above) if isinstance(above, ast.Call) else above
+            if last_name(register.value) == function.name and isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):  # fmt: skip
+                yield above
 
     def _of_attribute(self, node: ast.Attribute) -> Iterator[Target]:
         base, name = node.value, node.attr
@@ -298,27 +376,30 @@ class Calls:
 
     # -- arguments --------------------------------------------------------------------------
 
-    def given(self, call: ast.Call, target: Target) -> Iterator[Given]:
+    def given(self, call: ast.AST, target: Target) -> Iterator[Given]:
         """What a call gives the parameters of a function that it reaches."""
         function, skipped = target
         args = function.args
-        positional = [arg.arg for arg in (*args.posonlyargs, *args.args)][max(skipped, 0) :]
-        if skipped < 0:
-            positional.insert(0, "")  # of a partial the function itself
-        place = 0
-        for value in call.args:
+        given, keywords = _arguments(call)
+        positional = [arg.arg for arg in (*args.posonlyargs, *args.args)][skipped:]
+        place, spread = 0, False
+        for value in given:
             if isinstance(value, ast.Starred):
-                for name in filter(None, positional[place:]):
-                    yield Given(name, At(value.value, (Part.ITEM,)))
-                place = len(positional)
+                for number, name in enumerate(positional[place:]):
+                    yield Given(name, At(value.value, (Part.ITEM if spread else number,)))
+                if args.vararg is not None:
+                    yield Given(args.vararg.arg, At(value.value, (Part.ITEM,)), (Part.ITEM,))
+                spread = True
+            elif spread:
+                for name in positional[place:]:
+                    yield Given(name, At(value))
             elif place < len(positional):
-                if positional[place]:
-                    yield Given(positional[place], At(value))
+                yield Given(positional[place], At(value))
                 place += 1
             elif args.vararg is not None:
                 yield Given(args.vararg.arg, At(value), (Part.ITEM,))
         known = {arg.arg for arg in (*args.args, *args.kwonlyargs)}
-        for keyword in call.keywords:
+        for keyword in keywords:
             if keyword.arg is None:
                 for name in known:
                     yield Given(name, At(keyword.value, (name,)))
@@ -327,12 +408,12 @@ class Calls:
             elif args.kwarg is not None:
                 yield Given(args.kwarg.arg, At(keyword.value), (keyword.arg,))
 
-    def given_to(self, call: ast.Call, function: Function) -> dict[str, list[Given]]:
+    def given_to(self, call: ast.AST, function: Function) -> dict[str, list[Given]]:
         """What a call gives each parameter of a function."""
         found = self._given.get((call, function))
         if found is None:
             found = self._given[call, function] = {}
-            for target in self.targets(call):
+            for target in (*(self.targets(call) if isinstance(call, ast.Call) else ()), *self.implicit(call)):  # fmt: skip
                 if target.function is function:
                     for given in self.given(call, target):
                         found.setdefault(given.parameter, []).append(given)
@@ -356,7 +437,7 @@ class Calls:
             for call in dict.fromkeys(self._users(function)):
                 kind = last_name(call.func)
                 if any(target.function is function for target in self.targets(call)):
-                    (found.partials if _is_partial(call) else found.calls).append(call)
+                    (found.partials if _deferred(call) is not None else found.calls).append(call)
                 elif kind in _LOOPS:
                     found.loops.append(call)
         return found
@@ -404,7 +485,7 @@ class Calls:
                 elif edge.how == "passed":
                     if isinstance(call, ast.keyword):
                         call = self._source.parent(call) or call
-                    if isinstance(call, ast.Call) and (_is_partial(call) or last_name(call.func) in _LOOPS):  # fmt: skip
+                    if isinstance(call, ast.Call) and (_deferred(call) is not None or last_name(call.func) in _LOOPS):  # fmt: skip
                         yield call
                         if _is_partial(call) and edge.at not in seen:
                             seen.add(At(call))
@@ -428,14 +509,14 @@ class Calls:
                     self._results[around].append(statement.value)
         return self._results.get(function, [])
 
-    def yields(self, function: Function) -> list[ast.expr]:
-        """The expressions that a generator yields."""
+    def yields(self, function: Function) -> list[ast.Yield | ast.YieldFrom]:
+        """Where a generator yields a value."""
         if not self._yields_read:
             self._yields_read = True
             for node in self._source.index.yields():
                 around = self._source.function(node)
-                if isinstance(node, ast.Yield) and node.value is not None and around is not None:
-                    self._yields[around].append(node.value)
+                if node.value is not None and around is not None:
+                    self._yields[around].append(node)
         return self._yields.get(function, [])
 
     def is_property(self, function: ast.AST) -> bool:
@@ -469,3 +550,64 @@ def _decorated(function: ast.FunctionDef | ast.AsyncFunctionDef, names: frozense
 
 def _is_partial(call: ast.Call) -> bool:
     return last_name(call.func) in ("partial", "partialmethod") and bool(call.args)
+
+
+def _deferred(call: ast.Call) -> Application | None:
+    """The function that a call has called, now or later, and with what: ``partial(f, 1)``, ``Thread(target=f, args=(1,))``."""
+    name, args = last_name(call.func), call.args
+    place = _BEHIND.get(name)
+    if place is not None and len(args) > place:
+        return Application(args[place], args[place + 1 :], call.keywords)
+    if name not in _LISTED:
+        return None
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    func = named.get("target") or named.get("func") or named.get("fn") or named.get("function") or (args[0] if args else None)  # fmt: skip
+    if func is None:
+        return None
+    behind = args[1:] if name in ("apply", "apply_async", *_NUMBERED) else []
+    listed = named.get("args") or (behind[0] if behind else None)
+    table = named.get("kwargs") or named.get("kwds") or (behind[1] if name not in _NUMBERED and behind[1:] else None)  # fmt: skip
+    return Application(
+        func,
+        [ast.Starred(listed)] if listed is not None else [],
+        [ast.keyword(None, table)] if table is not None else [],
+        int(name in _NUMBERED),
+    )
+
+
+def _arguments(call: ast.AST) -> tuple[list[ast.expr], list[ast.keyword]]:
+    """What a call gives, or an operator that is the call of a method."""
+    match call:
+        case ast.Call():
+            if (deferred := _deferred(call)) is not None:
+                return deferred.args, deferred.keywords
+            return call.args, call.keywords
+        case ast.Subscript():
+            return [call.slice], []
+        case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+            return [call.left], []
+        case ast.Compare():
+            return call.comparators, []
+    return [], []
+
+
+def _called_for(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The methods that Python may call for a node, the first that there is, and of which object."""
+    match node:
+        case ast.Subscript(ctx=ast.Load()):
+            yield "__getitem__", node.value
+        case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+            yield "__contains__", node.comparators[0]
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq()]):
+            yield "__eq__", node.left
+        case ast.FormattedValue() | ast.Call(func=ast.Name(), args=[_]):
+            shown = node.value if isinstance(node, ast.FormattedValue) else node.args[0]
+            if isinstance(node, ast.FormattedValue) or last_name(node.func) in _SHOWN:
+                names = ("__str__", "__repr__")
+                for name in names[getattr(node, "conversion", -1) == ord("r") or last_name(getattr(node, "func", None)) == "repr" :]:  # fmt: skip
+                    yield name, shown
+        case ast.withitem():
+            yield "__enter__", node.context_expr
+            yield "__aenter__", node.context_expr
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            yield "__iter__", node.iter

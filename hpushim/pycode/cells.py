@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 
 #: Builtins that give a container of what they are given.
 CONTAINERS = frozenset(("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter", "deque", "filter"))  # fmt: skip
-COPIES = frozenset(("copy", "deepcopy", "cast"))
+#: Calls that give their argument again: a copy, another type, written and read.
+COPIES = frozenset(("copy", "deepcopy", "cast", "dumps", "loads"))
+#: Calls that give the items of all that they are given.
+CHAINS = frozenset(("chain", "merge", "cycle", "islice", "takewhile", "dropwhile"))
+#: Calls that make attributes of what they are given by name, and of the entries of a table.
+RECORDS = frozenset((
+    "SimpleNamespace", "Namespace", "replace", "_replace", "evolve", "set_defaults", "EasyDict", "edict", "AttrDict", "Munch", "DotMap", "Box", "ConfigDict", "create",
+))  # fmt: skip
 #: Calls that declare a field or an option and give its default.
 FIELDS = frozenset(("field", "Field", "Option", "Argument"))
 #: Methods that put their argument into the object, as an item or item by item.
@@ -60,6 +67,7 @@ class Cells:
         self._returned: dict[Function, Cell] = {}
         self._named: dict[str, dict[str, list[ast.Call]]] = {}
         self._positions: dict[ast.AST, dict[ast.AST, int]] = {}
+        self._fields_of: dict[ast.ClassDef, tuple[str, ...] | None] = {}
         self.calls = Calls(source, self)
         self.options = Options(source)
 
@@ -174,6 +182,92 @@ class Cells:
         found = [self.variable_of(each, cell.name) for each in self.calls.having(cell.owner, cell.name)]  # fmt: skip
         return [variable for variable in found if variable is not None]
 
+    # -- records ----------------------------------------------------------------------------
+
+    def fields(self, call: ast.Call) -> dict[str, At]:
+        """What a call gives the fields of the record that it makes: a dataclass, a named tuple, ``SimpleNamespace(x=v)``."""
+        if last_name(call.func) == "namedtuple":
+            return self._defaults(call)
+        declared = self._declared_fields(call)
+        if declared is None and last_name(call.func) not in RECORDS:
+            return {}
+        found: dict[str, At] = {}
+        for number, value in enumerate(call.args if declared else ()):
+            if isinstance(value, ast.Starred):
+                found |= {n: At(value.value, (i,)) for i, n in enumerate(declared[number:])}  # type: ignore[index]
+                break
+            if number < len(declared):  # type: ignore[arg-type]
+                found[declared[number]] = At(value)  # type: ignore[index]
+        return found | {k.arg: At(k.value) for k in call.keywords if k.arg is not None}
+
+    def tables(self, call: ast.Call) -> list[ast.expr]:
+        """The tables whose entries a call makes attributes: ``EasyDict({"x": v})``, ``Namespace(**table)``."""
+        if last_name(call.func) not in RECORDS:
+            return []
+        spread = [keyword.value for keyword in call.keywords if keyword.arg is None]
+        return [*spread, *(call.args[:1] if isinstance(call.func, ast.Name) or last_name(call.func) == "create" else ())]  # fmt: skip
+
+    def _declared_fields(self, call: ast.Call) -> tuple[str, ...] | None:
+        """The fields that a call's positional arguments are, in order; None where it makes no record of this file."""
+        owner = self.calls.class_named(call.func)
+        if owner is None:
+            return self._namedtuples.get(call.func.id) if isinstance(call.func, ast.Name) else None
+        if owner not in self._fields_of:
+            family = self.calls.bases(owner)[::-1]
+            made = any(self.calls.method(each, "__init__") for each in family)
+            names = [s.target.id for each in family for s in each.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]  # fmt: skip
+            self._fields_of[owner] = None if made or not names else tuple(dict.fromkeys(names))
+        return self._fields_of[owner]
+
+    @cached_property
+    def _namedtuples(self) -> dict[str, tuple[str, ...]]:
+        """``P = namedtuple("P", "x y")``: the fields by the name."""
+        found = {}
+        for call in self._source.index.calls("namedtuple"):
+            above = self._source.parent(call)
+            for target in above.targets if isinstance(above, ast.Assign) else ():
+                found[getattr(target, "id", "")] = self._words(call)
+        return found
+
+    def _words(self, call: ast.Call) -> tuple[str, ...]:
+        """The fields of ``namedtuple("P", "x y")``."""
+        names = call.args[1] if len(call.args) > 1 else None
+        text = self._source.constant(names)
+        if isinstance(text, str):
+            return tuple(text.replace(",", " ").split())
+        return tuple(str(self._source.constant(each)) for each in getattr(names, "elts", ()))
+
+    def _defaults(self, call: ast.Call) -> dict[str, At]:
+        """The defaults of a named tuple, which are those of its last fields."""
+        values = next((k.value for k in call.keywords if k.arg == "defaults"), None)
+        count = len(getattr(values, "elts", ()))
+        last = self._words(call)[-count:] if count else ()
+        return {name: At(values, (place,)) for place, name in enumerate(last) if values is not None}
+
+    @cached_property
+    def _recorded(self) -> dict[str, list[tuple[ast.Call, At]]]:
+        """What calls give the fields of records, by the name of the field."""
+        found: dict[str, list[tuple[ast.Call, At]]] = {}
+        index = self._source.index
+        named = {"namedtuple", *RECORDS, *self._namedtuples, *(each.name for each in index.statements(ast.ClassDef))}  # fmt: skip
+        for call in (call for name in sorted(named) for call in index.calls(name)):
+            for name, at in self.fields(call).items():
+                found.setdefault(name, []).append((call, at))
+        return found
+
+    def recorded(self, cell: Cell) -> Iterator[At]:
+        """What records are given for an attribute where they are made."""
+        for call, at in self._recorded.get(cell.name, ()):
+            if self.calls.record_family(call) is cell.owner:
+                yield at
+        if cell.owner is None:
+            for call in self._making:
+                yield from (At(table, (cell.name,)) for table in self.tables(call))
+
+    @cached_property
+    def _making(self) -> list[ast.Call]:
+        return [call for name in sorted(RECORDS) for call in self._source.index.calls(name) if self.tables(call)]  # fmt: skip
+
     def returned(self, function: Function) -> Cell:
         """What a function returns."""
         cell = self._returned.get(function)
@@ -202,7 +296,8 @@ class Cells:
                 yield Edge(At(bound.node, way), "defined")
             elif isinstance(bound.node, ast.pattern):
                 subject = self.captured(bound.node)
-                if subject is not None:
+                # Not out of tables: where all names go round in circles, each kind of step multiplies the ways.
+                if subject is not None and not any(isinstance(step, str) for step in subject.way):
                     yield edge_to("matched", subject.node, subject.way, way)
 
     def _assigned_to(self, target: ast.expr, way: Way) -> Edge | None:
@@ -235,10 +330,15 @@ class Cells:
                     return edge_to("item", above.value, (Part.ITEM,), way[1:])
                 return edge_to("added", above.value)
             case ast.For() | ast.AsyncFor() | ast.comprehension():
-                return edge_to("loop", above.iter, (Part.ITEM,), inner, way)
+                return edge_to("loop", self._given_by(above) or above.iter, (Part.ITEM,), inner, way)  # fmt: skip
             case ast.withitem():
-                return edge_to("entered", above.context_expr, inner, way)
+                return edge_to("entered", self._given_by(above) or above.context_expr, inner, way)
         return None
+
+    def _given_by(self, node: ast.AST) -> Cell | None:
+        """What a method gives that Python calls for a statement: ``__enter__``, ``__iter__``."""
+        called = self.calls.implicit(node)
+        return self.returned(called[0].function) if called else None
 
     def captured(self, pattern: ast.AST) -> At | None:
         """The subject, or the part of it, that a pattern gives its name."""
@@ -247,6 +347,8 @@ class Cells:
         while not isinstance(above, ast.Match):
             if isinstance(above, ast.MatchSequence):
                 way.insert(0, above.patterns.index(pattern))  # type: ignore[arg-type]
+            elif isinstance(above, ast.MatchMapping):
+                way.insert(0, self._step(above.keys[above.patterns.index(pattern)]))  # type: ignore[arg-type]
             elif not isinstance(above, (ast.MatchAs, ast.MatchOr, ast.match_case)):
                 return None
             pattern, above = above, self._source.parent(above)
@@ -280,6 +382,17 @@ class Cells:
     @cached_property
     def _enumerations(self) -> list[ast.ClassDef]:
         return [each for each in self._source.index.statements(ast.ClassDef) if is_enum(each)]
+
+    def members(self, node: ast.AST | None) -> list[ast.expr]:
+        """The values of an enumeration that an expression names, or of which ``self`` is a member."""
+        if not self._enumerations or not isinstance(node, ast.expr):
+            return []
+        owner = self.calls.class_around(node) if self.calls.is_self(node) else self.calls.class_named(node)  # fmt: skip
+        return (
+            [s.value for s in owner.body if isinstance(s, ast.Assign)]
+            if owner in self._enumerations
+            else []
+        )
 
     def enumeration(self, call: ast.Call) -> ast.ClassDef | None:
         """The enumeration whose member a call gives, by its value: ``Kind("cuda")``."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from hpushim.pycode.calls import Target
 from hpushim.pycode.cells import (
     ADD,
+    CHAINS,
     CHANGED,
     CONTAINERS,
     COPIES,
@@ -72,6 +74,10 @@ class Forward(Cells):
                 yield from self._to_target(
                     above.target, (_ITEM, *way[1:]) if way else (), "item" if way else "added"
                 )
+            case ast.YieldFrom() if way:
+                function = self._source.function(above)
+                if function is not None:
+                    yield Edge(At(self.returned(function), way), "returned")
             case ast.For() | ast.AsyncFor() | ast.comprehension() if node is above.iter:
                 if way and meets(way[0], _ITEM):
                     yield from self._to_target(above.target, way[1:], "loop")
@@ -113,6 +119,7 @@ class Forward(Cells):
                 yield from self._into_operation(above, node, way)
             case ast.Compare():
                 yield edge_to("compared", above)
+                yield from self._to_parameters(above, self.calls.implicit(above), node, way)
             case ast.withitem():
                 if above.optional_vars is not None:
                     yield from self._to_target(above.optional_vars, way, "entered")
@@ -131,8 +138,11 @@ class Forward(Cells):
         if cell.kind == "returned":
             function = cell.owner
             assert isinstance(function, FUNCTIONS)
-            for call in self.calls.calls_of(function):
+            applied = self.calls.applied(function)
+            for call in (*applied.calls, *applied.partials):
                 yield edge_to("returned", call, way)
+            for place in self.calls.implicit_calls(function):
+                yield from self._out_of_implicit(place, way)
             if self.calls.is_property(function):
                 owner = self.calls.class_around(function)
                 head = self.calls.family(owner) if owner is not None else None
@@ -155,6 +165,31 @@ class Forward(Cells):
             self._find_attributes(cell.name)
             head = self.calls.family(cell.owner)
             yield Edge(At(self._cell("attribute", head, cell.name), way), "attribute")
+            if cell.owner in self._enumerations:
+                yield from self._of_member(cell.owner, way)
+
+    def _of_member(self, owner: ast.ClassDef, way: Way) -> Iterator[Edge | None]:
+        """Where a member of an enumeration goes besides by its name: ``self.value``, ``for each in Kind``."""
+        variable = self.variable_of(self._source.scope(owner).node, owner.name)
+        if variable is not None:
+            yield edge_to("item", variable, (_ITEM,), way)
+        for node in self._source.index.attributes("value"):
+            if self.calls.is_self(node.value) and self.calls.class_around(node) is owner:
+                yield edge_to("attribute", node, way)
+
+    def _out_of_implicit(self, place: ast.AST, way: Way) -> Iterator[Edge | None]:
+        """Where the result of a method goes that Python calls for an operator or a statement."""
+        match place:
+            case ast.withitem():
+                if place.optional_vars is not None:
+                    yield from self._to_target(place.optional_vars, way, "entered")
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                if way and meets(way[0], _ITEM):
+                    yield from self._to_target(place.target, way[1:], "loop")
+            case ast.FormattedValue():
+                yield edge_to("text", self._source.parent(place))
+            case _:
+                yield edge_to("returned", place, way)
 
     def _asked(self, cell: Cell, step: Step | None) -> list[ast.expr]:
         """The loads of a cell, without those that ask a container for another key."""
@@ -230,6 +265,7 @@ class Forward(Cells):
     def _out_of_container(self, above: ast.Subscript, node: ast.AST, way: Way) -> Iterator[Edge | None]:  # fmt: skip
         if node is not above.value:
             yield edge_to("index", above)
+            yield from self._to_parameters(above, self.calls.implicit(above), node, way)
         elif isinstance(above.slice, ast.Slice):
             yield edge_to("slice", above, (_ITEM, *way[1:]) if way else ())
         elif not way:
@@ -252,11 +288,8 @@ class Forward(Cells):
             return
         yield Edge(At(above, way), "passed")
         value = node.value if isinstance(node, ast.Starred) else node
-        for target in self.calls.targets(call):
-            for given in self.calls.given(call, target):
-                if given.at.node is value and all(map(meets, given.at.way, way)):
-                    cell = self.variable_of(target.function, given.parameter)
-                    yield edge_to("argument", cell, given.way, way[len(given.at.way) :])
+        yield from self._to_parameters(call, self.calls.targets(call), value, way)
+        yield from self._into_record(call, value, way)
         part = node if above is call else above
         inner = way
         if isinstance(part, ast.keyword) and part.arg == "choices":
@@ -269,6 +302,25 @@ class Forward(Cells):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield edge_to("option", self.variable_of(function, name), inner)
         yield from self._through_builtin(call, above, node, way)
+
+    def _to_parameters(self, call: ast.AST, targets: Iterable[Target], value: ast.AST, way: Way) -> Iterator[Edge | None]:  # fmt: skip
+        for target in targets:
+            for given in self.calls.given(call, target):
+                if given.at.node is value and all(map(meets, given.at.way, way)):
+                    cell = self.variable_of(target.function, given.parameter)
+                    yield edge_to("argument", cell, given.way, way[len(given.at.way) :])
+
+    def _into_record(self, call: ast.Call, value: ast.AST, way: Way) -> Iterator[Edge | None]:
+        """The attribute, and the place in a named tuple, of a field that a record is given."""
+        for number, (name, at) in enumerate(self.fields(call).items()):
+            if at.node is value and all(map(meets, at.way, way)):
+                rest = way[len(at.way) :]
+                self._find_attributes(name)
+                yield edge_to("argument", self._cell("attribute", self.calls.record_family(call), name), rest)  # fmt: skip
+                yield edge_to("item", call, (number,), rest)
+        if way and isinstance(way[0], str) and any(table is value for table in self.tables(call)):
+            self._find_attributes(way[0])
+            yield edge_to("argument", self._cell("attribute", None, way[0]), way[1:])
 
     def _through_builtin(self, call: ast.Call, above: ast.AST, node: ast.AST, way: Way) -> Iterator[Edge | None]:  # fmt: skip
         name, args = last_name(call.func), call.args
@@ -285,7 +337,7 @@ class Forward(Cells):
         place = next((i for i, arg in enumerate(args) if arg is node), -1)
         if (name in COPIES and place == len(args) - 1) or self.enumeration(call) is not None:
             yield edge_to("choice", call, way)
-        if isinstance(call.func, ast.Attribute):
+        if isinstance(call.func, ast.Attribute) and last_name(call.func.value) != "itertools":
             base = call.func.value
             if name in ADD and place == len(args) - 1:
                 yield self._put_into(base, (_ITEM, *way))
@@ -302,6 +354,10 @@ class Forward(Cells):
                 yield edge_to("part", call, (_ITEM,) if name == "split" else ())
             elif name == "format" or (name == "join" and way):
                 yield edge_to("text", call)
+            elif name == "from_iterable" and len(way) > 1:
+                yield edge_to("item", call, way[1:])
+            elif name in CHAINS and way:
+                yield edge_to("item", call, (_ITEM, *way[1:]))
             return
         first = way[:1]
         looped = bool(first) and meets(first[0], _ITEM)
@@ -325,8 +381,12 @@ class Forward(Cells):
                     yield edge_to("item", call, way[1:])
             case "enumerate" if looped:
                 yield edge_to("item", call, (_ITEM, 1), way[1:])
-            case "zip" if looped:
+            case "zip" | "product" if looped:
                 yield edge_to("item", call, (_ITEM, place), way[1:])
+            case "repeat" if place == 0:
+                yield edge_to("item", call, (_ITEM,), way)
+            case "ChainMap":
+                yield edge_to("choice", call, way)
             case "map" | "filter" if looped and place > 0:
                 for function in self.calls.functions(args[0]):
                     names = [*function.args.posonlyargs, *function.args.args]
@@ -334,8 +394,12 @@ class Forward(Cells):
                         yield edge_to("loop", self.variable_of(function, names[place - 1].arg), way[1:])  # fmt: skip
                 if name == "filter":
                     yield edge_to("item", call, way)
+            case "dict" if way[1:] and not isinstance(way[0], str) and way[1] in (0, 1):
+                yield edge_to("item", call, (Part.ENTRY if way[1] else _KEY,), way[2:])
             case "dict" if way:
                 yield edge_to("item", call, way)
+            case _ if name in CHAINS and looped:
+                yield edge_to("item", call, (_ITEM, *way[1:]))
             case _ if name in CONTAINERS and way:
                 yield edge_to("item", call, way if name in ("list", "tuple", "iter") else (_ITEM, *way[1:]))  # fmt: skip
             case _ if name in TEXTS:
@@ -347,8 +411,11 @@ class Forward(Cells):
             yield edge_to("read", node)
             if self.is_value_of_member(node):
                 yield edge_to("attribute", node)
-            if isinstance(call, ast.Call) and call.func is node and (node.attr in PARTS or node.attr in CHANGED):  # fmt: skip
-                yield edge_to("part", call, (_ITEM,) if node.attr in PARTS else ())
+            if isinstance(call, ast.Call) and call.func is node:
+                if node.attr in PARTS or node.attr in CHANGED:
+                    yield edge_to("part", call, (_ITEM,) if node.attr in PARTS else ())
+                elif node.attr == "result":
+                    yield edge_to("choice", call)
             return
         if not isinstance(call, ast.Call) or call.func is not node:
             return
@@ -358,6 +425,8 @@ class Forward(Cells):
                 yield edge_to("item", call, (_ITEM,), way[1:])
             case "items":
                 yield edge_to("item", call, (_ITEM, 0 if way[0] is _KEY else 1), way[1:])
+            case "result":
+                yield edge_to("choice", call, way)
             case "keys" | "copy":
                 if node.attr == "copy" or looped:
                     yield edge_to("item", call, way)

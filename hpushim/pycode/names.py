@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _LOADERS = frozenset(["importorskip", "import_module", "__import__", "try_import", "LazyLoader"])
 #: What people call parts of a package. Unbound where something is star-imported, such a name comes from there.
 _USUAL = {"nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
+_MISSING = ("ImportError", "ModuleNotFoundError")
 _NOTHING: frozenset[str] = frozenset()
 _ROUND = "\0"
 #: What a name means that is being looked up already: it adds nothing, and stops nothing.
@@ -58,8 +59,21 @@ class Names:
         if isinstance(node, ast.Attribute):
             return self._chain(node, None)
         if isinstance(node, ast.Call):
-            return _loaded(node)
+            return self._called(node, None)
         return _NOTHING
+
+    def _called(self, call: ast.Call, scope: Scope | None) -> frozenset[str]:
+        """``torch`` for ``__import__("torch")``, and for ``get_torch()``, a function of the file that ends with ``return torch``."""
+        loaded = _loaded(call)
+        if loaded or not isinstance(call.func, ast.Name):
+            return loaded
+        bindings = (scope or self._index.scope(call)).lookup(call.func.id)
+        function = bindings[0].node if len(bindings) == 1 else None
+        last = function.body[-1] if isinstance(function, ast.FunctionDef) else None
+        value = last.value if isinstance(last, ast.Return) else None
+        if function is None or not isinstance(value, ast.Name):
+            return _NOTHING
+        return frozenset(name for name in self.of_name(self._index.scopes[function], value.id) if not name.startswith("builtins."))  # fmt: skip
 
     def _chain(self, node: ast.Attribute, scope: Scope | None) -> frozenset[str]:
         known = self._known.get(node)
@@ -138,6 +152,8 @@ class Names:
                 names.add(helped)
                 continue
             value = binding.value
+            if binding.kind == "def" and self._stands_in(binding):
+                continue  # `except ImportError: def name(): …`
             if binding.kind != "assign" or value is None:
                 return _NOTHING
             if isinstance(value, ast.Constant) and value.value is None:
@@ -148,13 +164,18 @@ class Names:
             names |= through
         return frozenset(names)
 
+    def _stands_in(self, binding: Binding) -> bool:
+        """Is it a function in place of one that cannot be imported?"""
+        handlers = self._index.statements(ast.ExceptHandler)
+        return any(last_name(each.type) in _MISSING and binding.node in each.body for each in handlers)  # fmt: skip
+
     def _in_scope(self, node: ast.expr, scope: Scope) -> frozenset[str]:
         """The same as :meth:`possible` for an expression whose scope is known: no search for it."""
         if isinstance(node, ast.Name):
             return self.of_name(scope, node.id)
         if isinstance(node, ast.Attribute):
             return self._chain(node, scope)
-        return _loaded(node) if isinstance(node, ast.Call) else _NOTHING
+        return self._called(node, scope) if isinstance(node, ast.Call) else _NOTHING
 
 
 def _loaded(call: ast.Call) -> frozenset[str]:

@@ -35,7 +35,10 @@ def test_a_comparison_is_turned_or_told(case: FormCase) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in FORMS if case.holds != "device"], ids=lambda case: case.name
+    "case",
+    # The shim answers with CUDA's name of a type; a migrated copy compares with Gaudi's.
+    [case for case in FORMS if case.holds != "device" and case.name != "type of a tensor"],
+    ids=lambda case: case.name,
 )
 def test_what_is_none_or_knows_gaudi_stays(case: FormCase) -> None:
     assert settled(case).text == f"import torch\n{case.code}"
