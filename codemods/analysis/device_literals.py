@@ -138,7 +138,11 @@ class Finder:
 
     def _for_both(self, owner: ast.AST, node: ast.expr) -> tuple[Change, ...]:
         """The place of a storage is CUDA's in a checkpoint of CUDA, and Gaudi's in one of Gaudi: compared with both."""
-        if spelling.agnostic(self.module) or not self._locations or (new := on_gaudi(source := self.module.source(node))) == source:
+        if (
+            spelling.agnostic(self.module)
+            or not self._locations
+            or (new := on_gaudi(source := self.module.source(node))) == source
+        ):
             return ()
         if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
             place, name = owner.func.value, owner.func.attr
