@@ -99,6 +99,8 @@ class Calls:
         self._having: dict[str, dict[ast.ClassDef, list[ast.ClassDef]]] = {}
         self._relatives: dict[ast.ClassDef, list[ast.ClassDef]] | None = None
         self._with: dict[str, list[ast.ClassDef]] | None = None
+        self._called_implicitly: dict[ast.AST, list[Target]] | None = None
+        self.settling = False
         self._instances = Answers[_Classes](self._own_classes, self._instance_edges)
 
     # -- classes ----------------------------------------------------------------------------
@@ -261,7 +263,7 @@ class Calls:
 
     def implicit_calls(self, function: Function) -> list[ast.AST]:
         """Where Python calls a method for an operator or a statement."""
-        return self._implicit_calls.get(function, [])
+        return [] if self.settling else self._implicit_calls.get(function, [])
 
     @cached_property
     def _implicit_calls(self) -> dict[Function, list[ast.AST]]:
@@ -271,8 +273,17 @@ class Calls:
                 found.setdefault(target.function, []).append(node)
         return found
 
-    @cached_property
+    @property
     def _implicit(self) -> dict[ast.AST, list[Target]]:
+        if self._called_implicitly is None:
+            # Of which class an object is, is found out without them: edges found meanwhile are not kept.
+            self._called_implicitly = {}
+            self.settling = True
+            self._called_implicitly = self._find_implicit()
+            self.settling = False
+        return self._called_implicitly
+
+    def _find_implicit(self) -> dict[ast.AST, list[Target]]:
         index = self._source.index
         known = [name for name in _IMPLICIT if index.definitions(name)]
         found: dict[ast.AST, list[Target]] = {}

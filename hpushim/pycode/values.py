@@ -130,7 +130,9 @@ class Values(Backward, Forward):
         found = known.get(at)
         if found is None:
             edges = dict.fromkeys(edge for edge in find(at) if edge is not None)
-            found = known[at] = tuple(edges)
+            found = tuple(edges)
+            if not self.calls.settling:
+                known[at] = found
             self.spend(1 + len(found))
         return found
 

@@ -148,3 +148,9 @@ def test_origins() -> None:
     source, values = graph("import m\nx = 1 if c else m\ndef f(y=x):\n    use(y)\nf(z)\n")
     found = {ast.unparse(node) for node in values.origins(marked(source)[1][0])}
     assert found == {"1", "m", "z"}
+
+
+def test_what_python_calls_for_a_loop_is_found_while_loops_are_followed() -> None:
+    code = "class A:\n    def __iter__(self):\n        return iter([SOURCE])\nfor xs in all:\n    for x in xs:\n        y = x[0]\nfor x in A():\n    use(x)"
+    assert arrives_back(code)
+    assert arrives_on(code)
