@@ -17,7 +17,7 @@ from ..edits.arguments import argument
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_SAGEMAKER = ("sagemaker", "SM_MODEL_DIR", "/opt/ml/model")
+_SAGEMAKER = ("import sagemaker", "from sagemaker", "SM_MODEL_DIR", "/opt/ml/model")
 _FLAGS = ("store_true", "store_false")
 _OPTIONAL = "argparse.BooleanOptionalAction"
 _ARGUMENTS = "boolean argparse actions on SageMaker"
