@@ -75,6 +75,22 @@ def test_bounds_grow_with_roundings_and_narrow_formats() -> None:
     assert bounds.limit(10**9, 2.0**-8) == 1.0
 
 
+def test_what_operators_gave_sets_the_bound_and_the_count_of_devices() -> None:
+    def ran(*results: tuple[str, str, int]) -> Process:
+        process = Process(0, [])
+        operators = [["aten.mm.default", [[kind, device, [2, 2]]], ["t.py", 4], length, [device]] for kind, device, length in results]  # fmt: skip
+        process.operators[1] = {"operators": operators, "collectives": []}
+        return process
+
+    plain = ran(("float32", "hpu", 50), ("float32", "cpu", 7), ("int64", "hpu", 9))
+    narrow = ran(("float32", "hpu", 50), ("bfloat16", "hpu", 9))
+    assert bounds.of([plain]) == bounds.Bound("float32", 57)
+    assert bounds.of([narrow]) == bounds.Bound("bfloat16", 1)
+    assert bounds.of([narrow], narrowest=False) == bounds.Bound("float32", 50)
+    assert Record([plain, narrow]).devices() == {"hpu": 4, "cpu": 1}
+    assert Record([]).devices() == {}
+
+
 def _step(number: int, **changes: Any) -> dict[str, Any]:
     norm = {"norm": "2.0", "bits": 7, "count": 1, "kinds": {"float32 on hpu": 1}}
     loss = {"value": "1.0", "dtype": "float32", "device": "hpu", "place": ["t.py", 5]}
@@ -169,7 +185,11 @@ def test_the_same_operators_give_the_same_bits() -> None:
     assert other.kind == "parameters"
     # With another operator, the last bits may differ.
     fused = ["aten.addmm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2, ["hpu"]]
-    assert compare(run(7), run(8, fused), same_device=True).difference is None
+    ran = "aten.addmm.default ran"
+    differs, equal = (compare(run(7), run(bits, fused), same_device=True) for bits in (8, 7))
+    assert differs.difference is equal.difference is None
+    assert differs.notes == [f"step 1: {ran}, which the reference run does not do"]
+    assert equal.notes == [f"step 1: the copy computes the same values differently: {ran} (t.py:4)"]
 
 
 def test_an_argument_on_the_host_is_a_difference() -> None:
@@ -291,11 +311,13 @@ def test_copies_link_what_is_large_and_leave_out_histories(tmp_path: Path) -> No
     (wide / "data" / "x.txt").write_text("x")
     (root / "train.py").write_text("print(1)\n")
     (root / "sub" / "big.bin").write_bytes(b"0" * (3 << 20))
+    (root / "train.py").chmod(0o440)
     before = copies.Tree(wide)
     copy = copies.copy(root, tmp_path / "copy", wide)
     assert copy == tmp_path / "copy" / "project"
     assert (copy / "sub" / "big.bin").is_symlink()
     assert not (copy / "train.py").is_symlink()
+    assert (copy / "train.py").stat().st_mode & 0o777 == 0o640, "it can be migrated"
     assert not (copy / ".git").exists()
     assert (copy / "../data/x.txt").read_text() == "x"
     assert before.changed() == []
@@ -324,9 +346,9 @@ def test_lines_files_and_errors_are_recorded(tmp_path: Path) -> None:
     text = "import json\n\ndef never():\n    return 1\n\ndef twice(x):\n    y = x\n    return y * 2\n\njson.load(open('c.json'))\ntwice(2)\nraise KeyError('gone')\n"
     (copy / "a.py").write_text(text)
     (copy / "c.json").write_text("{}")
-    code, record, _ = _recorded(tmp_path, "a.py", {"a.py": [3, 4, 7, 11, 12]})
+    code, record, _ = _recorded(tmp_path, "a.py", {"a.py": [3, 4, 6, 7, 8, 12]})
     assert code == 1
-    assert record.lines == {("a.py", 3), ("a.py", 7), ("a.py", 11), ("a.py", 12)}
+    assert record.lines == {("a.py", line) for line in (3, 6, 7, 8, 12)}
     assert "c.json" in record.files
     assert record.errors[0]["kind"] == "KeyError"
     assert record.errors[0]["places"][-1] == ["a.py", 12]
@@ -336,22 +358,30 @@ def test_the_users_tree_is_never_written(tmp_path: Path) -> None:
     tree, copy = tmp_path / "tree", tmp_path / "copy"
     (tree / "data").mkdir(parents=True)
     copy.mkdir()
-    (tree / "big.bin").write_text("old")
     (tree / "data" / "x.txt").write_text("old")
-    (copy / "big.bin").symlink_to(tree / "big.bin")
+    for name in ("big.bin", "cut.bin", "gone.bin"):
+        (tree / name).write_text("old")
+        (copy / name).symlink_to(tree / name)
     (copy / "data").symlink_to(tree / "data")
     (copy / "a.py").write_text(
-        f"open('big.bin', 'a').write('more')\nopen('data/x.txt', 'w').write('new')\nopen('data/y.txt', 'w').write('new')\n"
+        "open('big.bin', 'a').write('more')\nopen('data/x.txt', 'w').write('new')\nopen('data/y.txt', 'w').write('new')\n"
+        "import os\nos.truncate('cut.bin', 1)\nos.remove('gone.bin')\n"
         f"open({str(tree / 'z.txt')!r}, 'w')\n"
     )
     code, record, errors = _recorded(tmp_path, "a.py", {})
     assert code == 1, errors
     assert record.errors[0]["kind"] == "PermissionError"
-    assert record.errors[0]["places"][-1] == ["a.py", 4]
-    assert (tree / "big.bin").read_text() == "old"
+    assert record.errors[0]["places"][-1] == ["a.py", 7]
+    assert {(tree / name).read_text() for name in ("big.bin", "cut.bin", "gone.bin")} == {"old"}
     assert (tree / "data" / "x.txt").read_text() == "old"
-    assert sorted(p.name for p in tree.rglob("*") if p.is_file()) == ["big.bin", "x.txt"]
+    assert sorted(p.name for p in tree.rglob("*") if p.is_file()) == [
+        "big.bin",
+        "cut.bin",
+        "gone.bin",
+        "x.txt",
+    ]
     assert (copy / "big.bin").read_text() == "oldmore"
+    assert (copy / "cut.bin").read_text() == "o" and not (copy / "gone.bin").exists()
     assert (copy / "data" / "x.txt").read_text() == "new"
 
 
