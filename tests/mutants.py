@@ -1,7 +1,8 @@
 """Mutation testing: one small change of the sources at a time, and whether a related test fails.
 
-``python tests/mutants.py [--count 100] [--seed 1] [--changed COMMIT] [--minutes 60]`` works on a copy of the tracked files, asks the
-tests that ``related.py`` names, and lists the survivors. Those of ``mutants.toml`` change nothing that anybody could notice.
+``python tests/mutants.py [--count 100] [--seed 1] [--changed COMMIT] [--minutes 60]`` works on a copy of the tracked files. It
+runs all tests once to learn which of them reach each mutant, asks these, and lists the survivors. Those of ``mutants.toml`` change
+nothing that anybody could notice.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ class Costs(NamedTuple):
     reached: dict[int, set[str]]
 
     def chosen(self, number: int, mutant: Mutant, budget: float) -> list[str]:
-        """The tests to ask, within a budget: those that names lead to, then one of each other file in turn; the cheapest first."""
+        """The tests to ask, within a budget: those that names lead to, then others; one of each file in turn, the cheapest first."""
         near = [word.partition("::")[0] for words in related.commands([mutant.file], always=False) for word in words]  # fmt: skip
         room = "rules" if mutant.file.startswith("codemods/") else Path(mutant.file).parts[1]
         near.append(f"tests/{room}/")
@@ -198,7 +199,8 @@ class Costs(NamedTuple):
             files.setdefault(test.partition("::")[0], []).append((self.seconds[test], test))
         order = [(turn, file, cost, test) for file, tests in files.items() for turn, (cost, test) in enumerate(sorted(tests))]  # fmt: skip
         found, left, begun = [], {True: budget / 2, False: budget / 2}, set()
-        for _, file, cost, test in sorted(order):
+        order.sort(key=lambda one: (not one[1].startswith(tuple(near)), one))
+        for _, file, cost, test in order:
             is_near = file.startswith(tuple(near))
             cost += 0 if file in begun else 0.5
             if cost <= left[is_near]:
@@ -236,7 +238,7 @@ class Asked:
             here = {number: mutant for number, mutant in enumerate(drawn) if mutant.file == file}
             (self.tree / file).write_bytes(probed(data, here))
         costs = self.tree.parent / "costs"
-        words = [self._own, "-m", "pytest", "-q", "-p", "costs", "-p", "no:cacheprovider", "-m", "not slow and not bench", *(["-n", str(workers)] if workers else [])]  # fmt: skip
+        words = [self._own, "-m", "pytest", "-q", "-p", "costs", "-p", "no:cacheprovider", "-m", "not slow and not bench", *(["-n", str(workers), "--dist", "loadfile"] if workers else [])]  # fmt: skip
         env = {**os.environ, "HPUSHIM": "off", "PYTHONPATH": "tests", "HPUSHIM_COSTS": str(costs)}
         subprocess.run(words, cwd=self.tree, env=env, check=False)
         for file, data in files.items():
