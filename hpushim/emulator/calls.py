@@ -60,6 +60,8 @@ def _guard_distributed() -> None:
 
         _guard(DistributedDataParallel, "register_comm_hook", hooks + hook, registers)
 
+    for name in ("send_object_list", "recv_object_list"):
+        _guard(distributed_c10d, name, f"torch.distributed.{name}", _sends_over_hccl)
     # Those that init_process_group and new_group call: a script may hold these two by name since before the device started.
     start, group = "torch.distributed.init_process_group", "torch.distributed.new_group"
     _guard(distributed_c10d, "_new_process_group_helper", f"{start}(device_id=)", _binds_card)
@@ -128,6 +130,16 @@ def object_to(name: str) -> None:
 
 
 # -- what is asked ------------------------------------------------------------------------------
+
+
+def _sends_over_hccl(
+    objects: Any, peer: Any = None, group: Any = None, device: Any = None, *_: Any, **__: Any
+) -> bool:
+    import torch
+
+    if device is not None:
+        return bool(torch.device(device).type == "hpu")
+    return bool(torch.distributed.get_backend(group) == "hccl")
 
 
 def _any_on_hpu(*args: Any, **kwargs: Any) -> bool:

@@ -84,8 +84,25 @@ def _random_of_cpu() -> bool:
 
 
 def autoload() -> None:
-    """The ``torch.backends`` entry point of the generated package: what ``import torch`` runs in child processes."""
+    """The ``torch.backends`` entry point of the generated package: what ``import torch`` runs in child processes.
+
+    Under the policies that reject, a program has to import habana_frameworks itself where it has to on a Gaudi.
+    """
+    from hpushim.emulator import profiles
+
+    profile = profiles.current()
+    if profile.policy != "observe" and not _loads_by_itself(profile.release):
+        return
     enable(os.environ.get("HPUSHIM_GAUDI") or "gaudi2", device.device_count())
+
+
+def _loads_by_itself(release: str) -> bool:
+    """Does torch load the vendor's package by itself? Since release 1.19, and in lazy mode only with PT_HPU_AUTOLOAD=1."""
+    from habana_frameworks.autoload import is_autoload_enabled
+
+    from hpushim.matrix.version import within
+
+    return within(release, "1.19", "") and bool(is_autoload_enabled())
 
 
 def refuse_real_package() -> None:

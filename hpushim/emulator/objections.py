@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterable
 
 from hpushim import messages
 from hpushim.emulator import device, hccl, ledger, profiles
 from hpushim.emulator.profiles import Profile
 from hpushim.errors import EmulatorError
+from hpushim.matrix.version import within
 
 _POLICIES = ("observe", "faithful", "strict")
 _RUNS, _FALLS_BACK, _FORBIDDEN, _FAILS = range(4)
@@ -51,7 +53,11 @@ def enforce() -> None:
     device.set_memory_limit(profile.memory_bytes * _pool_percent() // 100)
     native.set_teller(tell)
     native.set_objections(
-        profile.gaudi, _POLICIES.index(profile.policy), _operators(profile), _dtypes(profile)
+        profile.gaudi,
+        _POLICIES.index(profile.policy),
+        _operators(profile),
+        _exceptions(profile),
+        _dtypes(profile),
     )
     native.move_host_arguments(profile.lazy)
     native.set_e4m3_limit(*_e4m3_limit(profile))
@@ -109,6 +115,38 @@ def _operators(profile: Profile) -> list[Rule]:
             promoted = list(profile.operators.promoted.get(name, ()))
             rules.append((name, _RUNS, every, named, promoted))
     return rules
+
+
+_CONDITION = re.compile(r"(?:(not )?(\w+)|(\w+)(?:\.(dtype|ndim))? (==|!=|>=|is) ([\w.]+))")
+Exceptional = tuple[str, bool, str, list[tuple[str, str, str, int, str]]]
+
+
+def _exceptions(profile: Profile) -> list[Exceptional]:
+    """Calls that a kernel does not serve on this target: operator, whether they raise, what is said, conditions."""
+    mode = "lazy" if profile.lazy else "eager"
+    return [
+        (name, note.fails, note.text, [condition(word) for word in note.when])
+        for note in profile.operators.conditions
+        if (not note.gaudi or profile.gaudi in note.gaudi)
+        and (not note.mode or mode in note.mode)
+        and within(profile.release, note.since, "")
+        for name in note.ops.split()
+    ]
+
+
+def condition(text: str) -> tuple[str, str, str, int, str]:
+    """A condition as the device takes it: argument, part, relation, number, and a word or another argument."""
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise EmulatorError(f"the matrix has the condition {text!r}; see OpNote")
+    negated, flag, argument, part, relation, value = found.groups()
+    if flag:
+        return flag, "", "==" if negated else "!=", 0, ""
+    if value in _NUMBERS:
+        return argument, part or "", relation, _NUMBERS[value], ""
+    if value.isdigit():
+        return argument, part or "", relation, int(value), ""
+    return argument, part or "", relation, 0, value.removesuffix(f".{part}")
 
 
 def _may_fall_back(name: str) -> bool:

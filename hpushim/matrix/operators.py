@@ -6,7 +6,7 @@ import fnmatch
 from functools import cached_property
 from typing import Literal
 
-from hpushim.matrix.schema import Generation, OperatorTable
+from hpushim.matrix.schema import Generation, OperatorTable, OpNote
 
 Support = Literal["native", "composite", "default", "fallback", "none", "custom"]
 _CLASSES: tuple[Support, ...] = ("native", "composite", "default", "fallback", "none", "custom")
@@ -98,6 +98,11 @@ class Operators:
             for name in note.ops.split():
                 notes[name] = (*notes.get(name, ()), note.text)
         return notes
+
+    @property
+    def conditions(self) -> tuple[OpNote, ...]:
+        """The notes that say for which arguments, or on which generation or in which mode, the kernel does not serve."""
+        return tuple(n for n in self._table.note if n.when or n.gaudi or n.mode)
 
     @property
     def implied(self) -> dict[str, str]:

@@ -295,10 +295,21 @@ class Promotion(Strict, frozen=True, kw_only=True):
 
 
 class OpNote(Strict, frozen=True, kw_only=True):
-    """Operators whose kernel leaves the device for some arguments."""
+    """Operators that for some arguments leave the device, or fail; the emulator acts on those that say when.
+
+    Each word of ``when`` holds for such a call: ``bias`` (given, or true), ``not sorted``, ``dim != 0``,
+    ``reduce != amax``, ``self.ndim >= 5``, ``self.dtype == int64``, ``self.dtype != mat2.dtype``,
+    ``self is src``.
+    """
 
     text: str
     ops: str
+    when: tuple[str, ...] = ()
+    fails: bool = False  #: the call raises, where others run on the CPU
+    gaudi: tuple[Generation, ...] = ()
+    mode: tuple[ExecutionMode, ...] = ()
+    since: str = ""
+    source: tuple[str, ...] = ()
 
 
 class OperatorTable(Strict, frozen=True, kw_only=True):

@@ -392,3 +392,17 @@ def test_the_shipped_file_obeys_the_schema() -> None:
     content["row"][0]["statsu"] = "x"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(schema).validate(content)
+
+
+def test_the_conditions_of_operators_can_be_asked() -> None:
+    from hpushim.emulator.objections import condition
+
+    asked = {word: condition(word) for note in M.operators.conditions for word in note.when}
+    assert asked["self.ndim >= 5"] == ("self", "ndim", ">=", 5, "")
+    assert asked["self.dtype != mat2.dtype"] == ("self", "dtype", "!=", 0, "mat2")
+    assert asked["reduce != amax"] == ("reduce", "", "!=", 0, "amax")
+    assert asked["not include_self"] == ("include_self", "", "==", 0, "")
+    assert asked["self is src"] == ("self", "", "is", 0, "src")
+    # The vendor's own operators come from a list of an older release, which lacks some.
+    names = {name for note in M.operators.conditions for name in note.ops.split() if "aten::" in name}  # fmt: skip
+    assert sorted(names - set(M.operators.support)) == []

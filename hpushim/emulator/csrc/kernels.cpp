@@ -222,6 +222,12 @@ auto choice_like(int64_t (*)(Args...)) -> int64_t (*)(Args...) {
   return &attention_choice<Args...>;
 }
 
+at::Tensor unfold(const at::Tensor& self, int64_t dimension, int64_t size, int64_t step) {
+  static const OperatorFacts& facts = facts_of(c10::Dispatcher::singleton().findSchemaOrThrow("aten::unfold", ""));
+  object_to_operator(facts, {});
+  return at::native::unfold(self, dimension, size, step);
+}
+
 // torch 2.6 has no place for hpu here: attention is then composed of plain operators.
 template <class Stub>
 auto answer_attention_choice(Stub& stub, int) -> decltype(stub.set_hpu_dispatch_ptr(nullptr)) {
@@ -248,7 +254,7 @@ void register_own(torch::Library& m) {
   m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   m.impl("view", view_int);
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
-  m.impl("unfold", TORCH_FN(at::native::unfold));
+  m.impl("unfold", unfold);
   m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
   m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
   m.impl("record_stream", record_stream);

@@ -100,6 +100,55 @@ at::ScalarType refused_argument(const OperatorFacts& facts, const OperatorRule& 
   return rule.dtypes >> static_cast<int>(common) & 1 ? at::ScalarType::Undefined : common;
 }
 
+// A dtype, a number of dimensions, a number or a flag as a number; 0 and -1 stand for what is not given.
+int64_t measure(const c10::IValue& value, const std::string& part) {
+  if (part == "dtype" || part == "ndim") {
+    if (!value.isTensor() || !value.toTensor().defined()) return -1;
+    return part == "ndim" ? value.toTensor().dim() : static_cast<int64_t>(value.toTensor().scalar_type());
+  }
+  if (value.isBool()) return value.toBool();
+  if (value.isInt()) return value.toInt();
+  if (value.isTensor()) return value.toTensor().defined();
+  return !value.isNone();
+}
+
+bool holds(const OperatorFacts& facts, const Condition& condition, const torch::jit::Stack& stack) {
+  const auto value_of = [&](const std::string& name) -> const c10::IValue* {
+    const auto at = std::find(facts.names.begin(), facts.names.end(), name);
+    if (at == facts.names.end()) return nullptr;
+    return &stack[stack.size() - facts.argument_count + static_cast<size_t>(at - facts.names.begin())];
+  };
+  const c10::IValue* value = value_of(condition.argument);
+  if (value == nullptr) return false;
+  const bool wants_equal = condition.relation == "==";
+  if (value->isString()) return (value->toStringRef() == condition.word) == wants_equal;
+  int64_t expected = condition.number;
+  if (!condition.word.empty()) {
+    const c10::IValue* other = value_of(condition.word);
+    if (other == nullptr) return false;
+    if (condition.relation == "is") return value->isTensor() && other->isTensor() && value->is(*other);
+    expected = measure(*other, condition.part);
+  }
+  const int64_t found = measure(*value, condition.part);
+  return condition.relation == ">=" ? found >= expected : (found == expected) == wants_equal;
+}
+
+const Exception* exception_of(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack) {
+  for (const auto& exception : rule.exceptions)
+    if (std::all_of(exception.when.begin(), exception.when.end(),
+                    [&](const Condition& one) { return holds(facts, one, stack); }))
+      return &exception;
+  return nullptr;
+}
+
+void fail(const OperatorFacts& facts, const std::string& why, const std::string& instead) {
+  note("unsupported", facts.name.c_str());
+  raise_if_strict(facts.name + " fails");
+  const std::string text = facts.name + " does not work on " + device_name() + ": " + why;
+  TORCH_CHECK_NOT_IMPLEMENTED(policy_now() == Policy::kObserve, user_line(), ": ", text, "; ", instead, " (emulated HPU)");
+  tell_once("HPU118", facts.name + why, text, true);
+}
+
 void fall_back(const OperatorFacts& facts, const std::string& why, bool forbidden) {
   count(kCpuFallbacks);
   end_graph(facts.name.c_str());  // the CPU needs what the pending graph computes
@@ -116,14 +165,22 @@ void fall_back(const OperatorFacts& facts, const std::string& why, bool forbidde
 
 }  // namespace
 
-void set_objections(const std::string& device, int chosen, const NamedRules& operators, const DtypeRules& dtypes) {
+void set_objections(const std::string& device, int chosen, const NamedRules& operators,
+                    const NamedExceptions& exceptions, const DtypeRules& dtypes) {
   static auto* all = new std::vector<std::unique_ptr<Objections>>();  // a few: one for each profile of the process
   static Leaf lock("the objections");
   auto made = std::make_unique<Objections>();
   made->device = device;
   made->policy = static_cast<Policy>(chosen);
   for (const auto& [name, support, mask, named, promoted] : operators)
-    made->operators.emplace(name, OperatorRule{static_cast<Support>(support), mask, named, promoted});
+    made->operators.emplace(name, OperatorRule{static_cast<Support>(support), mask, named, promoted, {}});
+  for (const auto& [name, fails, text, when] : exceptions) {
+    auto& rule = made->operators.try_emplace(name, OperatorRule{Support::kRuns, 0, {}, {}, {}}).first->second;
+    Exception exception{fails, text, {}};
+    for (const auto& [argument, part, relation, number, word] : when)
+      exception.when.push_back({argument, part, relation, number, word});
+    rule.exceptions.push_back(std::move(exception));
+  }
   made->dtypes.resize(static_cast<size_t>(at::ScalarType::NumOptions));
   for (const auto& [dtype, kind, narrower, text, code] : dtypes)
     made->dtypes[dtype] = {static_cast<DtypeRule::Kind>(kind), static_cast<at::ScalarType>(narrower), text, code};
@@ -147,18 +204,20 @@ const OperatorRule* rule_of(const std::string& name) {
 bool object_to_operator_slow(const OperatorFacts& facts, const OperatorRule& rule, const torch::jit::Stack& stack) {
   switch (rule.support) {
     case Support::kFails:
-      note("unsupported", facts.name.c_str());
-      raise_if_strict(facts.name + " fails");
-      TORCH_CHECK_NOT_IMPLEMENTED(policy_now() == Policy::kObserve, user_line(), ": ", facts.name,
-                                  " has no kernel for hpu, neither on ", device_name(),
-                                  " nor on the CPU (emulated HPU); use another operator");
-      tell_once("HPU118", facts.name, facts.name + " has no kernel for hpu, neither on " + device_name() + " nor on the CPU: use another operator", true);
+      fail(facts, "it has no kernel for hpu, and none on the CPU", "use another operator");
       return false;
     case Support::kFallsBack:
     case Support::kForbidden:
       fall_back(facts, "", rule.support == Support::kForbidden);
       return false;
     case Support::kRuns:
+      if (const Exception* found = exception_of(facts, rule, stack)) {
+        if (found->fails)
+          fail(facts, found->text, "HPUSHIM_POLICY=observe goes on");
+        else
+          fall_back(facts, " (" + found->text + ")", false);
+        return false;
+      }
       if (rule.dtypes == 0 && rule.named.empty()) return true;
       if (const auto dtype = refused_argument(facts, rule, stack); dtype != at::ScalarType::Undefined) {
         fall_back(facts, std::string(" for ") + c10::toString(dtype), false);
@@ -184,9 +243,13 @@ void narrow_slow(at::Tensor tensor, const DtypeRule& rule, bool from_host) {
   c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset |
                                            c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView));
   const at::Tensor kept = tensor.to(rule.narrower).to(tensor.scalar_type());
-  TORCH_CHECK(!from_host || at::isFloatingType(rule.narrower) || kept.equal(tensor), user_line(),
+  // Lazy mode checks the range of floating numbers as well, infinities and NaN apart.
+  const bool floating = at::isFloatingType(rule.narrower);
+  const bool fits = !from_host || (floating ? !host_arguments_move.load() || kept.isfinite().equal(tensor.isfinite())
+                                            : kept.equal(tensor));
+  TORCH_CHECK(fits, user_line(),
               ": values do not fit: ", rule.text, " on ", device_name(),
-              " (emulated HPU); keep them within its range, or set PT_ENABLE_INT64_SUPPORT=1 where the device has it");
+              " (emulated HPU); keep them within its range", floating ? "" : ", or set PT_ENABLE_INT64_SUPPORT=1 where the device has it");
   tensor.copy_(kept);
 }
 

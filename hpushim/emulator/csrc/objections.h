@@ -19,11 +19,26 @@ enum class Policy : uint8_t { kObserve, kFaithful, kStrict };
 
 Policy policy_now();
 
+// What an argument of a call is compared with: "self.dtype == int64" asks the part "dtype" of self.
+struct Condition {
+  std::string argument, part, relation;  // part: dtype, ndim, or empty for the argument itself
+  int64_t number;
+  std::string word;  // a text to compare with, or the other argument of which the same part is asked
+};
+
+// Calls that the kernel does not serve: those of which every condition holds.
+struct Exception {
+  bool fails;
+  std::string text;
+  std::vector<Condition> when;
+};
+
 struct OperatorRule {
   Support support;
   uint64_t dtypes;  // a bit for each ScalarType that the kernel takes; 0: no list is known
   std::vector<std::pair<std::string, uint64_t>> named;  // lists of single arguments, in place of `dtypes`
   std::vector<std::string> promoted;  // arguments of which the common type is asked, instead of each one's
+  std::vector<Exception> exceptions;
 };
 
 struct DtypeRule {
@@ -36,9 +51,14 @@ struct DtypeRule {
 // operator, Support, dtypes, dtypes of single arguments, promoted arguments
 using NamedRules = std::vector<std::tuple<std::string, int, uint64_t, std::vector<std::pair<std::string, uint64_t>>,
                                           std::vector<std::string>>>;
+// operator, fails, text, conditions (argument, part, relation, number, word)
+using NamedExceptions = std::vector<std::tuple<
+    std::string, bool, std::string,
+    std::vector<std::tuple<std::string, std::string, std::string, int64_t, std::string>>>>;
 using DtypeRules = std::vector<std::tuple<int, int, int, std::string, std::string>>;  // dtype, Kind, narrower, text, code
 
-void set_objections(const std::string& device, int policy, const NamedRules& operators, const DtypeRules& dtypes);
+void set_objections(const std::string& device, int policy, const NamedRules& operators,
+                    const NamedExceptions& exceptions, const DtypeRules& dtypes);
 const OperatorRule* rule_of(const std::string& name);  // null: nothing to object to
 
 // True if the device runs the call itself.

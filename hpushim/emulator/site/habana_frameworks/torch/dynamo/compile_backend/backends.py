@@ -13,8 +13,9 @@ from habana_frameworks.torch.dynamo.compile_backend import config as hpu_backend
 from habana_frameworks.torch.utils.internal import is_lazy
 
 import torch
-from hpushim.emulator import ledger
+from hpushim.emulator import calls, ledger
 from torch._dynamo.backends.common import aot_autograd
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,8 @@ device_interface._register()
 
 def _run_as_traced(graph_module, example_inputs, kind):
     """A compiler that compiles nothing: counts the graph and runs it as it is."""
+    if free_unbacked_symbols(example_inputs):  # sizes marked with mark_unbacked
+        calls.object_to("torch.compile(dynamic=True)")
     ledger.add("compiled_graphs")
     logger.debug(
         "hpu_backend (emulated): %s graph with %d nodes", kind, len(graph_module.graph.nodes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import torch
+from hpushim.emulator import calls, profiles
 
 
 def check_dbg_env_var(v):
@@ -106,6 +107,8 @@ def _check_flags(
     needs_grad, recompute, softmax_mode, is_causal, valid_seq_len, attn_mask, dropout_mask, probs
 ):
     """The combinations that the vendor's package refuses, refused with the same kind of error."""
+    if profiles.current().gaudi == "gaudi1":
+        calls.object_to("habana_frameworks.torch.hpex.kernels.FusedSDPA")
     if probs:
         assert not needs_grad, "FusedSDPA: return_attn_probs needs inputs that require no gradient"
         recompute = False
