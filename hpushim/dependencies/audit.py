@@ -59,13 +59,21 @@ _ORDER: tuple[DependencyKind, ...] = (
 def audit(files: Iterable[File]) -> Audit:
     """What a package's files say; of a package that knows hpu its own branches decide, whatever else it holds."""
     found: dict[DependencyKind, str] = {}
+    sources, builder = "", False
     for number, (path, size, read) in enumerate(files):
         if number >= _MAX_FILES:
             break
         if _ASIDE & {part.lower() for part in PurePosixPath(path).parts[:-1]}:
             continue
+        if PurePosixPath(path).suffix in (".cu", ".cuh"):
+            sources = sources or path
         for kind, where in _says(path, size, read):
-            found.setdefault(kind, where)
+            if where:
+                found.setdefault(kind, where)
+            else:
+                builder = True
+    if sources and builder:  # what nothing here builds with torch is for another compiler
+        found["builds CUDA"] = sources
     if "knows hpu" in found:
         return Audit("knows hpu", found["knows hpu"])
     for kind in _ORDER:
@@ -78,9 +86,7 @@ def _says(
     path: str, size: int, read: Callable[[int], bytes]
 ) -> Iterator[tuple[DependencyKind, str]]:
     name = PurePosixPath(path)
-    if name.suffix in (".cu", ".cuh"):
-        yield "builds CUDA", path
-    elif _OBJECT.search(name.name):
+    if _OBJECT.search(name.name):
         if size <= _MAX_OBJECT and (library := _cuda_library(read(size))):
             yield "compiled for CUDA", f"{path} needs {library}"
     elif name.suffix == ".py" and size <= _MAX_SOURCE:
@@ -92,6 +98,8 @@ def _python(path: str, data: bytes) -> Iterator[tuple[DependencyKind, str]]:
         if match := pattern.search(data):
             line = data.count(b"\n", 0, match.start()) + 1
             yield kind, f"{path}:{line}"
+    if b"cpp_extension" in data:
+        yield "builds CUDA", ""  # where the package also has sources
     if b"cuda" not in data:
         return
     try:
