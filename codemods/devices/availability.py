@@ -24,11 +24,30 @@ if TYPE_CHECKING:
 _TOOLKIT = "torch.utils.cpp_extension.CUDA_HOME"
 
 
+#: Checks for a device that `torch.accelerator` knows as well.
+_OTHERS = ("torch.backends.mps.is_available", "torch.mps.is_available", "torch.xpu.is_available")
+
+
 class Availability(NameRule):
     """``torch.cuda.is_available()``."""
 
     HPU108 = Code("cuda-availability-check", fix="safe")
+    HPU127 = Code("check-for-another-device", severity="info")
     HPU109 = Code("check-guards-nvidia-only-code", severity="info", effort="hours")
+
+    further = _OTHERS
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        if name not in _OTHERS:
+            yield from super().on_name(module, node, name)
+        elif agnostic(module) and module.qualified(node) == name:
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` checks for one device; `torch.accelerator` covers it, so its option "
+                "and its branch can go",
+                code="HPU127",
+            )
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
         if not module.view(Devices).handles_hpu(use.node):
@@ -63,10 +82,6 @@ class Availability(NameRule):
         if not isinstance(guard, ast.If) or guard.test is not call or guard.orelse:
             return False
         return all(nvidia_only(module, statement) for statement in guard.body)
-
-
-#: Checks for a device that `torch.accelerator` knows as well.
-_OTHERS = ("torch.backends.mps.is_available", "torch.mps.is_available", "torch.xpu.is_available")
 
 
 def _folded(module: Module, use: Name) -> tuple[Change, ...]:

@@ -13,7 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
-from ..edits.spelling import BACKEND, DEVICE, on_gaudi, shared
+from ..edits.spelling import BACKEND, DEVICE, agnostic, on_gaudi, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -38,10 +38,28 @@ class Message(Rule):
     """``assert torch.hpu.is_available(), "CUDA is not available"``."""
 
     HPU027 = Code("message-names-cuda", severity="info", fix="safe")
-    wants = Wants(strings=("cuda", "CUDA", "nccl", "NCCL"), required=(DEVICE, BACKEND))
+    wants = Wants(strings=("cuda", "CUDA", "nccl", "NCCL"), required=(DEVICE, BACKEND, "accel"))
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         text = str(node.value)
+        if agnostic(module):
+            if (
+                text
+                and _NAMED.search(text)
+                and _speaks_of_cuda(text)
+                and _is_help_of_switch(module, node)
+            ):
+                yield self.finding(
+                    module,
+                    node,
+                    "the help names CUDA, but its option is for every accelerator",
+                    fix=Rewrite(
+                        "name the accelerator",
+                        "safe",
+                        (Replace(node, _Renamed(_NAMED, "accelerator")),),
+                    ),
+                )
+            return
         if (
             shared(module)
             or not _speaks_of_cuda(text)
@@ -63,12 +81,13 @@ class Message(Rule):
 class _Renamed:
     """The change of a string literal, or of several one behind the other, that keeps their quotes and lines."""
 
-    def __init__(self, named: re.Pattern[str]) -> None:
+    def __init__(self, named: re.Pattern[str], word: str = "") -> None:
         self._named = named
+        self._word = word
 
     def __call__(self, node: Any) -> Any:
         if hasattr(node, "value"):
-            text = self._named.sub(lambda found: on_gaudi(found.group()), node.value)
+            text = self._named.sub(lambda found: self._word or on_gaudi(found.group()), node.value)
             text = _GPU.sub(r"\1", text)
             return node.with_changes(value=_ARTICLE.sub(r"\1n ", text))
         return node.with_changes(left=self(node.left), right=self(node.right))
@@ -93,6 +112,15 @@ def _helps(module: Module, node: ast.Constant) -> bool:
         return False
     given = [k.value for k in call.keywords if k.arg in ("default", "choices", "type")]
     return any(_is_gaudi(part) for value in given for part in walk(value))
+
+
+def _is_help_of_switch(module: Module, node: ast.Constant) -> bool:
+    """Is it the ``help=`` of an option that is named for every accelerator: ``--no-accel``?"""
+    keyword = module.parent(node)
+    call = module.parent(keyword) if isinstance(keyword, ast.keyword) else None
+    if not isinstance(call, ast.Call) or getattr(keyword, "arg", "") != "help" or not call.args:
+        return False
+    return re.search(r"(?<![a-z])accel(?![a-z])", str(module.constant(call.args[0]))) is not None
 
 
 def _says(module: Module, node: ast.Constant) -> bool:

@@ -7,11 +7,14 @@ import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.changes import Change, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_name
 from ..analysis.names import word
+from ..edits.arguments import add
+from ..edits.spelling import agnostic
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -37,7 +40,7 @@ _SCALING = re.compile(
 class OptionName(Rule):
     """``parser.add_argument("--use_cuda")``, ``"--fp16"``."""
 
-    HPU024 = Code("option-named-for-cuda", severity="info")
+    HPU024 = Code("option-named-for-cuda", severity="info", fix=("safe", "manual"))
     HPU214 = Code("option-for-float16", severity="info", effect="numbers")
     wants = Wants(calls=_DECLARING, required=_NAMED)
 
@@ -49,8 +52,30 @@ class OptionName(Rule):
                 told = _told(text.lstrip("-"))
                 if told is not None:
                     code, what = told
-                    yield self.finding(module, given, f"`{text}` keeps its name; {what}", code=code)
+                    fix = _neutral(module, node, given, text) if agnostic(module) else None
+                    if fix is not None:
+                        what = f"`{fix.title.rpartition(' ')[2]}` says it for every device"
+                    yield self.finding(module, given, f"`{text}` keeps its name; {what}", code=code, fix=fix)  # fmt: skip
                     return
+
+
+def _neutral(module: Module, call: ast.Call, given: ast.expr, text: str) -> Rewrite | None:
+    """``--no-accel`` beside ``--no-cuda``, which goes on to work and names the attribute."""
+    new = re.sub(r"(?<![a-z])cuda(?![a-z])", "accel", text)
+    names = [module.constant(each) for each in call.args]
+    taken = any(
+        new in map(module.constant, each.args) for each in module.index.calls("add_argument")
+    )
+    if word(call.func) != "add_argument" or new == text or taken or given is not call.args[0]:
+        return None
+    if not all(isinstance(name, str) for name in names):
+        return None
+    mark = module.source(given)[0]
+    changes: list[Change] = [add(call, f"{mark}{new}{mark}", first=True)]
+    if not any(keyword.arg == "dest" for keyword in call.keywords):
+        dest = text.lstrip("-").replace("-", "_")
+        changes.append(add(call, f"dest={mark}{dest}{mark}"))
+    return Rewrite(f"add {new}", "safe", tuple(changes))
 
 
 def _told(option: str) -> tuple[str, str] | None:
