@@ -279,8 +279,10 @@ class Calls:
             # Of which class an object is, is found out without them: edges found meanwhile are not kept.
             self._called_implicitly = {}
             self.settling = True
-            self._called_implicitly = self._find_implicit()
-            self.settling = False
+            try:
+                self._called_implicitly = self._find_implicit()
+            finally:
+                self.settling = False
         return self._called_implicitly
 
     def _find_implicit(self) -> dict[ast.AST, list[Target]]:

@@ -9,9 +9,10 @@ says how (:data:`~hpushim.pycode.places.How`). Along the edges of ``SAME`` the v
 ``assigned``      ``x = v``, ``x: T = v``, ``(x := v)``, ``a, b = v, w``, ``self.x = v``, ``t["k"] = v``, ``t.append(v)``, ``setattr``
 ``choice``        ``v if c else w``, ``v or w``, ``await v``, ``min(v, w)``, ``copy(v)``
 ``default``       a parameter's default; ``t.get(k, v)``, ``getattr(o, "x", v)``, a field's default
-``argument``      to the parameter of a function of the file, also through ``*``, ``**``, ``partial`` and lambdas
-``returned``      from ``return``, ``yield``, a lambda's body or a property, to the calls
-``item``          into and out of lists, tuples, sets, tables, comprehensions, and what ``zip``, ``enumerate``, ``items`` make of them
+``argument``      to the parameter of a function of the file, also through ``*``, ``**``, ``partial``, lambdas, threads and pools, and of
+                  the methods that Python calls for an operator; to the field of a dataclass, a named tuple, a namespace
+``returned``      from ``return``, ``yield``, a lambda's body or a property, to the calls; from ``__getitem__``, ``__str__`` … to the operators
+``item``          into and out of lists, tuples, sets, tables, comprehensions, and what ``zip``, ``chain``, ``items`` make of them
 ``loop``          ``for x in v``
 ``entered``       ``with v as x``
 ``option``        ``add_argument("--x", default=v, choices=[v])`` to ``args.x``; ``@click.option`` to the parameter
