@@ -208,7 +208,7 @@ def _dependencies(report: Report) -> list[ET.Element]:
     rows = (el("tr", el("th", name, scope="row"), el("td", says)) for name, says in found)
     head = el("tr", el("th", "package", scope="col"), el("th", "what is known", scope="col"))
     table = el("table", el("thead", head), el("tbody", rows))
-    scroll = el("div", table, class_="scroll", tabindex="0", role="region", aria_label="Dependencies")  # fmt: skip
+    scroll = el("div", table, class_="scroll", tabindex="0", role="region", aria_label="Packages")  # fmt: skip
     return [el("section", el("h2", "Dependencies"), scroll, aria_label="Dependencies")]
 
 
