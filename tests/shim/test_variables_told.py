@@ -45,3 +45,16 @@ def test_what_the_software_lacks_is_one_line() -> None:
     text = vendor.explained(gone)
     assert "\n" not in text
     assert all(f"{one.name} (for {one.needed_by})" in text for one in gone)
+
+
+@pytest.mark.parametrize("sources", [["a.cpp", "b.cu"], "k.cuh", ["a.cpp"], "a.cpp", None])
+@pytest.mark.parametrize("named", [False, True])
+def test_cuda_sources_are_refused_and_others_built(sources: object, named: bool) -> None:
+    given = ((), {"name": "x", "sources": sources}) if named else (("x", sources), {})
+    refused = ".cu" in str(sources)
+    try:
+        built = environment.cuda_sources(lambda *args, **kwargs: "built", *given[0], **given[1])
+    except Exception as error:
+        assert refused and "HPU711" in str(error)
+    else:
+        assert built == "built" and not refused
