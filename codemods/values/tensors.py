@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from hpushim.matrix import signatures
 from hpushim.pycode.answers import Answers
-from hpushim.pycode.places import FUNCTIONS, At, Cell, Edge, How
+from hpushim.pycode.places import FUNCTIONS, At, Cell, Edge, How, Way
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -267,6 +267,8 @@ class Kinds:
             guessed = isinstance(node, ast.Call) and self._is_guessed(node)
             for edge in self._values.sources(at):
                 inside = inside or edge.at.node is not node
+                if len(edge.at.way) > 1 and _recurs(edge.at.way):
+                    continue
                 if isinstance(node, Cell) and edge.how == "assigned" and self._is_again(node, edge.node):  # fmt: skip
                     yield Edge(edge.at, _how("home" if _comes_home(edge.node) else "again"))
                 elif not guessed or edge.how != "returned":
@@ -399,6 +401,12 @@ def _torchs_alone() -> frozenset[str]:
     """What tensors or modules have, and none of Python's own types; what any object on a device has says nothing."""
     both = frozenset(_members("Tensor")) | frozenset(_members("nn.Module"))
     return both - _BUILTIN - {"to", "cuda", "data", "device", "type", "apply", "compile", "names", "log"}  # fmt: skip
+
+
+def _recurs(way: Way) -> bool:
+    """Does a way go through the same key twice? A table in itself, which a call of itself with ``**`` makes without end."""
+    keys = [step for step in way if isinstance(step, str)]
+    return len(set(keys)) < len(keys)
 
 
 def _is_plain(edge: Edge) -> bool:

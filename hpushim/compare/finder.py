@@ -25,12 +25,25 @@ def find(source: Source) -> list[Comparison]:
 
 
 def find_named(source: Source) -> list[Comparison]:
-    """Of the comparisons in a file those that may name CUDA or be made with a text put together, and what is in the same statement."""
+    """Of the comparisons in a file those that may name CUDA or be made with a text put together."""
     finder = _Finder(source)
     index = source.index
     units = index.holding(_NAMED) if index.data else index.units
-    parts = (found for unit in units if any(map(_may_name, found := index.within(unit))))
-    return _in_order([one for nodes in parts for node in nodes for one in finder.look(node)])
+    nodes = (node for unit in units for node in _around_names(source, index.within(unit)))
+    return _in_order([one for node in nodes for one in finder.look(node)])
+
+
+def _around_names(source: Source, nodes: list[ast.AST]) -> list[ast.AST]:
+    """Of the nodes of a unit those in which such a name stands: what a comparison names is in it."""
+    if isinstance(nodes[0], ast.Match):
+        return nodes
+    held: set[ast.AST] = set()
+    for node in filter(_may_name, nodes):
+        above: ast.AST | None = node
+        while above is not None and above not in held:
+            held.add(above)
+            above = source.parent(above) if above is not nodes[0] else None
+    return [node for node in nodes if node in held]
 
 
 def _may_name(node: ast.AST) -> bool:
@@ -39,13 +52,22 @@ def _may_name(node: ast.AST) -> bool:
     if kind is ast.Constant:
         return texts.names_cuda(node) or texts.is_part(node)
     if kind is ast.Subscript:
-        return isinstance(node.slice, ast.BinOp | ast.JoinedStr)  # type: ignore[attr-defined]
+        key = node.slice  # type: ignore[attr-defined]
+        return isinstance(key, ast.JoinedStr) or (isinstance(key, ast.BinOp) and _may_be_text(key))
     if kind is ast.Call:
         name, args = last_name(node.func), node.args  # type: ignore[attr-defined]
         if name in _READS or name in _LOOKUPS:
             return len(args) > 1 and not isinstance(args[name in _READS], ast.Constant)
         return name in _SEARCHES
     return kind is ast.Match  # its patterns are in statements of their own
+
+
+def _may_be_text(node: ast.BinOp) -> bool:
+    """Is it no arithmetic, as ``i + 1`` and ``2 * i`` are?"""
+    return isinstance(node.op, ast.Add | ast.Mod) and not any(
+        isinstance(side, ast.Constant) and not isinstance(side.value, str)
+        for side in (node.left, node.right)
+    )
 
 
 def _in_order(found: list[Comparison]) -> list[Comparison]:

@@ -395,6 +395,9 @@ class Calls:
         args = function.args
         given, keywords = _arguments(call)
         positional = [arg.arg for arg in (*args.posonlyargs, *args.args)][skipped:]
+        #: What `**` cannot give: Python refuses a second value.
+        taken = {keyword.arg for keyword in keywords}
+        taken.update(arg.arg for arg in (*args.posonlyargs, *args.args)[:skipped])
         place, spread = 0, False
         for value in given:
             if isinstance(value, ast.Starred):
@@ -408,14 +411,16 @@ class Calls:
                     yield Given(name, At(value))
             elif place < len(positional):
                 yield Given(positional[place], At(value))
+                taken.add(positional[place])
                 place += 1
             elif args.vararg is not None:
                 yield Given(args.vararg.arg, At(value), (Part.ITEM,))
-        known = {arg.arg for arg in (*args.args, *args.kwonlyargs)}
+        known = [arg.arg for arg in (*args.args, *args.kwonlyargs)]
         for keyword in keywords:
             if keyword.arg is None:
                 for name in known:
-                    yield Given(name, At(keyword.value, (name,)))
+                    if name not in taken:
+                        yield Given(name, At(keyword.value, (name,)))
             elif keyword.arg in known:
                 yield Given(keyword.arg, At(keyword.value))
             elif args.kwarg is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
 
@@ -20,7 +21,9 @@ class Words:
     """The words of a text: runs of ASCII letters, digits and underscores."""
 
     def __init__(self, data: bytes) -> None:
-        self.words = frozenset(data.translate(_BLANKED).decode("ascii").split())
+        #: The text with a space in place of all else, and at both ends: a word between two spaces is a whole one.
+        self.blanked = b" %b " % data.translate(_BLANKED)
+        self.words = frozenset(self.blanked.decode("ascii").split())
         self.data = data
         self._known: dict[str, bool] = {}
 
@@ -85,7 +88,7 @@ class Texts:
             self._barren.clear()
             self._holding.clear()
         left = text.words - self._barren
-        if new := [word for word in left if word not in self._holding]:
+        if new := left.difference(self._holding):
             self._look_at(new)
         found: set[str] = set()
         for word in left:
@@ -95,14 +98,17 @@ class Texts:
                 found.add(other)
         return self._texts & found
 
-    def _look_at(self, words: list[str]) -> None:
-        together = " ".join(words)
-        parts = [part for part in self._parts if part in together]
-        for word in words:
-            if held := [part for part in parts if part in word]:
-                self._holding[word] = held
-            else:
-                self._barren.add(word)
+    def _look_at(self, words: frozenset[str]) -> None:
+        together = f" {' '.join(words)} "
+        held: defaultdict[str, list[str]] = defaultdict(list)
+        for part in self._parts:
+            at = together.find(part)
+            while at >= 0:
+                end = together.find(" ", at)
+                held[together[together.rfind(" ", 0, at) + 1 : end]].append(part)
+                at = together.find(part, end)
+        self._holding.update(held)
+        self._barren.update(words.difference(held))
 
 
 @cache
