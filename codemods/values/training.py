@@ -293,8 +293,8 @@ def is_wrapper(module: Module, function: ast.AST) -> bool:
 
 def own_method(module: Module, func: ast.expr) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The method of this file that ``self.method`` or ``thing.method`` means, where the file shows what the thing is."""
-    if not isinstance(func, ast.Attribute):
-        return None
+    if not isinstance(func, ast.Attribute) or not module.index.definitions(func.attr):
+        return None  # most calls
     calls = module.view(Values).calls
     owners = calls.classes_of(func.value)
     found = (calls.method(owner, func.attr) for owner in sorted(owners, key=lambda o: o.lineno))

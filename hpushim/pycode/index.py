@@ -77,6 +77,10 @@ class Index:
         self._keywords: defaultdict[str | None, list[ast.keyword]] = defaultdict(list)
         self._calls: defaultdict[str, list[ast.Call]] = defaultdict(list)
         self._strings: list[ast.Constant] = []
+        #: Those that hold a text, with how many there were when it was requested last.
+        self._holding: dict[str, tuple[int, list[ast.Constant]]] = {}
+        #: How many nodes of one of the lists above are in order.
+        self._in_order: dict[int, int] = {}
         self._numbers: list[ast.Constant] = []
         self._yields: list[ast.Yield | ast.YieldFrom] = []
         #: Nodes inside an f-string whose place is not known (before Python 3.12, and then rarely).
@@ -112,12 +116,19 @@ class Index:
     def strings(self, text: str) -> list[ast.Constant]:
         """Every string constant that holds ``text``, parts of f-strings among them."""
         self._want(text, whole=False)
-        return self._ordered([node for node in self._strings if text in node.value])  # type: ignore[operator]
+        count, found = self._holding.get(text, (-1, []))
+        if count != len(self._strings):
+            held = (node for node in self._strings if text in node.value)  # type: ignore[operator]
+            found = sorted(held, key=starts_at)
+            self._holding[text] = len(self._strings), found
+        self._steps.spend(len(found))
+        return found
 
     def numbers(self, spelling: str) -> list[ast.Constant]:
         """Every number written like this."""
         self._want(spelling)
-        return self._ordered([node for node in self._numbers if node.value == float(spelling)])
+        found = [node for node in self._numbers if node.value == float(spelling)]
+        return sorted(found, key=starts_at)
 
     def yields(self) -> list[ast.Yield | ast.YieldFrom]:
         """Every ``yield`` and ``yield from``."""
@@ -144,8 +155,9 @@ class Index:
     def _ordered(self, nodes: list[Any]) -> list[Any]:
         """The nodes in source order; units are walked in the order in which they are requested."""
         self._steps.spend(len(nodes))
-        if len(nodes) > 1:
+        if len(nodes) > 1 and self._in_order.get(id(nodes)) != len(nodes):
             nodes.sort(key=starts_at)
+            self._in_order[id(nodes)] = len(nodes)
         return nodes
 
     def holding(self, pattern: re.Pattern[bytes]) -> list[ast.AST]:
