@@ -16,6 +16,7 @@ def _leave_current_folder() -> None:
     A project that is looked at may hold a ``typing.py``. Python has chosen this very package by then: what makes sure
     of that, too, is the command ``hpushim`` or ``python -P -m hpushim``.
     """
+    global _leaves_later
     safe = getattr(_sys.flags, "safe_path", False) or _sys.flags.isolated
     if safe or _sys.argv[:1] != ["-m"]:  # what is there while Python looks for the module
         return
@@ -24,9 +25,14 @@ def _leave_current_folder() -> None:
     if word.startswith("-"):  # -mhpushim, -Bmhpushim
         word = word.partition("m")[2]
     if word == __name__ or word.startswith(f"{__name__}."):
-        del _sys.path[0]
+        if "runpy" in _sys.modules:
+            del _sys.path[0]
+        else:
+            _leaves_later = True  # a sitecustomize imports this package: Python has not put the folder there yet
 
 
+#: Whether ``__main__`` still has to leave the current folder.
+_leaves_later = False
 _leave_current_folder()
 
 import gc as _gc

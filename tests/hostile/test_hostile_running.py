@@ -217,6 +217,27 @@ def test_modules_of_the_current_folder(
     assert not (tmp_path / "SPRUNG").exists()
 
 
+def test_a_sitecustomize_that_imports_hpushim_changes_nothing(project: Path) -> None:
+    """python -m hpushim whose package was imported before Python put the current folder on the path, as prove's recorder does"""
+    (project / "start").mkdir()
+    (project / "start" / "sitecustomize.py").write_text("import hpushim\n")
+    (project / "beside.py").write_text("")
+    (project / "scripts").mkdir()
+    script = project / "scripts" / "train.py"
+    script.write_text("import importlib.util\nprint(importlib.util.find_spec('beside'))\n")
+    env = {**os.environ, "PYTHONPATH": str(project / "start"), "HPUSHIM": "off"}
+    for words in (["scripts/train.py"], ["-m", "hpushim", "run", "scripts/train.py"]):
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=project,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout == "None\n", done.stderr
+
+
 def test_a_package_of_the_users_keeps_its_folder(project: Path) -> None:
     """python -m of another package that imports hpushim: the current folder stays on the path"""
     (project / "mine").mkdir()
