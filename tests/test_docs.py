@@ -92,7 +92,7 @@ def test_figures_of_the_readme_are_counted() -> None:
     dark = re.search(r"(\d+) are `unknown`", text)
     assert dark and int(dark[1]) == unknown
     inferred = sum(row.confidence == "inferred" for row in matrix.rows) / len(matrix.rows)
-    assert "A quarter of the rows is `inferred`" in text and 0.22 <= inferred <= 0.28
+    assert "A quarter of the matrix rows are `inferred`" in text and 0.22 <= inferred <= 0.28
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

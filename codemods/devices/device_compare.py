@@ -89,7 +89,7 @@ class DeviceCompare(Rule):
                 yield self.finding(
                     module,
                     one.node,
-                    f"`{module.source(one.subjects[0])}` comes from the text of a device, which contains "
+                    f"`{module.source(one.subjects[0])}` is compared as text that holds the name of a device, which is "
                     "`hpu` on Gaudi; adapt the comparison by hand",
                     fix=fix,
                     severity="warning",

@@ -42,8 +42,8 @@ class HostRead(Rule):
         return self.finding(
             module,
             func,
-            "half precision on Gaudi is bfloat16, which NumPy does not support; use "
-            "`.float().numpy()` for floating-point values",
+            "half precision on Gaudi is bfloat16, which NumPy does not support; convert "
+            "floating-point tensors with `.float()` before `.numpy()`",
             fix=Rewrite("convert to float32", "unsafe", (called(func.value, ".float()"),)),
             row=answer.row,
         )

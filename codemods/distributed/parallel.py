@@ -145,7 +145,7 @@ class DeviceIds(Rule):
             module,
             call.args[1] if first is None else first.keyword or first.value,
             "each process has one Gaudi device, so DDP does not accept `device_ids`; without them, DDP no "
-            "longer moves inputs to the device",
+            "longer moves inputs to the device: they must be there already",
             fix=Rewrite("remove the device indices", answer.safety, gone),
             row=answer.row,
             claims=[each.value for each in given],

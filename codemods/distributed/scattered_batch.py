@@ -41,8 +41,8 @@ class ScatteredBatch(Rule):
             yield self.finding(
                 module,
                 call,
-                f"on Gaudi the wrapper does not move {names} to the device of the model; call `{module.source(call.func)}` "
-                f"with `.to({where})`",
+                f"on Gaudi the data-parallel wrapper does not move {names} to the device of the model; add `.to({where})` "
+                f"where `{module.source(call.func)}` is called",
                 fix=fix,
                 row=answer.row,
             )

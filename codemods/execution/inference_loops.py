@@ -67,8 +67,8 @@ class InferenceLoop(Rule):
             yield self.finding(
                 module,
                 call,
-                f"in lazy mode Gaudi collects the operations of `{module.source(call.func)}` until a result is read; "
-                "call `htcore.mark_step()` after it if the loop keeps its results on the device",
+                f"in lazy mode Gaudi only collects the operations of `{module.source(call.func)}` until the host reads a result; "
+                "if the loop around this call reads none, call `htcore.mark_step()` in each iteration",
             )
 
 

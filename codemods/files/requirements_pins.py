@@ -194,7 +194,7 @@ class RequirementsPins(TextRule):
     def _said(self, document: Document, name: str) -> tuple[str, str | None, bool] | None:
         """What is said of a package, the row that says so, and whether it is of no use at all; None where nothing is."""
         if name.startswith("nvidia-"):
-            return "it works on NVIDIA GPUs only", ask(document, name).row, True
+            return "it works on NVIDIA GPUs only; remove it", ask(document, name).row, True
         known = document.matrix.row(name.replace("-", "_"), "package")
         if known is None and _FOR_CUDA.search(name):
             return (

@@ -261,7 +261,7 @@ class ShellCommands(TextRule):
                 yield self.finding(
                     document,
                     command.words[0].span,
-                    f"`{_LAZY}` is not set, and its default differs between releases and libraries; set it",
+                    f"`{_LAZY}` is not set, and its default differs between releases and libraries; set it to `{value}`",
                     fix=Fix(f"set {_LAZY}={value}", "safe", (edit,)),
                     row=ask(document, _LAZY).row,
                     code="HPU809",

@@ -126,8 +126,8 @@ class RequestedDevices(Rule):
         return self.finding(
             module,
             node,
-            f"`{written}` requests NVIDIA GPUs from Slurm; use the name that your cluster gives "
-            "its Gaudi devices",
+            f"`{written}` requests GPUs from Slurm; write the name of your cluster's Gaudi "
+            "resource instead, as in `--gres=NAME:8`",
             row=ask(module, "--gres=gpu").row,
             severity="warning",
         )

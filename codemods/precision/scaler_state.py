@@ -68,7 +68,7 @@ class ScalerState(Rule):
             yield self.finding(
                 module,
                 func,
-                f"`{module.source(func)}` has an empty state while loss scaling is off; old "
+                f"`{module.source(func)}` returns an empty dict while loss scaling is off; old "
                 "checkpoints still load",
                 row=ask(module, _ROW).row,
                 severity="info",

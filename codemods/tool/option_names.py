@@ -87,7 +87,7 @@ def _told(option: str) -> tuple[str, str] | None:
     if _HALF & set(words) or _HALVED.fullmatch(joined):
         return "HPU214", "on Gaudi it selects bfloat16"
     if _CARD & set(words) and not device_name(option):
-        return "HPU024", "after the rewrite it selects `hpu`"
+        return "HPU024", "after the rewrite it applies to `hpu` instead of CUDA"
     if _CARDS & set(words):
         return "HPU024", "on Gaudi it counts devices, with one process for each"
     return None

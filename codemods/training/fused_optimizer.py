@@ -94,7 +94,7 @@ class FusedOptimizer(Rule):
                 module,
                 test,
                 f"this sets `{_OPTION}=`, and it is unknown whether Gaudi has the kernel for it; "
-                "keep it off, results stay the same",
+                "turn it off, which does not change results",
                 fix=Rewrite(_TITLE, "safe", (Replace(test, off),)),
                 row=answer.row,
                 code="HPU605",

@@ -14,7 +14,10 @@ from hpushim.matrix.schema import Area, Confidence, MatrixFile, Row, Status
 from hpushim.model import Target
 
 #: A note that says so rests on searches.
-_NOTHING = re.compile(r"\b(no|nothing)\b[^.;:]*\bfound\b|\bno mention of\b", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"\b(no|nothing)\b[^.;:]*\bfound\b|\bno mention of\b|\bno (?:other )?source (?:shows|reports)\b",
+    re.IGNORECASE,
+)
 
 
 class Counts(msgspec.Struct, frozen=True):

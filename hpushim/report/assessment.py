@@ -43,8 +43,8 @@ TROUBLES: dict[Trouble, str] = {
     "numbers": "Changes numerical results",
     "speed": "Runs slower",
     "other": "Review by hand",
-    "unsafe": "Rewritten by `hpushim migrate --unsafe`",
-    "rewrite": "Rewritten by `hpushim migrate`",
+    "unsafe": "Other rewrites by `hpushim migrate --unsafe`",
+    "rewrite": "Other rewrites by `hpushim migrate`",
     "note": "For information",
 }
 #: Of the tool itself: a file or a rewrite of which nothing can be said.

@@ -131,7 +131,7 @@ def _verdict(assessment: Assessment) -> Iterator[Line]:
 
 
 def _unread(assessment: Assessment) -> Iterator[Line]:
-    """Why a file was not assessed or written, where no finding tells."""
+    """Why a file was not assessed or written, where no finding says it."""
     told = {item.path for item in assessment.items if item.finding.code in NO_LINE}
     for file in assessment.report.files:
         if file.status in ("failed", "skipped") and file.reason and file.path not in told:
@@ -188,7 +188,7 @@ def _messages(
         same.setdefault(key, []).append(item)
     for (code, severity, _, tags), found in same.items():
         others = len({item.finding.message for item in found}) - 1
-        more = f"(and {others:,} like it) " if others else ""
+        more = f"(the same for {count(others, 'other expression')}) " if others else ""
         yield [
             (f"  {severity} ", _STYLE[severity]),
             (f"{code} ", "bold"),
@@ -214,7 +214,7 @@ def _dependencies(report: Report) -> Iterator[Line]:
     if not report.dependencies:
         return
     yield [("", "")]
-    yield [("Dependencies", "bold underline"), (" (name, and in how many files)", "dim")]
+    yield [("Dependencies", "bold underline"), (" (in brackets: how many files import it)", "dim")]
     for name, says in words.dependencies(report):
         yield [(f"  {showing.quoted(name)}: ", "bold"), (_clipped(says), "")]
 

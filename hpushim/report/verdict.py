@@ -122,13 +122,15 @@ def _amount(required: Sequence[Work]) -> str:
 
 
 def _later(works: Sequence[Work]) -> str:
-    """What there is besides, for speed, numbers and files around the training."""
+    """The work that training does not wait for."""
     rest = [work for work in works if not work.required]
     if not rest:
         return ""
     least, most = span(rest)
     takes = f" ({in_words(least, most)})" if most else ""
-    return f" Review {count(len(rest), 'piece')} of work{takes}: speed, numbers, files around the training."
+    aside = sum(work.aside for work in rest)
+    beside = f", {aside:,} of them outside the training code" if aside else ""
+    return f" Not needed to start training: {count(len(rest), 'piece')} of work by hand{takes}{beside}."
 
 
 def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tuple[Verdict, str]:

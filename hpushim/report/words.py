@@ -99,7 +99,7 @@ _OTHERS: dict[DependencyKind, str] = {
     "by row": "in the matrix",
     "knows hpu": "mention hpu themselves",
     "plain Python": "no CUDA code of their own",
-    "not assessed": "not assessed, not installed here",
+    "not assessed": "not assessed, because it is not installed here",
 }
 
 
@@ -176,7 +176,7 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
         found.append((native, "runs the migrated script, on Gaudi or emulated"))
     elif script:
         found.append((f"hpushim run {script}", "runs the script unedited, on Gaudi or emulated"))
-        compares = "compares CPU, shim and migrated copy step by step"
+        compares = "compares the CPU run, the unedited script and the migrated copy step by step"
         found.append((f"hpushim prove {script}", compares))
     if migrated:
         found.append(("hpushim migrate --undo", "restores every file"))

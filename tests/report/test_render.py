@@ -83,7 +83,9 @@ def test_quiet_messages_that_quote_other_code_are_told_once() -> None:
     ]
     loud = [finding("HPU514", message=said % name, fix=None, safety="manual") for name in "xy"]
     text = render(report(FileResult("a.py", "unchanged", None, (*notes, *loud), BEFORE)))
-    assert text.count("HPU513 `loss.item()` waits for the card (and 1 like it)") == 1
+    assert (
+        text.count("HPU513 `loss.item()` waits for the card (the same for 1 other expression)") == 1
+    )
     assert text.count("HPU513") == 1
     assert text.count("warning HPU514 ") == 2
     assert "By hand: 1 piece of work, 5 to 20 minutes" in text
