@@ -19,7 +19,7 @@ def get_pt_hpu_gpu_migration() -> bool:
 
 
 def get_pt_enable_comm_group_cache() -> bool:
-    """Are process groups of the same ranks shared?"""
+    """Are process groups kept by their ranks? Release 1.19 forgets them before each look-up."""
     return _flag("PT_ENABLE_COMM_GROUP_CACHE", True)
 
 
