@@ -137,25 +137,30 @@ class Finder:
         return {f.args.args[1] for f in functions if len(f.args.args) == 2}
 
     def _for_both(self, owner: ast.AST, node: ast.expr) -> tuple[Change, ...]:
-        """The place of a storage is CUDA's in a checkpoint of CUDA, and Gaudi's in one of Gaudi: compared with both."""
-        if (
-            spelling.agnostic(self.module)
-            or not self._locations
-            or (new := on_gaudi(source := self.module.source(node))) == source
-        ):
+        """The place of a storage is CUDA's in a checkpoint of CUDA, and Gaudi's in one of Gaudi: compared with both, or with the CPU."""
+        if not self._locations or (new := on_gaudi(source := self.module.source(node))) == source:
             return ()
+        neutral = spelling.agnostic(self.module)
+        replaced: ast.expr = node
         if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
             place, name = owner.func.value, owner.func.attr
             changed = f"({source}, {new})" if name in ("startswith", "endswith") else ""
-            replaced: ast.expr = node
+            if neutral and changed:
+                replaced, changed = owner, f'{self.module.source(place)} != "cpu"'
         elif isinstance(owner, ast.Compare) and len(owner.ops) == 1:
             place = owner.comparators[0] if node is owner.left else owner.left
             replaced, word = owner, self.module.source(place)
-            changed = {
-                ast.Eq: f"{word} in ({source}, {new})",
-                ast.NotEq: f"{word} not in ({source}, {new})",
-                ast.In: f"({source} in {word} or {new} in {word})",
-            }.get(type(owner.ops[0]), "")
+            other = f'{word} != "cpu"'
+            forms = (
+                {ast.Eq: other, ast.NotEq: f'{word} == "cpu"', ast.In: other}
+                if neutral
+                else {
+                    ast.Eq: f"{word} in ({source}, {new})",
+                    ast.NotEq: f"{word} not in ({source}, {new})",
+                    ast.In: f"({source} in {word} or {new} in {word})",
+                }
+            )
+            changed = forms.get(type(owner.ops[0]), "")
         else:
             return ()
         found = changed and self._locations.intersection(self._values.origins(place))

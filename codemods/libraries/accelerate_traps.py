@@ -17,6 +17,7 @@ from ..edits.arguments import argument
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+#: What a project says that runs on SageMaker; a file of it may import the package instead.
 _SAGEMAKER = ("import sagemaker", "from sagemaker", "SM_MODEL_DIR", "/opt/ml/model")
 _FLAGS = ("store_true", "store_false")
 _OPTIONAL = "argparse.BooleanOptionalAction"
@@ -35,7 +36,7 @@ class AccelerateTrap(Rule):
 
     HPU721 = Code("accelerate-trap", severity="info")
     wants = Wants(
-        names=(_GROUP,), calls=("prepare",), texts=_SAGEMAKER,
+        names=(_GROUP,), calls=("prepare",), texts=(*_SAGEMAKER, "sagemaker"),
         required=("accelerate", "sagemaker", "SM_MODEL_DIR", "/opt/ml/model", "mps"),
         project=_SAGEMAKER,
     )  # fmt: skip
@@ -85,4 +86,12 @@ class AccelerateTrap(Rule):
 
 def _on_sagemaker(module: Module) -> bool:
     mentions = module.project.mentions or frozenset()
-    return bool(mentions & {*_SAGEMAKER}) or any(module.holds(word) for word in _SAGEMAKER)
+    return (
+        bool(mentions & {*_SAGEMAKER})
+        or any(module.holds(word) for word in _SAGEMAKER)
+        or any(
+            alias.name.partition(".")[0] == "sagemaker"
+            for each in module.imports
+            for alias in each.names
+        )
+    )

@@ -256,8 +256,9 @@ def test_accelerator_device_and_streams():
 
 # As a child of an emulating process starts: by the environment alone.
 SHOW = """
+import os
 from hpushim.emulator import enabling, device, profiles
-enabling.autoload()
+enabling.enable(os.environ.get("HPUSHIM_GAUDI") or "gaudi2", device.device_count())
 import torch, habana_frameworks.torch as ht
 """
 FLAGS = {

@@ -84,7 +84,7 @@ def test_the_vendors_toolkit_is_left_alone(script) -> None:
     )
     assert done.stdout.split() == ["hpu", "False"]
     assert (
-        "off: PT_HPU_GPU_MIGRATION=1 leaves CUDA calls to the vendor's migration toolkit"
+        "off: PT_HPU_GPU_MIGRATION=1 leaves CUDA calls to Intel's GPU migration toolkit"
         in done.stderr
     )
 
