@@ -412,3 +412,9 @@ def test_no_two_test_files_share_a_name() -> None:
     """pytest imports test files by their bare names: the second of two would not be collected in the same process."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
+
+
+def test_no_two_modules_beside_tests_share_a_name() -> None:
+    """Tests import what lies beside them by its bare name, and one process runs tests of several folders."""
+    names = [path.name for path in (ROOT / "tests").glob("*/*.py") if path.name != "conftest.py"]
+    assert sorted(names) == sorted(set(names))

@@ -15,7 +15,7 @@ import warm
 
 torch = pytest.importorskip("torch", reason="it records what torch answers")
 sys.path.insert(0, str(Path(__file__).parent))
-import answers  # noqa: E402
+import cuda_answers  # noqa: E402
 import recording  # noqa: E402
 
 
@@ -136,11 +136,11 @@ def test_what_does_not_repeat_is_not_compared():
 
 
 def test_values_in_words():
-    assert answers.described(torch.device("cpu")) == ["device", "cpu"]
-    assert answers.described(torch.tensor([1.5])) == ["tensor", "torch.FloatTensor", "torch.float32", "cpu", [1], False, ["1.5"]]  # fmt: skip
-    assert answers.described({"a": (1, None)}) == ["dict", 1, [["tuple", 2, [["str", "a"], ["tuple", 2, [["int", 1], ["NoneType", None]]]]]]]  # fmt: skip
-    assert answers.described(ValueError("at 0x7f\nmore")) == ["ValueError", "at …"]
-    assert answers.described(len) is None
+    assert cuda_answers.described(torch.device("cpu")) == ["device", "cpu"]
+    assert cuda_answers.described(torch.tensor([1.5])) == ["tensor", "torch.FloatTensor", "torch.float32", "cpu", [1], False, ["1.5"]]  # fmt: skip
+    assert cuda_answers.described({"a": (1, None)}) == ["dict", 1, [["tuple", 2, [["str", "a"], ["tuple", 2, [["int", 1], ["NoneType", None]]]]]]]  # fmt: skip
+    assert cuda_answers.described(ValueError("at 0x7f\nmore")) == ["ValueError", "at …"]
+    assert cuda_answers.described(len) is None
 
 
 def test_nothing_is_recorded_without_a_cuda_device():
