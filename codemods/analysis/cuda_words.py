@@ -64,7 +64,7 @@ def inside(text: str) -> Iterator[CudaWord]:
 
 _ADVICE = {
     "device": "write `hpu` if it picks the device",
-    "backend": "write `hccl` if it picks the backend of torch.distributed",
+    "backend": "write `hccl` if it selects the backend of torch.distributed",
     "variable": "Gaudi software does not read this variable",
     "method": 'move tensors and modules with `.to("hpu")`',
     "library": "check what the library offers for Gaudi",

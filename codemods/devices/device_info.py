@@ -127,7 +127,7 @@ class DeviceInfo(NameRule):
             module,
             use.node,
             f"`{module.source(use.node)}` returns the properties of an NVIDIA GPU; on Gaudi, "
-            "query each property separately",
+            "one call for each property replaces it",
             fix=Rewrite("query each property separately", "safe", tuple(changes), harmless=stays),
             row=use.name,
             code=code,

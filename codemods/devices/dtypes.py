@@ -107,8 +107,8 @@ class DeviceDtype(Rule):
         yield self.finding(
             module,
             node,
-            f"`.{node.attr}` exposes a device address, which CUDA code cannot use on Gaudi; pass "
-            "a CPU tensor",
+            f"`.{node.attr}` exposes a device address, which CUDA code cannot use on Gaudi; give "
+            "that code a CPU tensor",
             row="torch.Tensor.data_ptr",
             code="HPU119",
         )

@@ -67,7 +67,7 @@ class EnvVariable(Rule):
             yield self.finding(
                 module,
                 node,
-                f"Gaudi software does not read `{name}`; `{_MODULES}` selects devices by module id",
+                f"Gaudi software does not read `{name}`; `{_MODULES}` selects devices by module id (0 to 7)",
                 fix=fix,
                 row=ask(module, name).row,
                 code="HPU312",

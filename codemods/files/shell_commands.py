@@ -124,7 +124,7 @@ class ShellCommands(TextRule):
             yield self.finding(
                 document,
                 place,
-                f"Gaudi software does not read `{_CARDS}`; `{_MODULES}` selects devices by module id",
+                f"Gaudi software does not read `{_CARDS}`; `{_MODULES}` selects devices by module id (0 to 7)",
                 fix=fix if answer.fixable else None,
                 row=answer.row,
             )

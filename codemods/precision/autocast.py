@@ -46,7 +46,7 @@ class CudaAutocast(Rule):
     def _cuda(self, module: Module, found: AutocastSite) -> Found:
         answer = ask(module, "torch.cuda.amp.autocast")
         message = (
-            f"`{module.source(found.func)}` autocasts CUDA operators to float16; use "
+            f"`{module.source(found.func)}` runs CUDA operators in float16; use "
             '`torch.autocast(device_type="hpu")` with bfloat16'
         )
         seen = not any(isinstance(arg, ast.Starred) for arg in found.args)

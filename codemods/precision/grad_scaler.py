@@ -96,7 +96,7 @@ class GradScaler(Rule):
             yield self.finding(
                 module,
                 use,
-                f"`{module.source(use.func)}` has no effect without loss scaling; remove it",
+                f"`{module.source(use.func)}` has no effect without loss scaling; remove the call",
                 fix=Rewrite("remove loss scaling", answer.safety, (_unscaled(module, use),), group),
                 row=answer.row,
                 code="HPU205",

@@ -154,7 +154,7 @@ class AutocastHalf(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` uses float16 without loss scaling; use bfloat16 on Gaudi",
+            f"`{module.source(node)}` selects float16, and there is no loss scaling here; use bfloat16 on Gaudi",
             fix=Rewrite("use bfloat16", "unsafe", tuple(dict.fromkeys(changes)), "float16"),
             row=ask(module, "torch.float16").row,
             code="HPU209",

@@ -214,7 +214,10 @@ def _dependencies(report: Report) -> Iterator[Line]:
     if not report.dependencies:
         return
     yield [("", "")]
-    yield [("Dependencies", "bold underline"), (" (in brackets: how many files import it)", "dim")]
+    yield [
+        ("Dependencies", "bold underline"),
+        (" (in brackets: how many files import it; 0: only a requirement)", "dim"),
+    ]
     for name, says in words.dependencies(report):
         yield [(f"  {showing.quoted(name)}: ", "bold"), (_clipped(says), "")]
 

@@ -65,7 +65,7 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
     unknown = sum(each.kind == "not assessed" and each.files > 0 for each in report.dependencies)
     if unknown:
         noun = "dependency" if unknown == 1 else "dependencies"
-        sentence += f" {unknown:,} {noun} {_verb(unknown, 'is')} not assessed."
+        sentence += f" {unknown:,} imported {noun} {_verb(unknown, 'is')} not assessed."
     return verdict, sentence
 
 
@@ -82,7 +82,11 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 def _share(lines: LineCounts) -> str:
     free = lines.total - lines.by_hand
-    unsafe = f", {lines.unsafe:,} of them only with `--unsafe`" if lines.unsafe else ""
+    unsafe = (
+        f"; {lines.unsafe:,} of these {_verb(lines.unsafe, 'is')} rewritten only with `--unsafe`"
+        if lines.unsafe
+        else ""
+    )
     need = _verb(lines.total, "needs")
     return f"{free:,} of {count(lines.total, 'CUDA line')} ({lines.share}%) {need} no manual work{unsafe}."
 

@@ -96,10 +96,10 @@ def dependencies(report: Report) -> tuple[tuple[str, str], ...]:
 
 _MOST = 12
 _OTHERS: dict[DependencyKind, str] = {
-    "by row": "in the matrix",
+    "by row": "assessed by the matrix",
     "knows hpu": "mention hpu themselves",
     "plain Python": "no CUDA code of their own",
-    "not assessed": "not assessed, because it is not installed here",
+    "not assessed": "not assessed (not installed here)",
 }
 
 
