@@ -76,9 +76,9 @@ def _run(
             outcome = f"{type(error).__name__}: {error}".splitlines()[0]
         held: dict[str, Any] = {}
         if seed:
-            import answers
+            import cuda_answers
 
-            held = answers.of(scope, given)
+            held = cuda_answers.of(scope, given)
     return outcome, sorted({row["code"] for row in log.fired()}), held
 
 
