@@ -79,7 +79,7 @@ class AutocastHalf(Rule):
             return
         sure = proven(module, func.value)
         last_line = module.source(func).splitlines()[-1].strip()
-        wanted = "" if sure else ", if this is a tensor or a model"
+        wanted = "" if sure else ", if it is called on a tensor or a model"
         beside = "; the file also uses bfloat16, and operators reject a mix of both" if module.matches(_BF16) else ""  # fmt: skip
         yield self.finding(
             module,

@@ -88,7 +88,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     yield from _by_hand(assessment)
     yield from _counts(assessment)
     if summary.unknown or summary.inferred:
-        yield [(f"Facts:    {summary.unknown:,} unknown (no source says what Gaudi does), {summary.inferred:,} inferred (concluded from a source, not stated there)", "")]  # fmt: skip
+        yield [(f"Facts:    {summary.unknown:,} of the findings rest on an unknown fact (no source says what Gaudi does), {summary.inferred:,} on an inferred one (concluded from a source)", "")]  # fmt: skip
     yield from _steps(assessment)
     yield from _legend(assessment)
     yield from _verdict(assessment)
