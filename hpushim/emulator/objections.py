@@ -122,7 +122,7 @@ Exceptional = tuple[str, bool, str, list[tuple[str, str, str, int, str]]]
 
 
 def _exceptions(profile: Profile) -> list[Exceptional]:
-    """Calls that a kernel does not serve on this target: operator, whether they raise, what is said, conditions."""
+    """Calls that a kernel does not serve on this target: operator, whether they raise, the message, conditions."""
     mode = "lazy" if profile.lazy else "eager"
     return [
         (name, note.fails, note.text, [condition(word) for word in note.when])

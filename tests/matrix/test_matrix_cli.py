@@ -102,7 +102,7 @@ def test_a_misspelt_name_gets_suggestions() -> None:
 def test_an_operator_is_answered_from_the_operator_table() -> None:
     cat = run("api", "torch.cat").stdout
     assert "native: has a kernel on Gaudi: aten::cat" in cat
-    assert "rejects a torch" not in cat  # which is said of the package torch
+    assert "rejects a torch" not in cat  # a message about the package torch
     assert [one["name"] for one in asked("api", "aten::add.Tensor")["operators"]] == [
         "aten::add.Tensor"
     ]

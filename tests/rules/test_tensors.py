@@ -199,7 +199,7 @@ def test_a_text_of_the_same_name_hides_no_tensor() -> None:
 
 
 def test_kinds_are_apart() -> None:
-    """One bit each: what may be several is told from another kind."""
+    """One bit each: a value that may be of several kinds differs from each of them."""
     bits = [bit for name, bit in vars(Is).items() if name.isupper()]
     assert all(bit.bit_count() == 1 for bit in bits)
     assert len(set(bits)) == len(bits) > 10
