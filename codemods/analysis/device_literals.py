@@ -16,8 +16,9 @@ from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from ..edits import neutral, spelling
+from ..edits import spelling
 from ..edits.spelling import on_gaudi
+from .defaults import resolved
 from .device_index import reads_index
 from .device_lists import over_all_devices
 from .device_texts import (
@@ -367,21 +368,18 @@ class Finder:
                 for c in spelling.comparison(module, choice.test, asked)
             ):
                 return ()  # the comparison is replaced, and with it what it chooses
-        whole = spelling.whole_device(module, node)
+        whole = resolved(module, node) or spelling.whole_device(module, node)
         if whole:
             return whole
         changes: list[Change] = [spelling.device(module, node, text.index)]
         call = module.parent(node)
-        if isinstance(call, ast.Call) and module.qualified(call.func) == "torch.device":
-            index = self._other_index(call)
-            if index is not None:
-                value = index.value if isinstance(index, ast.keyword) else index
-                if neutral.is_in_use(module, value):
-                    return (Replace(call, neutral.current(module, call)),)
-                changes = [
-                    Replace(node, spelling.type_beside(module, node)),
-                    spelling.zero(module, value),
-                ]
+        call = module.parent(call) if isinstance(call, ast.keyword) else call
+        if (
+            isinstance(call, ast.Call)
+            and module.qualified(call.func) == "torch.device"
+            and len(call.args) + len(call.keywords) == 2
+        ):
+            changes = [Replace(node, spelling.type_beside(module, node))]
         return tuple(changes)
 
     def _other_index(self, call: ast.Call) -> ast.expr | ast.keyword | None:

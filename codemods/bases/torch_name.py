@@ -13,7 +13,7 @@ from hpushim.engine.python.changes import Change, Import, Remove, Rename, Replac
 from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.matrix import load
+from hpushim.matrix import load, signatures
 from hpushim.pycode.walk import walk
 
 from ..analysis.device_numbers import is_other_device_number
@@ -46,8 +46,6 @@ _QUIET = frozenset(
         *("memory_cached", "max_memory_cached", "memory_stats"),
     ]
 )  # fmt: skip
-#: Questions that not every device's module answers.
-_NOT_IN_EVERY = frozenset(["is_bf16_supported"])
 
 
 _BY_NAME: dict[Severity, str] = {
@@ -168,19 +166,25 @@ class NameRule(Rule):
                 severity="error" if verdict.row.origin and verdict.status == "unsupported" else None,
             )  # fmt: skip
             return
+        if agnostic(module) and _neutral(target) == neutral.NONE:
+            yield self.quiet(module, use, code, part, harmless=False)
+            return
         safety: Safety = "unsafe" if verdict.row.careful else "safe"
         yield self.rename(module, use, code, target, safety, verdict)
 
-    def quiet(self, module: Module, use: Name, code: str, row: str) -> Found:
-        """A call that does nothing, or answers 0, where CUDA is not: in the agnostic style it stays."""
+    def quiet(
+        self, module: Module, use: Name, code: str, row: str, *, harmless: bool = True
+    ) -> Found:
+        """A name that stays in the agnostic style: not every device has it, or it does nothing where CUDA is not."""
         shown = module.source(use.node)
+        why = ", and is harmless without CUDA" if harmless else ""
         return self.finding(
             module,
             use.node,
-            f"`{shown}` has no neutral name that each device supports, and is harmless without CUDA; it is not changed",
+            f"`{shown}` has no neutral name that each device supports{why}; it is not changed",
             row=row,
             code=code,
-            severity="info",
+            severity="info" if harmless else None,
             safety="manual",
         )
 
@@ -198,7 +202,7 @@ class NameRule(Rule):
         """The finding whose fix writes ``target`` in place of the use, arguments as the row says."""
         gone = [] if agnostic(module) else self.gone(module, use, verdict)
         if agnostic(module):
-            target = _neutral(module, use.node, target)
+            target = _neutral(target)
         number = shared(module) and _device_argument(use, verdict) is not None
         without = [_given_up(module, argument, number=number) for argument in gone]
         changes = (*respell(module, use.node, target), *extra, *without)
@@ -338,31 +342,35 @@ def respell(module: Module, node: ast.expr, target: str, tail: str = "") -> tupl
     return (Rename(node, target, tail),)
 
 
-def _neutral(module: Module, node: ast.expr, target: str) -> str:
-    """torch's name for every device in place of one in ``torch.hpu``: of the accelerator, or of the device's own module."""
+def _neutral(target: str) -> str:
+    """torch's name for every device in place of one in ``torch.hpu``: of the accelerator, or of the device's own module.
+
+    None of those that the module of another device lacks.
+    """
     if target in neutral.NAMES:
         return neutral.NAMES[target]
-    if target.startswith("torch.hpu"):
-        return target.replace("torch.hpu", "torch.get_device_module()", 1)
-    return target
+    below = target.removeprefix("torch.hpu")
+    if below == target:
+        return target
+    known = all(signatures.of(f"torch.{other}{below}") for other in ("mps", "xpu"))
+    return f"torch.get_device_module(){below}" if known else neutral.NONE
 
 
 def _respelled(module: Module, node: ast.expr, target: str, tail: str) -> tuple[Change, ...]:
-    new = _neutral(module, node, target)
+    new = _neutral(target)
     if "()" not in new:
         return (Rename(node, new, tail),)
     text, needed = through(module, node, "torch.get_device_module")
-    below = new.removeprefix("torch.get_device_module()")
-    asked = f"{text}()"
-    if below.lstrip(".") in _NOT_IN_EVERY and called(module, node) is not None:
-        return (Replace(node, f'getattr({asked}, "{below[1:]}", lambda: False){tail}'), *needed)
-    return (Replace(node, f"{asked}{below}{tail}"), *needed)
+    return (
+        Replace(node, f"{text}(){new.removeprefix('torch.get_device_module()')}{tail}"),
+        *needed,
+    )
 
 
 def spelled(module: Module, node: ast.expr, target: str) -> tuple[str, tuple[Import, ...]]:
     """How ``target`` is written at ``node``, as a part of a larger text."""
     if agnostic(module):
-        target = _neutral(module, node, target)
+        target = _neutral(target)
     if shared(module) and target.startswith("torch.hpu"):
         text, needed = through(module, node, "torch.get_device_module")
         return f"{text}({ACCELERATOR}){target.removeprefix('torch.hpu')}", needed

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Change, Replace
+from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Yield
 from hpushim.pycode.walk import walk
 
@@ -15,7 +15,10 @@ from ..analysis.kernels import nvidia_only
 from ..analysis.names import called
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule
-from ..edits.spelling import agnostic
+from ..edits import neutral
+from ..edits.imports import through
+from ..edits.merged import merged
+from ..edits.spelling import agnostic, mark_of
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -67,8 +70,17 @@ class Availability(NameRule):
         target = self.target(module, use)
         if verdict is None or not target:
             return self.finding(module, use.node, f"`{shown}` has no known counterpart on Gaudi")
-        folded = _folded(module, use) if agnostic(module) else ()
-        return self.rename(module, use, self.code, target, "safe", verdict, folded)
+        further = _chosen(module, use) if agnostic(module) else ()
+        call = called(module, use.node)
+        if agnostic(module) and call is not None and (changes := merged(module, call)):
+            return self.finding(
+                module,
+                use.node,
+                f"`{shown}` guards nothing but moves, which do nothing on the CPU; the check can go",
+                fix=Rewrite("move always", "safe", changes, self.group(module, use), harmless=True),
+                row=use.name,
+            )
+        return self.rename(module, use, self.code, target, "safe", verdict, further)
 
     def group(self, module: Module, use: Name) -> str:
         return module.view(Devices).group(use.node)
@@ -84,16 +96,43 @@ class Availability(NameRule):
         return all(nvidia_only(module, statement) for statement in guard.body)
 
 
-def _folded(module: Module, use: Name) -> tuple[Change, ...]:
-    """``… else "mps" if torch.backends.mps.is_available() else "cpu"``, which is never reached any more."""
+def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
+    """``"cuda" if torch.cuda.is_available() else "cpu"`` as a whole, so that it is written as one.
+
+    ``… else "mps" if torch.backends.mps.is_available() else "cpu"`` is never reached any more.
+    """
     call = called(module, use.node)
     choice = module.parent(call) if call is not None else None
-    if not isinstance(choice, ast.IfExp) or choice.test is not call:
+    if isinstance(choice, ast.BoolOp):
+        choice = module.parent(choice)
+    if call is None or not isinstance(choice, ast.IfExp) or choice.test not in (call, module.parent(call)):  # fmt: skip
         return ()
-    other = choice.orelse
-    if not isinstance(other, ast.IfExp) or not _chooses_another(module, other.test):
-        return ()
-    return (Replace(other, module.source(other.orelse)),)
+    last = choice.orelse
+    while isinstance(last, ast.IfExp) and _chooses_another(module, last.test):
+        last = last.orelse
+    chosen = _device(module, choice.body), _device(module, last)
+    now = neutral.current(module, choice)
+    if chosen != ("cuda", "cpu") or now == neutral.NONE:
+        return (Replace(choice.orelse, module.source(last)),) if last is not choice.orelse else ()
+    made = module.parent(choice)
+    whole = isinstance(made, ast.Call) and _is_device(module, made) and len(made.args) == 1
+    outer = made if whole and isinstance(made, ast.Call) and not made.keywords else choice
+    text = outer is choice and isinstance(choice.body, ast.Constant)
+    asked, _ = through(module, use.node, "torch.accelerator.is_available")
+    test = module.source(choice.test).replace(module.source(use.node), asked)
+    new = neutral.choice(module, outer, now, mark_of(module), text=text, test=test)
+    return (Replace(outer, new),)
+
+
+def _device(module: Module, node: ast.expr) -> str:
+    """The type that a text, or a ``torch.device`` made of one, names."""
+    if isinstance(node, ast.Call) and _is_device(module, node) and len(node.args) == 1:
+        node = node.args[0]
+    return str(module.constant(node)).removesuffix(":0")
+
+
+def _is_device(module: Module, call: ast.Call) -> bool:
+    return module.qualified(call.func) == "torch.device" and not call.keywords
 
 
 def _chooses_another(module: Module, test: ast.expr) -> bool:

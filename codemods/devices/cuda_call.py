@@ -185,7 +185,7 @@ class CudaCall(Rule):
         device = quoted(module, "hpu", call)
         given = argument(call, "device", 0)
         if agnostic(module) and given is not None and not is_none(given):
-            device = _by_number(module, call, given, device)
+            device = _by_number(module, given, device)
         elif shared(module) and given is not None and not is_none(given):
             device = chosen(module, given, device)
         made = made_on_the_host(module, receiver)
@@ -221,22 +221,16 @@ class CudaCall(Rule):
                 return node.with_changes(args=given)
             return with_arguments(node, lead + device, first=True)
 
-        return Replace(call, moved)
+        return Replace(call, moved, device)
 
 
-def _by_number(module: Module, call: ast.Call, given: ast.expr, device: str) -> str:
-    """A device that is named or numbered, in the agnostic style; the one in use where the process has chosen it before."""
-    shown = module.source(given)
-    if (
-        neutral.is_in_use(module, given)
-        or module.qualified(getattr(given, "func", given)) == "torch.cuda.current_device"
-    ):
+def _by_number(module: Module, given: ast.expr, device: str) -> str:
+    """A device that is named or numbered, in the agnostic style: a number is that of an accelerator for ``.to`` as well."""
+    if module.qualified(getattr(given, "func", given)) == "torch.cuda.current_device":
         return device
     if module.view(Devices).goes_to_device(given) and not is_device_number(module, given):
-        return neutral.literal(module, given, '"') if module.constant(given) else shown
-    if is_device_number(module, given):
-        return neutral.numbered(module, given, plain=False)
-    return shown
+        return neutral.literal(module, given, '"') if module.constant(given) else module.source(given)  # fmt: skip
+    return module.source(given)
 
 
 def _and_more(module: Module, call: ast.Call) -> str:

@@ -14,6 +14,7 @@ from ..analysis.kinds import defines_method
 from ..analysis.names import foreign, word
 from ..analysis.verdict import ask
 from ..edits.arguments import renamed_method, unwrapped
+from ..edits.spelling import agnostic
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -37,6 +38,7 @@ class TypeText(Rule):
             or foreign(module, func)
             or defines_method(module, "type")
             or _is_only_looked_at(module, node)
+            or agnostic(module)  # the text names whatever device the tensor is on
         ):
             return
         answer = ask(module, "torch.Tensor.type")

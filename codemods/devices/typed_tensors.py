@@ -217,7 +217,7 @@ def _moved(call: ast.Call, argument: str, *, first: bool = False) -> Replace:
         there = arguments.renamed_method(there, "to")
         return arguments.with_arguments(there, argument, first=first)
 
-    return Replace(call, moved)
+    return Replace(call, moved, argument)
 
 
 def _asked(module: Module, call: ast.Call, kind: str) -> tuple[Change, ...]:

@@ -17,7 +17,6 @@ from ..analysis.names import called, is_none, partial_of, word
 from ..analysis.project_facts import CLASSES
 from ..analysis.verdict import ask
 from ..bases.row_argument import Given, arguments_of
-from ..edits import neutral
 from ..edits.arguments import argument, drop
 from ..edits.imports import torch
 from ..edits.spelling import DEVICE, agnostic, chosen, kept_for_cuda, quoted, retext, shared
@@ -168,6 +167,8 @@ class DeviceIds(Rule):
         )
 
     def _fsdp(self, module: Module, call: ast.Call) -> Yield:
+        if agnostic(module):
+            return  # a number names no vendor
         answer = ask(module, "torch.distributed.fsdp.FullyShardedDataParallel(device_id=)")
         for each in _given(module, call, "device_id"):
             given = each.value
@@ -176,10 +177,7 @@ class DeviceIds(Rule):
             self._told.add(given)
             device, needed = torch(module, given, "device")
             bare = f"{device}({quoted(module, DEVICE)})"
-            if agnostic(module):
-                in_use = neutral.is_in_use(module, given)
-                bare = neutral.number(module, given) if in_use else neutral.NONE
-            elif shared(module):
+            if shared(module):
                 bare = chosen(module, given, bare)
             change = Replace(given, bare)
             yield self.finding(
@@ -231,20 +229,10 @@ class DeviceIds(Rule):
 
 
 def _kept_for_cuda(module: Module, values: Iterable[ast.expr]) -> tuple[Change, ...]:
-    """None on Gaudi, and what is written on CUDA; in the agnostic style the number among the devices that the process sees."""
+    """None on Gaudi, and what is written on CUDA; nothing in the agnostic style, where the numbers name no vendor."""
     if agnostic(module):
-        return tuple(_own_number(module, value) for value in values)
+        return ()
     return tuple(change for value in values for change in kept_for_cuda(module, value, "None"))
-
-
-def _own_number(module: Module, value: ast.expr) -> Change:
-    if isinstance(value, (ast.List, ast.Tuple)) and len(value.elts) == 1:
-        value = value.elts[0]
-    if isinstance(value, (ast.Name, ast.Attribute)) and not is_device_number(module, value):
-        return Replace(value, neutral.NONE)
-    if not neutral.is_in_use(module, value):
-        return Replace(value, neutral.NONE)
-    return Replace(value, neutral.number(module, value))
 
 
 def _is_passed_on(module: Module, node: ast.expr) -> bool:

@@ -41,7 +41,7 @@ def add(
     def added(node: cst.Call) -> cst.Call:
         return with_arguments(node, text, first=first, behind=place)
 
-    return Replace(call, added)
+    return Replace(call, added, text)
 
 
 def with_arguments(node: cst.Call, text: str, *, first: bool = False, behind: int = -1) -> cst.Call:
@@ -84,7 +84,7 @@ def only(call: ast.Call, text: str) -> Replace:
             args=arguments(text), whitespace_before_args=cst.SimpleWhitespace("")
         )
 
-    return Replace(call, changed)
+    return Replace(call, changed, text)
 
 
 def by_place(keyword: ast.keyword) -> Replace:
@@ -126,7 +126,7 @@ def called(node: ast.expr, text: str) -> Replace:
     def made(there: Any) -> Any:
         return call_of(there, text)
 
-    return Replace(node, made)
+    return Replace(node, made, text)
 
 
 def call_of(node: Any, text: str) -> Any:

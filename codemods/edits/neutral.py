@@ -1,8 +1,9 @@
 """The agnostic style: what a maintainer writes for every accelerator that torch knows, with no vendor's name.
 
 A choice keeps its form (``"cuda" if torch.cuda.is_available() else "cpu"``); elsewhere the device that the code has at hand is
-reused, or the file gets one constant, which the rule ``dual_constant`` defines. What torch has no neutral word for is spelled
-:data:`NONE`: the fix that would write it is not offered, and the place is reported.
+reused, or the file gets one function, which the rule ``dual_constant`` defines: devices are not looked up while a file is imported, a
+default is evaluated or a parser is built. What torch has no neutral word for is spelled :data:`NONE`: the fix that would
+write it is not offered, and the place is reported.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python import imports
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 #: In place of a neutral word that torch does not have; no fix may write it in this style.
 NONE = "hpu"
-#: The constant of a file, and what it is called where the first name is taken.
-CONSTANTS = ("DEVICE", "TORCH_DEVICE")
+#: The function of a file that gives the device, and what it is called where the first name is taken.
+FUNCTIONS = ("default_device", "accelerator_or_cpu")
 #: torch's names for every accelerator, in place of those in ``torch.hpu``; all are there since torch 2.6.
 NAMES = {
     f"torch.hpu.{name}": f"torch.{neutral}"
@@ -47,8 +49,8 @@ _OTHERS = ("mps", "xpu", "npu", "xla", "tpu", "mlu", "musa", "hip")
 _NAMES = re.compile(rf"""["']({"|".join(_OTHERS)})(?::\d+)?["']""")
 #: A condition that is true only where there is an accelerator.
 _CHECKS = re.compile(r"cuda|gpu|accel", re.I)
-#: The number of a process's own device.
-_OWN = re.compile(r"rank|gpu", re.I)
+#: A line as long as the longest of its file may be, between these two.
+_LINES = (88, 120)
 #: Calls that keep their arguments for later, so that none of them is a device in use.
 _OPTIONS = ("add_argument", "option", "Option", "Field", "field", "get", "getattr", "setdefault", "pop")  # fmt: skip
 #: Methods of tensors and modules that take a device in any form.
@@ -78,20 +80,46 @@ def _comes_before_torch(module: Module, node: ast.AST) -> bool:
 def or_cpu(module: Module, node: ast.AST, mark: str, *, text: bool) -> str:
     """The accelerator where there is one, else the CPU: its type, or the device."""
     now = current(module, node)
-    if now == NONE:
+    if now == NONE or is_early(module, node):
         return NONE
-    cpu = f"{mark}cpu{mark}"
-    asked = f"{now.removesuffix('current_accelerator()')}is_available()"
-    if text:
-        return f"{now}.type if {asked} else {cpu}"
+    return choice(module, node, now, mark, text=text)
+
+
+def choice(
+    module: Module, node: ast.AST, now: str, mark: str, *, text: bool, test: str = ""
+) -> str:
+    """The same as a conditional expression in place of ``node``, over several lines where one would be too long."""
     torch = now.removesuffix(".accelerator.current_accelerator()")
-    return f"{now} if {asked} else {torch}.device({cpu})"
+    test = test or f"{torch}.accelerator.is_available()"
+    cpu = f"{mark}cpu{mark}" if text else f"{torch}.device({mark}cpu{mark})"
+    parts = (f"{now}.type" if text else now, f"if {test}", f"else {cpu}")
+    plain = " ".join(parts)
+    above = module.parent(node)
+    whole = isinstance(above, (ast.Assign, ast.AnnAssign, ast.Return)) and above.value is node
+    if not whole or _fits(module, node, plain):
+        return plain
+    assert above is not None
+    deeper = "\t" if module.indent(above).endswith("\t") else "    "
+    return "(" + "".join(f"\n{deeper}{part}" for part in parts) + "\n)"
+
+
+def _fits(module: Module, node: ast.AST, text: str) -> bool:
+    """Is the line of a node short enough with another text in its place?"""
+    old = module.source(node)
+    line = module.source(module.line_span(node.lineno)).rstrip("\r\n")  # type: ignore[attr-defined]
+    least, most = _LINES
+    longest = max(least, min(most, module.view(_longest_line)))
+    return "\n" in old or len(line) - len(old) + len(text) <= longest
+
+
+def _longest_line(module: Module) -> int:
+    return max(map(len, module.text.splitlines()), default=0)
 
 
 def device(module: Module, node: ast.AST | None) -> str:
-    """A device for ``node``, whatever takes it: the one at hand, or the file's constant."""
+    """A device for ``node``, whatever takes it: the one at hand, or the one that the file's function gives."""
     found = at_hand(module, node) if node is not None else None
-    return found[0] if found else _constant(module)
+    return found[0] if found else _default(module, node)
 
 
 def kind(module: Module, node: ast.AST | None) -> str:
@@ -99,7 +127,8 @@ def kind(module: Module, node: ast.AST | None) -> str:
     found = at_hand(module, node, types=True) if node is not None else None
     if found and found[1] in ("device", "type"):
         return found[0] if found[1] == "type" else f"{found[0]}.type"
-    return f"{_constant(module)}.type"
+    given = _default(module, node)
+    return given if given == NONE else f"{given}.type"
 
 
 def literal(module: Module, node: ast.expr, mark: str) -> str:
@@ -128,19 +157,13 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
             typed = isinstance(above, ast.keyword) and above.arg == "device_type"
             takes = _takes_device(module, call) and not typed
             return device(module, node) if takes else kind(module, node)
-        if isinstance(above, ast.arguments):
-            return kind(module, node)
     return or_cpu(module, node, mark, text=True)
 
 
 def made(module: Module, node: ast.AST, mark: str) -> str | None:
     """What is written for the whole of ``torch.device("cuda")``; None for a call that says more."""
-    call = module.parent(node)
-    if (
-        not isinstance(call, ast.Call)
-        or module.qualified(call.func) != "torch.device"
-        or len(call.args) + len(call.keywords) != 1
-    ):
+    call = whole(module, node)
+    if call is None:
         return None
     now = current(module, call)
     if is_chosen(module, call):
@@ -169,6 +192,45 @@ def is_chosen(module: Module, node: ast.AST) -> bool:
     return False
 
 
+def whole(module: Module, node: ast.AST) -> ast.Call | None:
+    """The whole of ``torch.device("cuda")`` or ``torch.device("cuda", 0)``."""
+    call = module.parent(node)
+    if isinstance(call, ast.keyword):
+        call = module.parent(call)
+    if not isinstance(call, ast.Call) or module.qualified(call.func) != "torch.device":
+        return None
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return call if all(each is node or module.constant(each) == 0 for each in given) else None
+
+
+def is_early(module: Module, node: ast.AST) -> bool:
+    """Is the node evaluated while a file is imported that others import, or while the options are declared?
+
+    There a question for the devices comes too early: before ``CUDA_VISIBLE_DEVICES`` is set, before a process is forked.
+    """
+    child = node
+    for above in module.ancestors(node):
+        if isinstance(above, ast.Call) and child is not above.func and _keeps(above):
+            return True
+        if isinstance(above, _FUNCTIONS):
+            body = above.body
+            return not (child is body or (isinstance(body, list) and child in body))
+        elif isinstance(above, ast.ClassDef):
+            return True
+        child = above
+    return not module.view(_is_program)
+
+
+def _is_program(module: Module) -> bool:
+    """Does the file do its work where it is loaded, so that nobody imports it for a name?"""
+    body = module.tree.body
+    if any(isinstance(s, ast.If) and "__name__" in module.source(s.test) for s in body):
+        return True
+    defined = any(isinstance(s, (*_FUNCTIONS, ast.ClassDef)) for s in body)
+    works = any(isinstance(s, (ast.For, ast.While, ast.With)) for s in body)
+    return works or not defined
+
+
 def _keeps(call: ast.Call) -> bool:
     return _last(call.func) in _OPTIONS
 
@@ -185,10 +247,31 @@ def _last(func: ast.expr) -> str:
     return getattr(func, "attr", getattr(func, "id", ""))
 
 
-def _constant(module: Module) -> str:
-    """The name of the file's constant."""
-    taken = is_open(module) or any(True for _ in module.index.names(CONSTANTS[0]))
-    return CONSTANTS[1] if taken else CONSTANTS[0]
+def _default(module: Module, node: ast.AST | None) -> str:
+    """A call of the file's function; nothing where the question comes too early."""
+    if node is not None and is_early(module, node) and not _works(module, node):
+        return NONE
+    return f"{_function(module)}()"
+
+
+def _works(module: Module, node: ast.AST) -> bool:
+    """Is it a statement at the top level that uses the device there and then, as CUDA was?"""
+    top = next((above for above in (node, *module.ancestors(node)) if above in module.tree.body), None)  # fmt: skip
+    if isinstance(top, (*_FUNCTIONS, ast.ClassDef)) or top is None:
+        return False
+    return not any(isinstance(above, ast.Call) and _keeps(above) for above in module.ancestors(node))  # fmt: skip
+
+
+def _function(module: Module) -> str:
+    """The name of the file's function: of the one that is there, or a free one."""
+    first, second = FUNCTIONS
+    taken = is_open(module) or not all(map(is_default, module.bindings_of(first)))
+    return second if taken else first
+
+
+def is_default(bound: Binding) -> bool:
+    """Is a name bound to the function that gives the device?"""
+    return isinstance(bound.node, ast.FunctionDef) and not ast.dump(bound.node.args).count("arg(")
 
 
 def is_open(module: Module) -> bool:
@@ -218,8 +301,41 @@ def at_hand(module: Module, node: ast.AST, *, types: bool = False) -> tuple[str,
             continue
         if _is_set(module, bound, node):
             only = next(iter(kinds)) if len(kinds) == 1 else "text"
-            return name, str(only)
-    return None
+            wide = any(b in module.global_scope.bindings.get(name, ()) for b in bound)
+            return (wide and _of_self(module, node, types=types)) or (name, str(only))
+    return _of_self(module, node, types=types)
+
+
+def _of_self(module: Module, node: ast.AST, *, types: bool) -> tuple[str, str] | None:
+    """``self.device``, where the class gives it such a value in ``__init__`` and nowhere another one."""
+    method = _around(module, node)
+    owner = module.parent(method) if method is not None else None
+    if not isinstance(owner, ast.ClassDef) or not isinstance(method, ast.FunctionDef):
+        return None
+    first = next((arg.arg for arg in method.args.args), "")
+    stored = [
+        each
+        for each in module.index.attributes("device")
+        if isinstance(each.ctx, ast.Store) and owner in module.ancestors(each)
+    ]
+    values: list[ast.expr] = []
+    for each in stored:
+        given = module.parent(each)
+        if not isinstance(given, (ast.Assign, ast.AnnAssign)) or given.value is None:
+            return None
+        if not isinstance(each.value, ast.Name) or each.value.id != first:
+            return None
+        values.append(given.value)
+    kinds = {_held(module, value) for value in values}
+    made = [function for each in stored if (function := module.function(each)) is not None]
+    if len(kinds) != 1 or None in kinds or any(f.name != "__init__" for f in made):
+        return None
+    if not any(_names_accelerator(module, value) for value in values):
+        return None
+    if any(f is method and not _before(module.statement(e), node) for f, e in zip(made, stored, strict=False)):  # fmt: skip
+        return None
+    only = str(next(iter(kinds)))
+    return (f"{first}.device", only) if not types or only != "text" else None
 
 
 def _names(module: Module, *, types: bool) -> set[str]:
@@ -247,7 +363,7 @@ def _held(module: Module, value: ast.expr) -> str | None:
         return "type" if _held(module, value.value) == "device" else None
     if isinstance(value, ast.Call):
         name = module.qualified(value.func)
-        if name == _ACCELERATOR:
+        if name == _ACCELERATOR or _last(value.func) in FUNCTIONS:
             return "device"
         if name == "torch.device" and value.args:
             named = isinstance(value.args[0], ast.Name) and _NAMED.search(value.args[0].id)
@@ -256,12 +372,15 @@ def _held(module: Module, value: ast.expr) -> str | None:
 
 
 def _is_accelerator(module: Module, bound: Binding) -> bool:
-    assert bound.value is not None
+    return bound.value is not None and _names_accelerator(module, bound.value)
+
+
+def _names_accelerator(module: Module, value: ast.expr) -> bool:
     return any(
         (isinstance(part, ast.Constant) and _CUDA.match(str(part.value)))
-        or (isinstance(part, ast.Name) and _NAMED.search(part.id))
+        or (isinstance(part, ast.Name) and (_NAMED.search(part.id) or part.id in FUNCTIONS))
         or (isinstance(part, ast.Attribute) and module.qualified(part) == _ACCELERATOR)
-        for part in walk(bound.value)
+        for part in walk(value)
     )
 
 
@@ -334,89 +453,44 @@ def _before(statement: ast.stmt, node: ast.AST) -> bool:
     return end <= (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
 
 
-# -- numbers of devices ---------------------------------------------------------------------
-
-
-def number(module: Module, node: ast.expr) -> str:
-    """The number of a process's own device: the local rank, counted among the devices that the process sees."""
-    source = module.source(node)
-    name, needed = imports.through(module, node, "torch.accelerator.device_count")
-    if not all(each.there for each in needed):
-        return NONE
-    if is_in_use(module, node):
-        return f"{name.removesuffix('device_count')}current_device_index()"
-    if "device_count" in source or isinstance(node, ast.Constant) or not re.search(r"rank", source, re.I):  # fmt: skip
-        return source
-    simple = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-    return f"{source if simple else f'({source})'} % {name}()"
-
-
-def is_in_use(module: Module, node: ast.expr) -> bool:
-    """Is it the number of the one device that the process has chosen: does the file choose one by such a number?"""
-    if not _OWN.search(module.source(node)) or _chooses(module, node):
-        return False
-    return any(
-        call.args and call.args[0] is not node and _OWN.search(module.source(call.args[0]))
-        for name in ("set_device", "set_device_index")
-        for call in module.index.calls(name)
-    )
-
-
-def _chooses(module: Module, node: ast.AST) -> bool:
-    """Is it in the call that chooses the device?"""
-    return any(
-        isinstance(above, ast.Call) and _last(above.func) in ("set_device", "set_device_index")
-        for above in module.ancestors(node)
-    )
-
-
-def numbered(module: Module, node: ast.expr, *, plain: bool = True) -> str:
-    """A device by its number. A number alone names no vendor (``plain``): it stays where the process has chosen no device.
-
-    The number of ``.cuda(…)`` may be None, for the device in use.
-    """
-    if is_in_use(module, node):
-        return device(module, node)
-    if plain:
-        return NONE
-    new = number(module, node)
-    if new == NONE or isinstance(node, ast.Constant) or "%" in new:
-        return new
-    torch, _ = imports.through(module, node, "torch.device")
-    return f"{torch}({kind(module, node)}, {new})"
-
-
 # -- comparisons ----------------------------------------------------------------------------
 
 
 def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple[ast.expr, str] | None:  # fmt: skip
-    """A comparison with CUDA that means any accelerator: what is replaced, and by what; None where that cannot be known."""
+    """A comparison with CUDA that means any accelerator: what is replaced, and by what; None where that cannot be known.
+
+    Only what is surely the type, or the text, of a device is compared with other devices: a ``torch.device`` equals no text, and
+    an option may have any other value.
+    """
     cpu = f"{mark}cpu{mark}"
     if module.constant(node) != "cuda":
         return None
+    others = module.view(_known)
     if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
-        if owner.func.attr == "startswith" and owner.args == [node]:
-            asked = f"{module.source(owner.func)}({cpu})"
-            return _turned(module, owner, asked, module.view(_known))
-        return None
+        if owner.func.attr != "startswith" or owner.args != [node] or others:
+            return None
+        if not _is_text(module, owner.func.value):
+            return None
+        asked = f"{module.source(owner.func)}({cpu})"
+        above = module.parent(owner)
+        if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
+            return above, asked
+        return owner, f"not {asked}"
     if not isinstance(owner, ast.Compare) or len(owner.ops) != 1:
         return None
     left, right, op = owner.left, owner.comparators[0], owner.ops[0]
-    others = module.view(_known)
     if isinstance(op, (ast.In, ast.NotIn)):
         if left is node:
-            if not _is_text(module, right):
-                return None
             choice = module.parent(owner)
             if isinstance(op, ast.In) and isinstance(choice, ast.IfExp) and choice.test is owner:
                 whole = _type_of(module, choice, right)
                 if whole is not None:
                     return choice, whole
-            if others:
+            if others or not _is_text(module, right):
                 return None  # a text with an index is in no list
             turned = "not in" if isinstance(op, ast.In) else "in"
             return owner, f"{cpu} {turned} {module.source(right)}"
-        if isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+        if isinstance(right, (ast.Tuple, ast.List, ast.Set)) and _is_text(module, left):
             rest = {str(module.constant(each)) for each in right.elts} - {"cuda"}
             left_out = [one for one in others if one not in rest]
             if "cpu" not in rest and rest <= {"", *_OTHERS}:
@@ -424,9 +498,9 @@ def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple
                     module.source(left), left_out, mark, same=isinstance(op, ast.NotIn)
                 )
         return None
-    if not isinstance(op, (ast.Eq, ast.NotEq)):
-        return None
     side = left if right is node else right
+    if not isinstance(op, (ast.Eq, ast.NotEq)) or not _is_text(module, side):
+        return None
     shown = module.source(side)
     if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Slice):
         if side.slice.lower is not None or module.constant(side.slice.upper) != 4:
@@ -441,17 +515,6 @@ def _unlike(shown: str, others: list[str], mark: str, *, same: bool) -> str:
         return f"{shown} {'==' if same else '!='} {mark}cpu{mark}"
     named = ", ".join(f"{mark}{one}{mark}" for one in ("cpu", *others))
     return f"{shown} {'in' if same else 'not in'} ({named})"
-
-
-def _turned(
-    module: Module, owner: ast.expr, asked: str, others: list[str]
-) -> tuple[ast.expr, str] | None:
-    if others:
-        return None
-    above = module.parent(owner)
-    if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
-        return above, asked
-    return owner, f"not {asked}"
 
 
 def _type_of(module: Module, choice: ast.IfExp, subject: ast.expr) -> str | None:
@@ -472,14 +535,20 @@ def _inner(subject: ast.expr) -> ast.expr:
 
 
 def _is_text(module: Module, node: ast.expr) -> bool:
-    """Is it the text of one device, and no collection of several?"""
-    inner = _inner(node)
-    if inner is not node:
+    """Is it surely the type, or the text, of one device?"""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        return _is_text(module, node.value)
+    if _inner(node) is not node or getattr(node, "attr", "") == "type":
         return True
-    if isinstance(node, ast.Subscript):
-        return _NAMED.search(str(module.constant(node.slice))) is not None
-    last = _last(node)
-    return bool(_NAMED.search(last)) or last in ("device_type", "type", "accelerator")
+    if isinstance(node, ast.Name) and any(b.kind == "param" for b in module.bindings(node)):
+        return False
+    found = [each for each in module.view(Values).origins(node) if each is not node]
+    return bool(found) and all(
+        isinstance(each, ast.expr)
+        and (getattr(each, "attr", "") == "type" or _held(module, each) in ("type", "text"))
+        and not any(isinstance(a, ast.Call) and _keeps(a) for a in module.ancestors(each))
+        for each in found
+    )
 
 
 def _known(module: Module) -> list[str]:

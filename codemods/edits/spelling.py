@@ -144,16 +144,13 @@ def backend(module: Module, at: ast.AST | None) -> str:
     if at is None:
         return neutral.NONE
     now = neutral.current(module, at)
-    if now == neutral.NONE:
-        return now
+    if now == neutral.NONE or neutral.is_early(module, at):
+        return neutral.NONE
     found = neutral.at_hand(module, at)
+    given = found[0] if found and found[1] != "text" else now
     package = imports.local_name(module, "torch.distributed")
     if package == "torch.distributed":
         package = imports.through(module, at, package)[0]
-    mark = _inside(module, at) or mark_of(module)
-    given = now if neutral.is_chosen(module, at) else f"{now} or {mark}cpu{mark}"
-    if found and found[1] != "text":
-        given = found[0]
     return f"{package}.get_default_backend_for_device({given})"
 
 
@@ -281,9 +278,7 @@ def _neutral_device(module: Module, node: ast.expr, index: str) -> str:
     now = neutral.current(module, node)
     if number is None or now == neutral.NONE or _inside(module, node):
         return neutral.NONE
-    if neutral.is_in_use(module, number):
-        return f"{now}.type"
-    own = neutral.number(module, number)
+    own = module.source(number)
     if mark in own or mark in now:
         return neutral.NONE
     return f"f{mark}{{{now}.type}}:{{{own}}}{mark}"
@@ -322,11 +317,10 @@ def type_beside(module: Module, node: ast.expr) -> str:
 def whole_device(module: Module, node: ast.expr) -> tuple[Change, ...]:
     """``torch.device("cuda")`` in the agnostic style, which is the accelerator itself; nothing where the call says more."""
     mark = _inside(module, node) or mark_of(module)
-    number = None if isinstance(node, ast.Constant) else _number(node)
-    plain = module.constant(node) in ("cuda", "cuda:0")
-    plain = plain or (number is not None and neutral.is_in_use(module, number))
-    text = neutral.made(module, node, mark) if plain else None
-    call = module.parent(node)
+    if module.constant(node) not in ("cuda", "cuda:0"):
+        return ()
+    text = neutral.made(module, node, mark)
+    call = neutral.whole(module, node)
     return (Replace(call, text),) if text is not None and call is not None else ()
 
 
@@ -365,9 +359,12 @@ def _first(node: ast.expr) -> ast.expr:
 
 
 def numbered(module: Module, node: ast.expr) -> Replace:
-    """Writes Gaudi's device in place of the number of a device; in the dual style the number stays for CUDA."""
+    """Writes Gaudi's device in place of the number of a device; in the dual style the number stays for CUDA.
+
+    In the agnostic style it stays, for a number alone names no vendor.
+    """
     if agnostic(module):
-        return Replace(node, neutral.numbered(module, node))
+        return Replace(node, neutral.NONE)
     word = quoted(module, DEVICE, node)
     return Replace(node, chosen(module, node, word) if shared(module) else word)
 
@@ -375,5 +372,5 @@ def numbered(module: Module, node: ast.expr) -> Replace:
 def zero(module: Module, node: ast.expr) -> Replace:
     """Writes device 0 in place of the number of another; in the dual style the number stays for CUDA."""
     if agnostic(module):
-        return Replace(node, neutral.number(module, node))
+        return Replace(node, neutral.NONE)
     return Replace(node, chosen(module, node, "0") if shared(module) else "0")

@@ -158,7 +158,7 @@ def _spelled(found: AutocastSite, front: str) -> Replace:
         node = with_arguments(node, front, first=True)
         return node.with_changes(args=[old[0], *node.args])
 
-    return Replace(found.call, spelled)
+    return Replace(found.call, spelled, front)
 
 
 def _renamed(module: Module, func: ast.expr) -> Rename:

@@ -39,6 +39,7 @@ from ..edits.spelling import (
     quoted,
     shared,
 )
+from ..values.checks import Regions
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -212,7 +213,7 @@ def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...
     kind = device_type(module, call)
     enabled = argument(call, "enabled", 5 if is_generic(module, call) else 4)
     half = any(_FLOAT16.search(module.source(k.value)) for k in module.index.keywords("dtype"))
-    if half or (enabled is not None and _FLOAT16.search(module.source(enabled))):
+    if half or _is_decided(module, call) or (enabled is not None and _FLOAT16.search(module.source(enabled))):  # fmt: skip
         text = and_not_cpu(module, enabled, kind)
     else:
         asked, _ = torch(module, call, "get_autocast_dtype")
@@ -225,6 +226,13 @@ def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...
         off = Replace(enabled, "False")
     named = Replace(device, kind) if device is not None else add(call, kind, first=True)
     return (Rename(call.func, _NEW), off, named)
+
+
+def _is_decided(module: Module, call: ast.Call) -> bool:
+    """Is the scaler made only where the program says so, by its own knowledge of the dtype?"""
+    return any(isinstance(above, (ast.If, ast.IfExp)) for above in module.ancestors(call)) and not (
+        module.view(Regions).owners(call)
+    )
 
 
 def _keyword(given: Any) -> str:

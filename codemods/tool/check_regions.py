@@ -16,6 +16,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 from hpushim.pycode.walk import walk
 
+from ..edits.spelling import agnostic
 from ..values.checks import Check, Regions
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _LEVELS: tuple[Safety, ...] = ("safe", "unsafe", "manual")
 _SHOWN = 40
+#: Modules of torch that are NVIDIA's.
+_NVIDIA = ("cuda", "cudnn")
 
 
 class CheckRegions(Rule):
@@ -86,9 +89,30 @@ class _Review:
 
     def result(self) -> dict[Found, Found]:
         self._assign()
+        if agnostic(self._module):
+            self._keep_groups()
         while self._raise():
             pass
         return self._written()
+
+    def _keep_groups(self) -> None:
+        """In the agnostic style a check and what it controls are one group: where one stays, so does the other.
+
+        A check stays that controls nothing which is rewritten, and what a check controls that has no rewrite.
+        """
+        for check, items in self._turns.items():
+            owned = [item for item in self._owned.get(check, ()) if item not in self._of]
+            if items and not owned and (why := self._nvidia(check)) is not None:
+                self._stuck.setdefault(check, []).append(why)
+            if not items and check.compares:
+                for item, stops in self._owned.get(check, {}).items():
+                    if not stops:
+                        self._level[item] = 2
+
+    def _nvidia(self, check: Check) -> ast.AST | None:
+        """The first part of what a check controls that names CUDA, if it controls statements."""
+        found = (part for root in check.roots if isinstance(root, ast.stmt) for part in walk(root))
+        return next((part for part in found if isinstance(part, ast.Attribute) and part.attr in _NVIDIA), None)  # fmt: skip
 
     # -- what belongs to a check ------------------------------------------------------------
 

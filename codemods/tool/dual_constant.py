@@ -29,7 +29,7 @@ class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
     HPU023 = Code("accelerator-constant", severity="info", fix=("safe", "unsafe"))
-    wants = Wants(words=(ACCELERATOR, *neutral.CONSTANTS))
+    wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS))
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
@@ -60,31 +60,27 @@ class DualConstant(Rule):
         )
 
     def _device(self, module: Module) -> Yield:
-        """The device of the agnostic style: the accelerator, or the CPU where there is none."""
-        for name in neutral.CONSTANTS:
+        """The function of the agnostic style that gives the device: the accelerator, or the CPU where there is none."""
+        for name in neutral.FUNCTIONS:
             uses = [use for use in module.index.names(name) if not module.bindings(use)]
-            if not uses or name in module.global_scope.bindings:
-                continue
-            if name == neutral.CONSTANTS[0] and neutral.is_open(module):
+            if not uses or (name == neutral.FUNCTIONS[0] and neutral.is_open(module)):
                 continue  # it may come from there
             torch = local_name(module, "torch")
-            value = (
-                f"{torch}.accelerator.current_accelerator() if {torch}.accelerator.is_available() "
-                f'else {torch}.device("cpu")'
+            code = (
+                f"\ndef {name}():\n"
+                f"    if {torch}.accelerator.is_available():\n"
+                f"        return {torch}.accelerator.current_accelerator()\n"
+                f'    return {torch}.device("cpu")'
             )
-            code = f"{name} = {value}"
+            early = code if _imports_first(module) else f"import torch\n\n{code}"
             user = _first_user(module, uses)
-            early = code
-            if not _imports_first(module):
-                early = code = f"import torch\n\n{code}"
+            defined = Define(name, early, user, early)
             yield self.finding(
                 module,
                 uses[0],
-                f"`{name}` is the device of the machine: its accelerator, or the CPU; hpushim defines it "
+                f"`{name}()` is the device of the machine: its accelerator, or the CPU; hpushim defines it "
                 "after the imports",
-                fix=Rewrite(
-                    f"define {name}", "safe", (Import("torch"), Define(name, code, user, early))
-                ),
+                fix=Rewrite(f"define {name}", "safe", (Import("torch"), defined)),
             )
 
 

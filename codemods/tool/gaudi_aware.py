@@ -25,7 +25,7 @@ _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _CHOICES = (ast.If, ast.IfExp, ast.While, ast.Match)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: The last one is what a rewrite in the dual style leaves.
-_WORDS = ("cuda", "nccl", "NCCL", ACCELERATOR, *neutral.CONSTANTS)
+_WORDS = ("cuda", "nccl", "NCCL", ACCELERATOR, *neutral.FUNCTIONS)
 
 
 class GaudiAware(Rule):

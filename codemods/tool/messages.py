@@ -47,12 +47,12 @@ class Message(Rule):
                 text
                 and _NAMED.search(text)
                 and _speaks_of_cuda(text)
-                and _is_help_of_switch(module, node)
+                and (_is_help_of_switch(module, node) or _says(module, node))
             ):
                 yield self.finding(
                     module,
                     node,
-                    "the help names CUDA, but its option is for every accelerator",
+                    "the text names CUDA, but its code is for every accelerator",
                     fix=Rewrite(
                         "name the accelerator",
                         "safe",
@@ -115,16 +115,17 @@ def _helps(module: Module, node: ast.Constant) -> bool:
 
 
 def _is_help_of_switch(module: Module, node: ast.Constant) -> bool:
-    """Is it the ``help=`` of an option that is named for every accelerator: ``--no-accel``?"""
+    """Is it the ``help=`` of an option that has a name for every accelerator beside CUDA's: ``--no-accel``?"""
     keyword = module.parent(node)
     call = module.parent(keyword) if isinstance(keyword, ast.keyword) else None
     if not isinstance(call, ast.Call) or getattr(keyword, "arg", "") != "help" or not call.args:
         return False
-    return re.search(r"(?<![a-z])accel(?![a-z])", str(module.constant(call.args[0]))) is not None
+    names = " ".join(str(module.constant(given)) for given in call.args)
+    return all(re.search(rf"(?<![a-z]){word}(?![a-z])", names) for word in ("accel", "cuda"))
 
 
 def _says(module: Module, node: ast.Constant) -> bool:
-    """Is it said to people when a check for Gaudi holds, or fails?"""
+    """Is it said to people when a check for Gaudi holds, or fails? In the agnostic style: for an accelerator."""
     above = module.parent(node)
     if isinstance(above, ast.Assert) and above.msg is node:
         return _asks_for_gaudi(module, above.test)
@@ -150,6 +151,12 @@ def _asks_for_gaudi(module: Module, test: ast.expr) -> bool:
             return False
         if isinstance(part, ast.Constant) and re.match(r"(cuda|nccl)\b", str(part.value)):
             return False
+        if agnostic(module):
+            found |= name == "torch.accelerator.is_available"
+            found |= isinstance(part, ast.Compare) and any(
+                isinstance(side, ast.Constant) and side.value == "cpu" for side in walk(part)
+            )
+            continue
         found |= name is not None and name.startswith("torch.hpu.")
         found |= isinstance(part, ast.Compare) and any(_is_gaudi(side) for side in walk(part))
     return found

@@ -29,6 +29,11 @@ _TOLD = frozenset([Role.COMPARE, Role.KERNELS, Role.CUT])
 #: Calls that keep a text as it is.
 _COLLECTS = frozenset(["append", "add", "insert", "extend"])
 _TEXTS = frozenset(["help", "description", "name", "label", "title", "msg", "metavar", "reason"])
+DATA_PARALLEL = (
+    "torch.nn.DataParallel",
+    "torch.nn.parallel.DataParallel",
+    "torch.nn.parallel.data_parallel",
+)
 _HANDLERS = frozenset(["ImportError", "ModuleNotFoundError", "Exception", "BaseException", ""])
 
 
@@ -163,6 +168,8 @@ class Regions:
     def _uses(self) -> Iterator[ast.AST]:
         module = self._module
         harmless = module.matrix.policy.without_cuda
+        if module.target.style == "agnostic":
+            yield from self._of_few()
         for node, name in find(module, "torch.cuda.*"):
             below = f"{name.removeprefix('torch.cuda.')}."
             borne = any(below.startswith(f"{known}.") for known in harmless)
@@ -190,6 +197,19 @@ class Regions:
         for statement in module.imports:
             if nvidia_only(module, statement) and not self._is_guarded(statement):
                 yield statement
+
+    def _of_few(self) -> Iterator[ast.AST]:
+        """What CUDA does and not every accelerator: several devices in one process, and autocast that is switched by the check alone."""
+        module = self._module
+        for node, name in find(module, *DATA_PARALLEL):
+            if called(module, node) is not None and name in DATA_PARALLEL:
+                yield node
+        for name in ("autocast", "custom_fwd"):
+            for call in module.index.calls(name):
+                if (module.qualified(call.func) or "").startswith("torch."):
+                    given = call.args[:1] or [k.value for k in call.keywords if k.arg == "device_type"]  # fmt: skip
+                    if given and module.constant(given[0]) is None:
+                        yield call
 
     def _is_value(self, node: ast.AST) -> bool:
         """Is the module itself passed on, so that whatever is read from it is CUDA's?"""

@@ -62,7 +62,6 @@ def entries(module: Module, findings: Iterable[Finding]) -> Iterator[Accounted]:
     """What becomes of each token, in source order."""
     account = module.view(Account).said
     findings = list(findings)
-    reported = {f.span for f in findings}
     rows = {f.row for f in findings} - {None}  # some say what they have to say once in a file
     for token in tokens(module):
         line, column = module.position(token.span.start)
@@ -74,26 +73,13 @@ def entries(module: Module, findings: Iterable[Finding]) -> Iterator[Accounted]:
         elif said == "kept":
             outcome = "inert"
             why = module.view(Reasons).of(token.node) or "a rule keeps this code as it is"
-        elif (
-            said
-            or here
-            or _row(module, token.node) in rows
-            or _in_reported_call(module, token.node, reported)
-        ):
+        elif said or here or _row(module, token.node) in rows:
             outcome = said or "found"
         elif why := module.view(Reasons).of(token.node):
             outcome = "inert"
         else:
             why = "not reported"
         yield Accounted(line, column, token.text, outcome, why)
-
-
-def _in_reported_call(module: Module, node: ast.AST, reported: set[Span]) -> bool:
-    """A text that is no value by itself, given to a call that is reported: the file names in ``load(sources=["k.cu"])``."""
-    if not isinstance(node, ast.Constant) or value_of(module, node) is not None:
-        return False
-    calls = (above for above in module.ancestors(node) if isinstance(above, ast.Call))
-    return any(module.span(call.func) in reported for call in calls)
 
 
 def tokens(module: Module) -> Iterator[Token]:
@@ -176,7 +162,7 @@ class Reasons:
 
     def _of_text(self, node: ast.Constant) -> str:
         if isinstance(self._module.parent(node), ast.Expr):
-            return "documentation, such as a docstring"
+            return "not used, such as a docstring"
         found = value_of(self._module, node)
         if found is None:
             used = (
@@ -184,9 +170,7 @@ class Reasons:
                 or self._taken_apart(node)
                 or self._module.view(Devices).is_parsed(node)
             )
-            if used:
-                return ""
-            return self.of_value(node) or ("prose, not a value" if _BETWEEN.search(str(node.value).strip()) else "a path, an option or a name, not a device")  # fmt: skip
+            return "" if used else "prose, not a value"
         if is_switch(self._module, node):
             return "the name of a setting that is True or False"
         whole_text: ast.expr = node

@@ -111,7 +111,7 @@ def test_a_finding_gives_way_to_claims_that_are_as_strong(
     else:
         wanted = "unsafe" if Strength.OPEN in others else "manual" if kept else "report"
     assert claims.judge(asked, True, strength) == wanted
-    assert (claims.holder(asked) is not None) == bool(held and nested[held[0]][1] > Strength.OPEN)
+    assert claims.holds(asked) == bool(held and nested[held[0]][1] > Strength.OPEN)
 
 
 @given(st.lists(SPANS, max_size=6), SPANS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -17,7 +18,13 @@ HEAD = "import os\nimport torch\nimport torch.nn as nn\nimport torch.distributed
 CURRENT = "torch.accelerator.current_accelerator()"
 AVAILABLE = "torch.accelerator.is_available()"
 CHOICE = f'{CURRENT}.type if {AVAILABLE} else "cpu"'
-CONSTANT = f'DEVICE = {CURRENT} if {AVAILABLE} else torch.device("cpu")'
+DEFAULT = "default_device()"
+FUNCTION = (
+    f"def {DEFAULT}:\n"
+    f"    if {AVAILABLE}:\n"
+    f"        return {CURRENT}\n"
+    '    return torch.device("cpu")\n'
+)
 
 
 def written(text: str, style: Style = "agnostic", path: str = "train.py") -> Settled:
@@ -30,10 +37,10 @@ def written(text: str, style: Style = "agnostic", path: str = "train.py") -> Set
 
 
 def body(text: str) -> str:
-    """What becomes of the statements behind the imports, without the constant."""
-    after = written(HEAD + text).text
-    lines = after.removeprefix(HEAD).splitlines()
-    return "\n".join(line for line in lines if line.strip() and line != CONSTANT)
+    """What becomes of the statements behind the imports, without the function; a choice over several lines in one."""
+    after = written(HEAD + text).text.removeprefix(HEAD).replace(FUNCTION, "")
+    after = re.sub(r"\(\n +(.*)\n +(if .*)\n +(else .*)\n *\)", r"\1 \2 \3", after)
+    return "\n".join(line for line in after.splitlines() if line.strip())
 
 
 @pytest.mark.parametrize(
@@ -44,16 +51,29 @@ def body(text: str) -> str:
         ('device = "cuda"', f"device = {CHOICE}"),
         ('device = torch.device("cuda")', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'),
         ('device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'),
-        ("x = x.cuda()", "x = x.to(DEVICE)"),
-        ('x = torch.zeros(2, device="cuda")', "x = torch.zeros(2, device=DEVICE)"),
-        ('def f(device="cuda"):\n    pass', "def f(device=DEVICE.type):\n    pass"),
+        ("x = x.cuda()", "x = x.to(default_device())"),
+        ('x = torch.zeros(2, device="cuda")', "x = torch.zeros(2, device=default_device())"),
+        ('def f(device="cuda"):\n    return device', "def f(device=None):\n    if device is None:\n        device = default_device().type\n    return device"),
+        ('def f(*, device=torch.device("cuda")):\n    """Text."""\n    return device', 'def f(*, device=None):\n    """Text."""\n    if device is None:\n        device = default_device()\n    return device'),
+        # too early to ask for a device: a parser, a field, a file that others import; a stub has no body
+        ('def f(p):\n    p.add_argument("--device", default="cuda")', 'def f(p):\n    p.add_argument("--device", default="cuda")'),
+        ('class C:\n    device = "cuda"', 'class C:\n    device = "cuda"'),
+        ('HERE = torch.device("cuda")\ndef f(x):\n    return x', 'HERE = torch.device("cuda")\ndef f(x):\n    return x'),
+        ('def f(device="cuda"): ...', 'def f(device="cuda"): ...'),
         ('device = torch.device("cuda")\nx = x.cuda(non_blocking=True)', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")\nx = x.to(device, non_blocking=True)'),
         # not at hand: of another function, given later, given under a condition
-        ('def f():\n    device = "cuda"\ndef g(x):\n    return x.cuda()', f"def f():\n    device = {CHOICE}\ndef g(x):\n    return x.to(DEVICE)"),
-        ('x = x.cuda()\ndevice = "cuda"', f"x = x.to(DEVICE)\ndevice = {CHOICE}"),
-        ('if many:\n    device = "cuda"\nx = x.cuda()', f"if many:\n    device = {CHOICE}\nx = x.to(DEVICE)"),
+        ('def f():\n    device = "cuda"\ndef g(x):\n    return x.cuda()', f"def f():\n    device = {CHOICE}\ndef g(x):\n    return x.to(default_device())"),
+        ('x = x.cuda()\ndevice = "cuda"', f"x = x.to(default_device())\ndevice = {CHOICE}"),
+        ('if many:\n    device = "cuda"\nx = x.cuda()', f"if many:\n    device = {CHOICE}\nx = x.to(default_device())"),
         # other devices that the accelerator covers are chosen no more
         ('d = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"', f"d = {CHOICE}"),
+        # a check and what it controls are one group; a torch.device equals no text, an option may be any
+        ("if torch.cuda.is_available():\n    torch.backends.cudnn.benchmark = True", "if torch.cuda.is_available():\n    torch.backends.cudnn.benchmark = True"),
+        ("if torch.cuda.is_available():\n    m = nn.DataParallel(m).cuda()", "if torch.cuda.is_available():\n    m = nn.DataParallel(m).cuda()"),
+        ('if args.device == "cuda":\n    m = m.cuda()', 'if args.device == "cuda":\n    m = m.cuda()'),
+        ('device = torch.device(name)\nif device == "cuda":\n    m = m.cuda()', 'device = torch.device(name)\nif device == "cuda":\n    m = m.cuda()'),
+        # the device of the object
+        ('class A:\n    def __init__(self):\n        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n    def f(self, x):\n        return x.cuda()', f'class A:\n    def __init__(self):\n        self.device = {CURRENT} if {AVAILABLE} else torch.device("cpu")\n    def f(self, x):\n        return x.to(self.device)'),
         # comparisons: any accelerator, apart from the devices that the file knows; kernels stay
         ('if device.type == "cuda":\n    pass', 'if device.type != "cpu":\n    pass'),
         ('if device.type != "cuda":\n    pass', 'if device.type == "cpu":\n    pass'),
@@ -71,25 +91,27 @@ def body(text: str) -> str:
         ("n = torch.cuda.device_count()", "n = torch.accelerator.device_count()"),
         ("e = torch.cuda.Event(enable_timing=True)", "e = torch.Event(enable_timing=True)"),
         ("torch.cuda.manual_seed_all(1)", "torch.cuda.manual_seed_all(1)"),
-        ("if torch.cuda.is_available():\n    print(torch.cuda.get_device_name(0))", f"if {AVAILABLE}:\n    print(torch.get_device_module().get_device_name(0))"),
+        ("if torch.cuda.is_available():\n    print(torch.cuda.get_device_name(0))", "if torch.cuda.is_available():\n    print(torch.cuda.get_device_name(0))"),
         ("m = torch.cuda.memory_allocated()", "m = torch.cuda.memory_allocated()"),
         ("torch.backends.cudnn.benchmark = True", "torch.backends.cudnn.benchmark = True"),
         ("m = torch.compile(m)", "m = torch.compile(m)"),
         ("o = torch.optim.Adam(p, fused=True)", "o = torch.optim.Adam(p, fused=True)"),
+        ('assert torch.cuda.is_available(), "no CUDA device"', f'assert {AVAILABLE}, "no accelerator device"'),
         # AMP
-        ("c = torch.cuda.amp.autocast()", 'c = torch.autocast(device_type=DEVICE.type, enabled=DEVICE.type != "cpu")'),
-        ("c = torch.cuda.amp.autocast(a or b)", 'c = torch.autocast(device_type=DEVICE.type, enabled=(a or b) and DEVICE.type != "cpu")'),
-        ("if torch.cuda.is_available():\n    c = torch.cuda.amp.autocast(amp)", f"if {AVAILABLE}:\n    c = torch.autocast(device_type=DEVICE.type, enabled=amp)"),
-        ("s = torch.cuda.amp.GradScaler()", "s = torch.amp.GradScaler(DEVICE.type, enabled=torch.get_autocast_dtype(DEVICE.type) == torch.float16)"),
-        ('s = torch.amp.GradScaler("cuda", enabled=dtype == "float16")', 's = torch.amp.GradScaler(DEVICE.type, enabled=dtype == "float16" and DEVICE.type != "cpu")'),
+        ("c = torch.cuda.amp.autocast()", 'c = torch.autocast(device_type=default_device().type, enabled=default_device().type != "cpu")'),
+        ("c = torch.cuda.amp.autocast(a or b)", 'c = torch.autocast(device_type=default_device().type, enabled=(a or b) and default_device().type != "cpu")'),
+        ("if torch.cuda.is_available():\n    c = torch.cuda.amp.autocast(amp)", f"if {AVAILABLE}:\n    c = torch.autocast(device_type=default_device().type, enabled=amp)"),
+        ("s = torch.cuda.amp.GradScaler()", "s = torch.amp.GradScaler(default_device().type, enabled=torch.get_autocast_dtype(default_device().type) == torch.float16)"),
+        ('s = torch.amp.GradScaler("cuda", enabled=dtype == "float16")', 's = torch.amp.GradScaler(default_device().type, enabled=dtype == "float16" and default_device().type != "cpu")'),
         # ranks
-        ('dist.init_process_group("nccl")', f'dist.init_process_group(dist.get_default_backend_for_device({CURRENT} or "cpu"))'),
+        ('dist.init_process_group("nccl")', f"dist.init_process_group(dist.get_default_backend_for_device({CURRENT}))"),
         ('if args.backend == "nccl":\n    pass', 'if args.backend == "nccl":\n    pass'),
         ("x = x.to(rank)", "x = x.to(rank)"),
-        ("torch.cuda.set_device(rank)\nx = x.cuda(rank)", "torch.accelerator.set_device_index(rank)\nx = x.to(DEVICE)"),
-        ("torch.cuda.set_device(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])", "torch.accelerator.set_device_index(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[torch.accelerator.current_device_index()])"),
-        ('device = f"cuda:{rank}"', f'device = f"{{{CURRENT}.type}}:{{rank % torch.accelerator.device_count()}}"'),
-        ('torch.cuda.set_device(torch.device("cuda", rank))', f"torch.accelerator.set_device_index(torch.device({CURRENT}.type, rank % torch.accelerator.device_count()))"),
+        ("torch.cuda.set_device(rank)\nx = x.cuda(rank)", "torch.accelerator.set_device_index(rank)\nx = x.to(rank)"),
+        ("torch.cuda.set_device(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])", "torch.accelerator.set_device_index(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])"),
+        ("m = nn.parallel.DistributedDataParallel(m, device_ids=[torch.cuda.current_device()])", "m = nn.parallel.DistributedDataParallel(m, device_ids=[torch.accelerator.current_device_index()])"),
+        ('device = f"cuda:{rank}"', f'device = f"{{{CURRENT}.type}}:{{rank}}"'),
+        ('torch.cuda.set_device(torch.device("cuda", rank))', f"torch.accelerator.set_device_index(torch.device({CURRENT}.type, rank))"),
     ],
 )  # fmt: skip
 def test_the_form_of_a_maintainer(before: str, after: str) -> None:
@@ -146,15 +168,15 @@ def test_a_file_without_torch_keeps_its_words() -> None:
     assert written('DEFAULTS = {"device": "cuda"}\nconfig = dict(device="cuda")\n').text.count("cuda") == 2  # fmt: skip
 
 
-def test_the_constant_is_defined_once_above_its_uses() -> None:
+def test_the_function_is_defined_once_above_its_uses() -> None:
     text = written("from torch import nn\n\n\ndef f(x):\n    return x.cuda(), nn.Linear(2, 2).cuda()\n").text  # fmt: skip
-    assert text.count(CONSTANT) == 1 and text.count("import torch\n") == 1
-    assert text.index("import torch\n") < text.index(CONSTANT) < text.index("def f")
+    assert text.count(FUNCTION) == 1 and text.count("import torch\n") == 1
+    assert text.index("import torch\n") < text.index(FUNCTION) < text.index("def f")
 
 
 def test_a_name_of_a_star_import_is_not_taken() -> None:
-    text = written("import torch\nfrom settings import *\n\nx = torch.ones(2).cuda().to(DEVICE)\n").text  # fmt: skip
-    assert "TORCH_DEVICE = " in text and "\nDEVICE = " not in text
+    text = written("import torch\nfrom settings import *\n\nx = torch.ones(2).cuda().to(default_device())\n").text  # fmt: skip
+    assert "def accelerator_or_cpu" in text and "def default_device" not in text
 
 
 def test_messages_say_the_neutral_form() -> None:

@@ -31,6 +31,8 @@ class Replace:
 
     node: ast.AST
     new: str | Function
+    #: What a function writes, where that names a device.
+    writes: str = ""
 
     @property
     def swallows(self) -> bool:
@@ -132,12 +134,13 @@ class Rewrite:
             return False
         if style == "dual" or self.vendor:
             return True
-        return not any(is_named(text) for change in self.changes for text in written(change))
+        texts = (t for c in self.changes for t in (*written(c), getattr(c, "writes", "")))
+        return not any(map(is_named, texts))
 
 
 def written(change: Change) -> Iterator[str]:
     """The texts that a change writes, as far as it has them."""
-    for field in ("new", "name", "code", "test", "module"):
+    for field in ("new", "name", "tail", "code", "test", "module"):
         text = getattr(change, field, None)
         if isinstance(text, str) and not getattr(change, "there", False):
             yield text

@@ -104,8 +104,9 @@ class _Plan:
         self._needed: set[str] = set()
 
     def resolved(self, changes: Sequence[Change]) -> list[Plain]:
+        inserted = " ".join(change.code for change in changes if isinstance(change, Insert))
         for change in changes:
-            self._want(change)
+            self._want(change, inserted)
             if isinstance(change, Import):
                 self._needed.add(change.module)
         self._decide()
@@ -127,7 +128,7 @@ class _Plan:
 
     # -- what the changes ask of names ------------------------------------------------------
 
-    def _want(self, change: Change) -> None:
+    def _want(self, change: Change, inserted: str) -> None:
         if isinstance(change, Rename):
             name = root(change.node)
             if name is not None:
@@ -135,7 +136,7 @@ class _Plan:
         elif isinstance(change, Remove) or (
             isinstance(change, Replace) and isinstance(change.new, str)
         ):
-            text = change.new if isinstance(change, Replace) else ""
+            text = change.new if isinstance(change, Replace) else inserted
             for name in _names(change.node):
                 if not re.search(rf"\b{re.escape(name.id)}\b", str(text)):
                     self._wanted.setdefault(name, None)

@@ -106,6 +106,7 @@ class _Work:
         plan = removal(module, self._removed)
         for node in plan.gone:
             self._touch(node)
+            self.touched.update(walk(node))
         edits = list(plan.edits)
         Count.removed += len(plan.edits)
         gone = plan.gone

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from hpushim.engine.rules.rule import Claim, Named, Strength
+from hpushim.engine.rules.rule import Claim, Strength
 from hpushim.model import Finding, Span
 
 if TYPE_CHECKING:
@@ -71,11 +71,9 @@ class Claims:
                 verdict = "manual"
         return verdict
 
-    def holder(self, span: Span) -> tuple[Span, type[Named]] | None:
-        """The innermost claim around a place with its rule, where it keeps the place from other rules."""
-        for place, rule, claimed in self._around(span):
-            return (place, rule) if claimed > Strength.OPEN else None
-        return None
+    def holds(self, span: Span) -> bool:
+        """Does the innermost claim around a place keep it from other rules?"""
+        return next((claimed > Strength.OPEN for _, _, claimed in self._around(span)), False)
 
 
 def _span(module: Module, node: ast.AST) -> Span | None:
@@ -100,8 +98,7 @@ class Said:
     def of(self, span: Span) -> Literal["rewritten", "found", "kept", ""]:
         """What is said of a place; "" where no rule reports or claims it.
 
-        A finding without a fix makes people read its lines; one with a fix reports no more than it touches. A rule that
-        keeps a place and has a finding in it, such as one on the whole file, has reported the place.
+        A finding without a fix makes people read its lines; one with a fix reports no more than it touches.
         """
         line = self._text.position(span.start)[0]
         read, rewritten = self._lines
@@ -109,15 +106,7 @@ class Said:
             return "rewritten"
         if line in read:
             return "found"
-        held = self._claims.holder(span)
-        if held is None:
-            return ""
-        place, rule = held
-        reported = any(
-            place.start <= f.span.start and f.span.end <= place.end and f.code in rule.codes
-            for f in self._findings
-        )
-        return "found" if reported else "kept"
+        return "kept" if self._claims.holds(span) else ""
 
     @property
     def rewritten(self) -> list[int]:
