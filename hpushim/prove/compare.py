@@ -52,11 +52,13 @@ class Comparison(msgspec.Struct):
     gradients: float = 0.0
     parameters: float = 0.0
     exact: bool = True
+    apart: int = 0  # steps whose roundings may have added up: those from the first on that is not equal to the bit
     bound: bounds.Bound | None = None
     difference: Difference | None = None
     notes: list[str] = msgspec.field(default_factory=list)
     numbers: int = 0  # numbers of the output and the logs that were compared, by their text
     odd: list[metrics.Odd] = msgspec.field(default_factory=list)
+    float32: bool = False  # both runs once more, without autocast
 
     @property
     def largest(self) -> float:
@@ -87,7 +89,7 @@ def _metrics(first: Run, second: Run, result: Comparison, same_device: bool) -> 
     ours, theirs = metrics.of(first), metrics.of(second)
     ranks = max(len(first.record.processes), 1)
     result.numbers = len(ours.keys() & theirs.keys())
-    limit = min(result.bound.at(max(result.steps, 1)), 1.0)
+    limit = min(result.bound.at(max(result.apart, 1)), 1.0)
     result.odd = list(metrics.odd(ours, theirs, limit, ranks=ranks, decimals=not same_device))
 
 
@@ -142,14 +144,24 @@ def _steps(
     assert result.bound is not None
     scale = max((abs(float(x["value"])) for s in one.steps for x in s["losses"]), default=0.0) / 100
     steepest = max((_norm(s["gradients"]) for s in one.steps), default=0.0) / 100
-    count = 0
+    count = alike = 0
     for step, (a, b) in enumerate(zip(one.steps, other.steps, strict=False), 1):
         count = step
-        wrong = _step(a, b, result, result.bound.at(step), scale, steepest, same)
+        if alike == step - 1 and _is_alike(a, b):
+            alike = step
+        limit = result.bound.at(max(step - alike, 1))
+        wrong = _step(a, b, result, limit, scale, steepest, same)
         if wrong is not None:
             found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))
             break
     result.steps = max(result.steps, count)
+    result.apart = max(result.apart, count - alike)
+
+
+def _is_alike(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether a step is the same to the bit."""
+    losses = [[x["value"] for x in one["losses"]] for one in (a, b)]
+    return losses[0] == losses[1] and all(a[n]["bits"] == b[n]["bits"] for n in _EXACT if a[n] and b[n])  # fmt: skip
 
 
 def _step(
@@ -166,6 +178,8 @@ def _step(
     if a["optimizer"] != b["optimizer"]:
         what = f"optimizer {b['optimizer']} stepped, {a['optimizer']} expected"
         return Difference("optimizer", what, place=step)
+    if odd := _odd_options(a, b, limit):
+        return Difference("optimizer", odd)
     if len(a["losses"]) != len(b["losses"]):
         what = f"backward ran {len(b['losses'])} times, {len(a['losses'])} expected"
         # A step without any is one step too many.
@@ -187,13 +201,15 @@ def _step(
             return Difference("loss", what)
     for name, least in (("gradients", steepest), ("parameters", 0.0)):
         x, y = _norm(a[name]), _norm(b[name])
-        far = distance(x, y, least)
+        far = max(distance(x, y, least), _tensors_apart(a[name], b[name], max(x, y, least)))
         setattr(result, name, max(getattr(result, name), far))
         result.exact = result.exact and a[name]["bits"] == b[name]["bits"]
         if name == "gradients" and (odd := _without_gradients(a, b)):
             return Difference(name, odd)
         if far > limit or a[name]["count"] != b[name]["count"]:
             what = f"norm of the {name} {y:.6g} of {b[name]['count']} tensors, {x:.6g} of {a[name]['count']} expected"
+            if distance(x, y, least) <= limit and a[name]["count"] == b[name]["count"]:
+                what = f"the {name} of single tensors are {far:.1e} apart, rounding explains {limit:.1e}"
             return Difference(name, what)
     if any(distance(x, y) > limit for x, y in zip(a["rates"], b["rates"], strict=False)) or len(
         a["rates"]
@@ -213,6 +229,34 @@ def _step(
                     f"{what}; the loop is in {b['loop']}, out of a rewrite's reach: use eager mode (PT_HPU_LAZY_MODE=0)"
                 )
     return None
+
+
+def _odd_options(a: dict[str, Any], b: dict[str, Any], limit: float) -> str:
+    """Which option of the optimizer is another one in the second run, in words; empty where none."""
+    for x, y in zip(a.get("options") or (), b.get("options") or (), strict=False):
+        for name in x.keys() & y.keys():
+            if not _is_option(x[name], y[name], limit):
+                return f"the optimizer's {name} is {y[name]}, {x[name]} expected"
+    return ""
+
+
+def _is_option(x: Any, y: Any, limit: float) -> bool:
+    """Whether two values of an option are the same, but for the rounding of what was computed."""
+    if isinstance(x, list) and isinstance(y, list) and len(x) == len(y):
+        return all(_is_option(v, w, limit) for v, w in zip(x, y, strict=True))
+    if isinstance(x, float) and isinstance(y, (int, float)):
+        return distance(x, float(y)) <= limit
+    return bool(x == y)
+
+
+def _tensors_apart(a: dict[str, Any], b: dict[str, Any], scale: float) -> float:
+    """How far apart some tensors are at least, seen by what is known of each, as a share of ``scale``."""
+    ours, theirs = a.get("each") or [], b.get("each") or []
+    if len(ours) != len(theirs) or not scale:
+        return 0.0
+    squares = (max(abs(v - w) for v, w in zip(x, y, strict=True)) ** 2 for x, y in zip(ours, theirs, strict=True))  # fmt: skip
+    total = sum(squares)
+    return math.sqrt(total) / scale if math.isfinite(total) else 0.0
 
 
 def _odd_parameters(a: dict[str, Any], b: dict[str, Any]) -> str:
@@ -412,7 +456,7 @@ def _saved(
     for a, b in zip(one.saved, other.saved, strict=False):
         if not same and a["step"] != b["step"]:
             break
-        limit = result.bound.at(max(a["step"], 1))
+        limit = result.bound.at(max(min(a["step"], result.apart), 1))
         more = b["leaves"].keys() - a["leaves"].keys()
         if more and not same and all(b["leaves"][name][2:3] == _RANDOM_STATE for name in more):
             note = f"checkpoint {b['file']} also holds {min(more).lstrip('.')}"

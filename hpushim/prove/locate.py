@@ -69,6 +69,7 @@ class _Search:
         self.wrong = difference
         #: The line of the original whose operators the copy lacks.
         self.missing: tuple[str, int] | None = None
+        self.float32 = False
         if outcome.comparisons[0].difference is not difference:
             self._against_cpu(difference)
             return
@@ -160,7 +161,8 @@ class _Search:
         if difference.kind == "error":
             self._fails_on_hpu(difference)
             return
-        bound = self.outcome.comparisons[-1].bound
+        pair = next(one for one in self.outcome.comparisons if one.difference is difference)
+        bound, self.float32 = pair.bound, pair.float32
         cpu = self.outcome.runs[0]
         within = bound.at(difference.step) if bound is not None else 0.0
         place = self._operator(difference, cpu, self.shim, within)
@@ -207,7 +209,9 @@ class _Search:
         self.outcome.rehearsals += 1
         again = f"{way}-again-{self.outcome.rehearsals}"
         folder = self.copy if way == "native" else trial.copy(again)
-        return trial.run(way, "again", folder, window=(step, step), values=True, steps=step)
+        return trial.run(
+            way, "again", folder, window=(step, step), values=True, steps=step, float32=self.float32
+        )
 
     def _divide(self, place: tuple[str, int] | None) -> None:
         """Finds the one part of the changes with which the original, under the shim, no longer does what it did."""

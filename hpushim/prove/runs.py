@@ -107,10 +107,12 @@ def started(
     values: bool = False,
     lines: dict[str, list[int]] | None = None,
     steps: int | None = None,
+    float32: bool = False,
 ) -> Iterator[Started]:
     """Starts a command in ``cwd``, a folder of the project's ``copy``; it has ended when the block is left.
 
-    ``window`` are the steps whose operators are noted, with ``values`` also their results; ``lines`` the lines of interest.
+    ``window`` are the steps whose operators are noted, with ``values`` also their results; ``lines`` the lines of interest. With
+    ``float32`` autocast is off.
     """
     at = plan.scratch / f"record-{way}-{time.monotonic_ns()}"
     at.mkdir()
@@ -126,6 +128,7 @@ def started(
         "window": list(window),
         "values": values,
         "lines": lines or {},
+        "float32": float32,
     }
     orders.write_text(json.dumps(told), encoding="utf-8")
     words = _words(way, command, plan)

@@ -58,6 +58,11 @@ def headline(outcome: Outcome) -> str:
             if far.bound
             else ""
         )
+        again = next((one for one in outcome.comparisons if one.float32), None)
+        if again is not None and again.bound is not None:
+            why = f", in float32 within {again.largest:.1e} (rounding explains {again.bound.at(1):.1e} a step)"
+            if again.exact and not again.largest:
+                why = ", in float32 bit for bit"
         return f"{loud}equal within {outcome.reason}{why}: over {over} the migrated copy does what the original does (emulated){_but(outcome)}"
     if outcome.verdict == "different":
         where = f" {outcome.cause.shown()}" if outcome.cause and outcome.cause.shown() else ""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from proofs import TRAIN, prove
 
+from hpushim.prove.text import headline
 from hpushim.prove.trial import Request
 from hpushim.prove.trial import prove as prove_here
 from hpushim.prove.words import parse
@@ -93,6 +94,42 @@ def test_a_metric_of_a_log_is_compared(tmp_path: Path) -> None:
     assert outcome.reason.startswith("'score' in log.jsonl, line 1, is ")
     assert outcome.cause is not None
     assert (outcome.cause.file, outcome.cause.line) == ("train.py", 14)
+
+
+#: Its CPU run computes in float32, its run on a device in bfloat16; {narrow} is what else it does there.
+NARROW = """\
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = torch.nn.Linear(64, 64).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(2):
+    x = torch.randn(32, 64).to(device)
+    optimizer.zero_grad()
+    with torch.cuda.amp.autocast():
+        {narrow}
+        loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("narrow", "verdict", "said"),
+    [
+        ("pass", "equal within", ", in float32 bit for bit"),
+        ("x = x * 3 / 3 if device.type == 'cuda' else x", "equal within", ", in float32 within "),
+        ("x = x * 1.001 if device.type == 'cuda' else x", "different", "rounding explains"),
+        ("x = x.half() if device.type == 'cuda' else x", "not distinguishable", "compare in float32"),
+    ],
+)  # fmt: skip
+def test_a_bound_that_lets_too_much_pass_is_no_witness(
+    narrow: str, verdict: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(NARROW.format(narrow=narrow))
+    outcome = prove_here(Request(command=parse(("train.py",)), cwd=tmp_path, locate=False))
+    assert (outcome.verdict, said in headline(outcome)) == (verdict, True), headline(outcome)
+    assert outcome.verdict == "different" or outcome.comparisons[0].exact
 
 
 def test_runs_too_far_apart_are_not_distinguishable(

@@ -91,14 +91,18 @@ def test_what_operators_gave_sets_the_bound_and_the_count_of_devices() -> None:
     assert Record([]).devices() == {}
 
 
+NORM = {"norm": "2.0", "bits": 7, "count": 1, "kinds": {"float32 on hpu": 1}, "each": [[1.2, 0.0], [1.6, 0.0]]}  # fmt: skip
+
+
 def _step(number: int, **changes: Any) -> dict[str, Any]:
-    norm = {"norm": "2.0", "bits": 7, "count": 1, "kinds": {"float32 on hpu": 1}}
+    norm = NORM
     loss = {"value": "1.0", "dtype": "float32", "device": "hpu", "place": ["t.py", 5]}
     found = {
         "step": number,
         "optimizer": 0,
         "rank": None,
         "rates": [0.1],
+        "options": [{"betas": [0.9, 0.99], "nesterov": False}],
         "losses": [loss],
         "gradients": norm,
         "parameters": norm,
@@ -124,6 +128,10 @@ def _loss(value: float) -> list[dict[str, Any]]:
         ({"losses": _loss(math.nan)}, "loss"),
         ({"losses": _loss(1.0) * 2}, "backward"),
         ({"optimizer": 1}, "optimizer"),
+        ({"options": [{"betas": [0.9, 0.95], "nesterov": False}]}, "optimizer"),
+        ({"options": [{"betas": [0.9, 0.99], "nesterov": True}]}, "optimizer"),
+        ({"gradients": {**NORM, "bits": 8, "each": [[1.6, 0.0], [1.2, 0.0]]}}, "gradients"),
+        ({"gradients": {**NORM, "bits": 8, "each": [[1.2, 0.0], [1.6, 0.1]]}}, "gradients"),
         ({"gradients": {"norm": "2.1", "bits": 8, "count": 1, "kinds": {}}}, "gradients"),
         (
             {"parameters": {"norm": "2.0", "bits": 7, "count": 1, "kinds": {"float32 on cpu": 1}}},
@@ -139,6 +147,19 @@ def test_the_first_step_that_differs_is_told(changed: dict[str, Any], kind: str)
     found = compare(first, second, same_device=True)
     assert found.difference is not None
     assert (found.difference.kind, found.difference.step) == (kind, 2)
+
+
+def test_only_steps_that_are_not_equal_to_the_bit_add_roundings() -> None:
+    def steps(value: float, bits: int) -> list[dict[str, Any]]:
+        return [*(_step(n) for n in range(1, 10)), _step(10, losses=_loss(value), gradients={**NORM, "bits": bits})]  # fmt: skip
+
+    limit = compare(_run(*steps(1.0, 7)), _run(*steps(1.0, 7)), same_device=True).bound
+    assert limit is not None
+    for far, found in ((0.5, None), (3, "loss")):
+        second = _run(*steps(1.0 + far * limit.at(1), 8))
+        pair = compare(_run(*steps(1.0, 7)), second, same_device=True)
+        assert (pair.difference and pair.difference.kind) == found
+        assert (pair.steps, pair.apart) == (10, 1)
 
 
 def test_marks_are_asked_for_only_where_training_is_on_hpu() -> None:
@@ -331,7 +352,7 @@ def _recorded(folder: Path, script: str, lines: dict[str, list[int]]) -> tuple[i
     at.mkdir()
     copy = folder / "copy"
     orders = {"at": str(at), "root": str(copy), "copy": str(copy), "tree": str(folder / "tree"), "cwd": str(copy),
-              "seed": 5, "steps": 0, "window": [1, 1], "values": False, "lines": lines}  # fmt: skip
+              "seed": 5, "steps": 0, "window": [1, 1], "values": False, "float32": False, "lines": lines}  # fmt: skip
     (at / "orders").write_text(json.dumps(orders))
     env = {**os.environ, "PYTHONPATH": STARTUP, "HPUSHIM": "off", "HPUSHIM_PROVE": str(at / "orders")}  # fmt: skip
     done = warm.run(

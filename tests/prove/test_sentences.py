@@ -72,6 +72,8 @@ OUTCOMES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "nothing on hpu": ({"on_hpu": 0.0}, ("NOTHING RAN ON HPU: the script did not use its device; pass the option that it needs, such as --cuda",)),
     "not distinguishable": ({"verdict": "not distinguishable"}, ("not distinguishable: over 2 optimizer steps a reason (emulated)",)),
     "within": ({"verdict": "equal within", "comparisons": [SAME, apart()]}, ("equal within a reason (rounding in bfloat16 explains", "a step): over 2 optimizer steps the migrated copy does what the original does (emulated)", "loss 1.0e-01, gradients 2.0e-01, parameters 3.0e-01 apart at most", "(10 roundings)")),
+    "within, and in float32": ({"verdict": "equal within", "comparisons": [SAME, apart(), apart(float32=True)]}, ("equal within a reason, in float32 within 3.0e-01 (rounding explains", "a step): over")),
+    "within, and the same in float32": ({"verdict": "equal within", "comparisons": [SAME, apart(), msgspec.structs.replace(SAME, first="cpu", float32=True, bound=BOUND)]}, ("equal within a reason, in float32 bit for bit: over",)),
     "different": ({"verdict": "different", "comparisons": [ODD]}, ("different: a reason",)),
     "different with a cause": ({"verdict": "different", "comparisons": [ODD], "cause": Cause(3, "aten.mm", "t.py:7", "t.py", 5, "HPU101", "device-literal", "found so")}, ("different from step 3, by t.py:5, rewrite HPU101 device-literal: a reason", "shows first at t.py:7: aten.mm", "found so")),
     "different without a line": ({"verdict": "different", "comparisons": [ODD], "cause": Cause(0, "", "t.py:7")}, ("different first at t.py:7: a reason", "shows first at t.py:7\n")),

@@ -82,6 +82,7 @@ class _Training:
                 kind=type(optimizer).__name__,
                 rank=self._rank(),
                 rates=[float(group.get("lr", 0)) for group in optimizer.param_groups],
+                options=[_options(group) for group in optimizer.param_groups],
                 losses=self.losses,
                 gradients=self.gradients,
                 parameters=self._norm(parameters),
@@ -185,10 +186,14 @@ class _Training:
         }
 
     def _norm(self, tensors: list[Any]) -> dict[str, Any]:
-        """Norm over all tensors, an exact checksum of their bits, and how many of each dtype and device there are."""
+        """Norm over all tensors and of each, an exact checksum of their bits, and how many of each dtype and device there are.
+
+        Beside the norm of each tensor is its sum over the root of its size: neither moves farther than the tensor itself.
+        """
         torch = self.torch
         squares, bits, count = 0.0, 0, 0
         kinds: dict[str, int] = {}
+        each: list[list[float]] = []
         for tensor in tensors:
             if tensor is None or tensor.is_meta:
                 continue
@@ -200,13 +205,17 @@ class _Training:
                 continue
             if host.is_floating_point() or host.is_complex():
                 wide = torch.complex128 if host.is_complex() else torch.float64
-                squares += float(torch.linalg.vector_norm(host, dtype=wide)) ** 2
+                norm = float(torch.linalg.vector_norm(host, dtype=wide))
+                squares += norm**2
+                mean = 0.0 if host.is_complex() else float(host.sum(dtype=wide))
+                each.append([float(f"{x:.9g}") for x in (norm, mean / host.numel() ** 0.5)])
             bits += _bits(torch, host)
         return {
             "norm": repr(squares**0.5),
             "bits": bits % (1 << 63),
             "count": count,
             "kinds": kinds,
+            "each": each,
         }
 
     def _rank(self) -> int | None:
@@ -215,6 +224,21 @@ class _Training:
             return int(distributed.get_rank())
         rank = os.environ.get("RANK", "")
         return int(rank) if rank.isdigit() else None
+
+
+#: Options of an optimizer that choose how it computes, and not what.
+_KERNELS = ("params", "lr", "fused", "foreach", "capturable", "differentiable")
+
+
+def _options(group: dict[str, Any]) -> dict[str, Any]:
+    """What an optimizer was given beside its parameters and its rate, as far as it is plain numbers and words."""
+    plain = (bool, int, float, str, type(None))
+    return {
+        name: value
+        for name, value in group.items()
+        if name not in _KERNELS
+        and all(isinstance(x, plain) for x in (value if isinstance(value, (tuple, list)) else [value]))
+    }  # fmt: skip
 
 
 def _bits(torch: Any, host: Any) -> int:
@@ -260,6 +284,16 @@ def watch(torch: Any, orders: book.Orders) -> None:
             files.alone("joins a process group")
 
         _wrap(torch.distributed, "init_process_group", about_to_meet)
+    if orders.float32:
+        # Whatever asks for autocast gets it through this class.
+        autocast = torch.amp.autocast_mode.autocast
+        entered = autocast.__enter__
+
+        def enter(self: Any) -> Any:
+            self._enabled = False
+            return entered(self)
+
+        autocast.__enter__ = enter
     if orders.window[0] <= 1:
         training.operators.start()
     os.register_at_fork(after_in_child=training.operators.stop)
