@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpushim.pycode.walk import walk
 
 from .device_texts import read
-from .project_facts import EXTENSIONS
+from .project_facts import EXTENSIONS, KERNEL_USERS
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -98,6 +98,28 @@ def kernel_calls(module: Module) -> Iterator[ast.expr]:
         if isinstance(attribute.value, ast.Name) and attribute.value.id in functions:
             yield attribute
             yield from _under_another_name(module, attribute)
+
+
+def kernel_users(module: Module) -> Iterator[ast.expr]:
+    """The uses of what this file imports from a file of the project that runs kernels there."""
+    users = module.project.names(KERNEL_USERS.name)
+    for statement in module.imports if users else ():
+        if not isinstance(statement, ast.ImportFrom) or not _is_own(module, statement):
+            continue
+        for alias in statement.names:
+            for use in (
+                module.index.names(alias.asname or alias.name) if alias.name in users else ()
+            ):
+                if isinstance(use.ctx, ast.Load):
+                    yield use
+
+
+def _is_own(module: Module, statement: ast.ImportFrom) -> bool:
+    """Does a statement import from a module of the project?"""
+    return (
+        bool(statement.level)
+        or (statement.module or "").partition(".")[0] in module.project.modules
+    )
 
 
 def _under_another_name(module: Module, attribute: ast.Attribute) -> Iterator[ast.expr]:

@@ -126,6 +126,31 @@ def _extensions(data: bytes) -> Iterable[bytes]:
 #: The names under which they are imported.
 EXTENSIONS = ProjectFact("CUDA extensions that the project builds", _extensions)
 
+# -- what ends in kernels for NVIDIA GPUs ----------------------------------------------------------
+
+#: What a kernel of the file itself is: one that Triton or Numba compiles, or an operator of an extension that the project builds.
+_KERNEL = re.compile(
+    rb"@(?:triton|numba\.cuda|cuda)\.jit\b|\btorch\.ops\.(?!aten\b|prim|torchvision\b|_?c10d|_C\b|higher_order\b|load_library|hpu\b)\w+\.\w+"
+)
+#: A definition at the left margin with its decorators, up to the next line there.
+_BLOCK = re.compile(rb"\n((?:@[^\n]*(?:\n[ \t)][^\n]*)*\n)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)\]}#][^\n]*|(?=\n)))*)")  # fmt: skip
+_NAME = re.compile(rb"\w+")
+
+
+def _kernel_users(data: bytes) -> Iterable[bytes]:
+    """The functions and classes at the top of a file that run one of its kernels, through others of the file as well."""
+    if b".jit" not in data and b"torch.ops." not in data:
+        return ()
+    blocks = [(found[2], found[1]) for found in _BLOCK.finditer(data)]
+    found = {name for name, text in blocks if _KERNEL.search(text)}
+    words = {name: {*_NAME.findall(text)} for name, text in blocks}
+    while more := {name for name in words.keys() - found if words[name] & found}:
+        found |= more
+    return sorted(found)
+
+
+KERNEL_USERS = ProjectFact("functions and classes that run kernels for NVIDIA GPUs", _kernel_users)
+
 # -- functions that are given a device ---------------------------------------------------------
 
 _SIGNATURE = re.compile(rb"def[ \t]+(\w+)\(((?:[^()]|\([^()]{0,500}\)){0,3000})\)")

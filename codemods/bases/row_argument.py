@@ -12,7 +12,10 @@ from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 from hpushim.model import Safety, Severity, Span
+from hpushim.pycode.places import SAME
+from hpushim.pycode.values import Values
 
+from ..analysis.devices import Devices
 from ..analysis.verdict import inside
 from ..analysis.versions import judge
 from ..edits.arguments import rename
@@ -96,11 +99,12 @@ class RowRule(Rule):
             span = argument.span(module)
             if row.rule in self.codes and verdict.status != "native" and span not in self._spans:
                 self._spans.add(span)
+                apart = argument.key is argument.value and not _is_only_given(module, argument)
                 yield self.finding(
                     module,
                     span,
                     f"`{module.source(span).splitlines()[0]}`: {inside(verdict.note)}",
-                    fix=self.fix_of(module, call, argument, row, verdict.status),
+                    fix=None if apart else self.fix_of(module, call, argument, row, verdict.status),
                     row=row.name,
                     code=row.rule,
                     severity=SEVERITY[verdict.status],
@@ -112,6 +116,19 @@ class RowRule(Rule):
     ) -> Rewrite | None:
         """What a subclass can do about an argument; else what the row's columns describe."""
         return fix(module, call, argument, row, status)
+
+
+def _is_only_given(module: Module, argument: Given) -> bool:
+    """Does the text of an argument go to arguments of that name only, so that nothing else finds the new one?"""
+    graph = module.view(Values)
+    reached = graph.reach(argument.value, graph.uses, SAME)
+    ends = [edge for edge in reached if edge.how not in SAME]
+    return all(
+        edge.how in ("argument", "passed")
+        and isinstance(edge.node, ast.keyword)
+        and edge.node.arg == argument.name
+        for edge in ends
+    )
 
 
 class Given(NamedTuple):
@@ -198,13 +215,24 @@ def given(module: Module, call: ast.Call) -> Iterator[tuple[Row, Given]]:
             found = _ROW.search(written)
             if found is None or written.split("(")[0] != name:
                 continue
-            for argument in arguments_of(module, call):
+            for argument in _chosen(module, call):
                 about = argument.name == found["name"] and _is_about(
                     module, found["value"], argument
                 )
                 if about and (row.name, argument.name) not in seen:
                     seen.add((row.name, argument.name))
                     yield row, argument
+
+
+def _chosen(module: Module, call: ast.Call) -> Iterator[Given]:
+    """What a call is given, and of a value that is chosen elsewhere or by a condition each text that it may be."""
+    for argument in arguments_of(module, call):
+        yield argument
+        if isinstance(argument.value, (ast.Name, ast.IfExp, ast.BoolOp)):
+            for value in module.values(argument.value):
+                text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+                if text and not module.view(Devices).handles_hpu(value):
+                    yield Given(argument.name, value, None, value)
 
 
 def _is_about(module: Module, wanted: str, argument: Given) -> bool:

@@ -16,6 +16,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 from hpushim.pycode.walk import walk
 
+from ..analysis.project_facts import KERNEL_USERS
 from ..edits.spelling import agnostic
 from ..values.checks import Check, Regions
 
@@ -38,7 +39,7 @@ class CheckRegions(Rule):
         fix=("unsafe", "manual"),
         lower={"info": "it only guards a query of the device in its own condition"},
     )
-    wants = Wants(words=("cuda", "is_cuda"))
+    wants = Wants(words=("cuda", "is_cuda"), facts=(KERNEL_USERS,))
 
     def finish(
         self, module: Module, said: Said, found: Sequence[Found]
