@@ -90,7 +90,5 @@ def _options(command: Command) -> list[tuple[str, Span]]:
 
 def _told(text: str, option: str) -> str:
     if option.startswith(_NAMED):
-        return (
-            f"`{text}` requests NVIDIA GPUs; use the name that your cluster gives its Gaudi devices"
-        )
-    return f"`{text}` counts Slurm's GPUs; Gaudi devices are a resource that your cluster names: use --gres=<name>:<devices>"
+        return f"`{text}` requests what the cluster calls gpu: Gaudi devices with Intel's fork of Slurm; elsewhere use their name there"
+    return f"`{text}` counts what the cluster calls gpu: Gaudi devices with Intel's fork of Slurm; elsewhere use --gres=<name>:<devices>"

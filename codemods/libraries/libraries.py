@@ -113,7 +113,7 @@ class Library(RowRule):
     HPU714 = Code(
         "training-toolbox", severity="error", effort="hours", lower=by_package("warning", "info")
     )
-    HPU715 = Code("graph-operators", severity="error", effort="hours", lower=by_package("info"))
+    HPU715 = Code("graph-operators", severity="error", effort="hours", lower=by_package("warning"))
     wants = Wants(
         keywords=(_MAP,),
         words=_FLASH,

@@ -336,7 +336,7 @@ def test_every_row_that_says_patch_has_one() -> None:
         ("lightning.Trainer(accelerator=)", "unsupported"),
         ("lightning.Trainer(devices=)", "native"),
         ("lightning.pytorch.strategies.DDPStrategy", "changed"),
-        ("several optimizers in Lightning", "unknown"),
+        ("several optimizers in Lightning", "changed"),
         ("the Habana data loader in Lightning", "changed"),
         ("lightning.pytorch.callbacks.DeviceStatsMonitor", "changed"),
         ("memory of a device", "changed"),
