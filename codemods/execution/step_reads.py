@@ -121,7 +121,13 @@ def _in_pass(module: Module, node: ast.AST) -> bool:
     """Does ``node`` run in each forward pass, also in a method that ``forward`` calls, and those that this one calls?"""
     if in_forward(module, node):
         return True
-    return module.function(node) in module.view(_helpers) and not is_switched_off(module, node)
+    function = module.function(node)
+    return (
+        function is not None
+        and isinstance(module.parent(function), ast.ClassDef)
+        and function in module.view(_helpers)
+        and not is_switched_off(module, node)
+    )
 
 
 def _helpers(module: Module) -> set[ast.AST]:

@@ -10,6 +10,7 @@ import msgspec
 
 from hpushim.engine.rules.wants import ProjectFact
 from hpushim.pycode.values import At, Cell, Values
+from hpushim.pycode.words import words_in
 
 from ..analysis.names import word
 from .control import behind, branches, ends
@@ -76,6 +77,7 @@ class NeverRun:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._words = words_in(module.data).words
         self.gone: list[Gone] = []
         #: The statements and expressions that never run.
         self.nodes: set[ast.AST] = set()
@@ -103,10 +105,11 @@ class NeverRun:
     def _conditions(self) -> Iterator[tuple[ast.AST, Answer]]:
         module, index = self._module, self._module.index
         waiting: list[ast.AST] = []
+        words = self._words
         for name in ("__version__", "version_info", *sorted(_NAMED)):
-            if module.holds(name):
+            if name in words:
                 waiting += [*index.attributes(name), *index.names(name)]
-        if module.holds("is_torch_version"):
+        if "is_torch_version" in words:
             waiting += index.calls("is_torch_version")
         seen: set[ast.AST] = set()
         while waiting:
@@ -120,10 +123,10 @@ class NeverRun:
             if isinstance(node, ast.Assign) and node not in seen:
                 seen.add(node)
                 waiting += self._read_later(node.targets)
-        for call in index.calls("hasattr") if module.holds("torch") else ():
+        for call in index.calls("hasattr") if "torch" in words else ():
             if self._is_there(call):
                 yield call, Answer(True, "torch")
-        for call in index.calls("getattr") if module.holds("torch") else ():
+        for call in index.calls("getattr") if "torch" in words else ():
             compare = module.parent(call)
             if isinstance(compare, ast.Compare) and self._is_there(call):  # ``is not None``
                 none = module.constant(compare.comparators[0]) is None and compare.left is call
@@ -138,8 +141,8 @@ class NeverRun:
     def _replaced(self) -> Iterator[ast.Assign]:
         """``torch.cuda.manual_seed = torch.xpu.manual_seed``."""
         module = self._module
-        for name in ELSEWHERE:
-            for node in module.index.attributes(name) if module.holds(name) else ():
+        for name in sorted(ELSEWHERE & self._words):
+            for node in module.index.attributes(name):
                 statement = module.statement(node)
                 if (
                     isinstance(statement, ast.Assign)
@@ -152,7 +155,7 @@ class NeverRun:
     def _other_devices(self) -> Iterator[tuple[ast.AST, Answer]]:
         """``torch.backends.mps.is_available()``, ``device.type == "npu"``."""
         module = self._module
-        words = [each for each in ELSEWHERE if module.holds(each)]
+        words = sorted(ELSEWHERE & self._words)
         for call in module.index.calls("is_available") if words else ():
             name = (module.qualified(call.func) or "").split(".")
             if name[0] == "torch" and name[-2] in ELSEWHERE:
@@ -250,7 +253,7 @@ class NeverRun:
         said: dict[str, set[bool]] = {}
         for text in self._module.project.names(FLAGS.name):
             name, _, value = text.partition("=")
-            if self._module.holds(name):
+            if name in self._words:
                 said.setdefault(name, set()).add(value == "1")
         return {name: values.pop() for name, values in sorted(said.items()) if len(values) == 1}
 

@@ -9,10 +9,10 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hpushim.matrix import signatures
-from hpushim.pycode.answers import Answers
+from hpushim.pycode.answers import Answers, Asked
 from hpushim.pycode.places import FUNCTIONS, At, Cell, Edge, How, Way
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -101,25 +101,18 @@ class Kinds:
         self._values = module.view(Values)
         self._spelled: dict[str, bool] = {}
         self._again: dict[ast.expr, frozenset[str]] = {}
-        self._answers = Answers[int](self._own, self._edges, _carry)
+        self._answers = Answers[int](self._own, self._edges, _carry, _asks)
         self._used: Answers[int] = Answers(
             self._use, self._values.uses, lambda edge, known: known if edge.same else NOTHING
         )
 
-    def of(self, node: ast.AST | Cell) -> int:
-        """Everything that the value may be."""
-        return self._answers.of(At(node))
+    def has(self, node: ast.AST, kinds: int) -> bool:
+        """May the value be one of these kinds?"""
+        return self._answers.has(At(node), kinds)
 
     def is_surely(self, node: ast.AST, kind: int) -> bool:
         """Is the value one of these kinds, whatever way it came?"""
-        if self.shows(node, ~(kind | _BESIDE)):
-            return False
-        found = self.of(node)
-        return bool(found & kind) and not found & ~(kind | _BESIDE)
-
-    def shows(self, node: ast.AST, kinds: int) -> bool:
-        """Is the value one of these kinds, by what it is given unchanged? All else is not looked at, so no does not mean never."""
-        return self._answers.shows(At(node), kinds, _is_plain)
+        return not self.has(node, ~(kind | _BESIDE)) and self.has(node, kind)
 
     def is_used(self, node: ast.AST) -> bool:
         """Is the value used as only tensors and torch modules are, where it goes or where the file has the same name?
@@ -262,6 +255,10 @@ class Kinds:
 
     def _edges(self, at: At) -> Iterator[Edge]:
         node, way = at
+        if isinstance(node, ast.Name) and not way and self._values.calls.is_self(node):
+            # What it is, its parameter says: not what else a file does with it, which is most of the file.
+            yield Edge(At(self._module.bindings(node)[0].node), "given")
+            return
         inside = False
         if not isinstance(node, ast.BinOp) or way:
             guessed = isinstance(node, ast.Call) and self._is_guessed(node)
@@ -409,90 +406,125 @@ def _recurs(way: Way) -> bool:
     return len(set(keys)) < len(keys)
 
 
-def _is_plain(edge: Edge) -> bool:
-    return edge.how in _PLAIN_EDGES
+class _Through(NamedTuple):
+    """What an answer becomes on its way: what goes on unchanged, and what something of it makes."""
+
+    passes: int = NOTHING
+    #: Something of the first makes the second, unless something of the third is there; nothing: it is made in any case.
+    makes: tuple[tuple[int, int, int], ...] = ()
 
 
 def _carry(edge: Edge, known: int) -> int:
-    """What an answer becomes on its way."""
-    if edge.how in _PLAIN_EDGES:
-        return known
-    how, _, name = edge.how.partition(" ")
-    if how == "again":  # made of what it was before: it may be that at the places between
-        return known & (TENSORS | _LIKELY | Is.MODULE | Is.OPTIMIZER | Is.SIZE)
-    if how == "home":  # on the device until then
-        return known & (TENSORS ^ Is.CPU | _LIKELY) | (Is.TENSOR if known & Is.CPU else NOTHING)
-    likely = known & Is.LIKELY
-    if how in ("slice", "inner", "element"):
-        kept = known & (TENSORS | Is.MODULE | _LIKELY | (Is.SIZE if how == "slice" else NOTHING))
-        if how == "slice":
-            return kept | known & (Is.OTHER | Is.UNSEEN)
-        if known & Is.SIZE:
-            kept |= Is.NUMBER
-        unknown = how == "element" and known & (Is.UNSEEN | Is.OTHER | Is.OWN | Is.READ)
-        return kept | Is.UNSEEN if unknown else kept
-    if how in ("operand", "added", "bits"):
-        kept = known & Is.LIKELY
-        if how == "bits":
-            kept |= known & (Is.MASK | Is.LIKELY_MASK)
-        elif known & Is.MASK:
-            kept |= Is.TENSOR
-        kept |= known & (Is.TENSOR | Is.CPU)
-        if known & ~(Is.NUMBER | Is.FIGURE | Is.SIZE | Is.NONE):
-            kept |= Is.PART
-        return kept | (Is.FIGURE if known & (Is.NUMBER | Is.FIGURE) else NOTHING)
-    if how == "sides":
-        return (Is.MASK if known & TENSORS else NOTHING) | (Is.LIKELY_MASK if likely else NOTHING)
-    if how == "object":
-        return Is.LIKELY if known & Is.MODULE else Is.UNSEEN if known & Is.UNSEEN else NOTHING
-    if how in ("method", "items", "bools", "keeps", "read", "seen"):
-        return _member(how, name, known)
-    return NOTHING
+    return known if edge.how in _PLAIN_EDGES else _apply(_through(edge.how), known)
 
 
-def _member(how: str, name: str, known: int) -> int:
-    """What a method or an attribute of a value gives."""
-    found = known & Is.UNSEEN if how != "seen" else NOTHING
-    if name in _ASKED:  # of whatever it is
-        found = NOTHING if known & Is.OTHER else _of_tensor(how, name, Is.TENSOR)
-    elif known & (TENSORS | _LIKELY):
-        found |= _of_tensor(how, name, known)
-    if known & Is.MODULE:
-        signature = _members("nn.Module").get(name)
-        if how == "items":
-            found |= Is.TENSOR if signature and "tensors" in signature.kinds else NOTHING
-        elif how in ("read", "seen") and name in _OF_MODULES:
-            found |= Is.TENSOR
-        elif signature is not None:
-            for kind in signature.kinds:
-                found |= _RETURNED.get(kind, Is.OTHER)
-    if known & (Is.OTHER | Is.NUMBER | Is.SIZE) and how != "items":
-        found |= Is.NUMBER if known & Is.SIZE and name == "numel" else Is.OTHER if known & Is.OTHER else NOTHING  # fmt: skip
+def _apply(through: _Through, known: int) -> int:
+    passes, makes = through
+    found = known & passes
+    for of, made, unless in makes:
+        if (known & of or not of) and not known & unless:
+            found |= made
     return found
 
 
-def _of_tensor(how: str, name: str, known: int) -> int:
+def _asks(edge: Edge, wanted: int) -> Asked[int]:
+    """What of an answer is enough for something that is wanted of what it becomes."""
+    how = edge.how
+    if how in _PLAIN_EDGES:
+        return wanted, ()
+    passes, makes = _through(how)
+    found = wanted & passes
+    for of, made, unless in makes:
+        if made & wanted and not unless:
+            found |= of
+    # What goes without the second for what also makes something that is wanted, goes with it.
+    others = [(of, unless & ~found) for of, made, unless in makes if made & wanted and unless]
+    for of, left in others:
+        found |= of if not left else NOTHING
+    return found, tuple(each for each in others if each[1] or not each[0])
+
+
+_KEPT = TENSORS | _LIKELY | Is.MODULE
+_WORKED_OUT = (
+    (~(Is.NUMBER | Is.FIGURE | Is.SIZE | Is.NONE), Is.PART, 0),
+    (Is.NUMBER | Is.FIGURE, Is.FIGURE, 0),
+)
+_OPERAND = _Through(Is.LIKELY | Is.TENSOR | Is.CPU, ((Is.MASK, Is.TENSOR, 0), *_WORKED_OUT))
+_WAYS = {
+    # Made of what it was before: it may be that at the places between.
+    "again": _Through(_KEPT | Is.OPTIMIZER | Is.SIZE),
+    "home": _Through(TENSORS ^ Is.CPU | _LIKELY, ((Is.CPU, Is.TENSOR, 0),)),  # on the device until then
+    "slice": _Through(_KEPT | Is.SIZE | Is.OTHER | Is.UNSEEN),
+    "inner": _Through(_KEPT, ((Is.SIZE, Is.NUMBER, 0),)),
+    "element": _Through(_KEPT, ((Is.SIZE, Is.NUMBER, 0), (Is.UNSEEN | Is.OTHER | Is.OWN | Is.READ, Is.UNSEEN, 0))),
+    "operand": _OPERAND,
+    "added": _OPERAND,
+    "bits": _Through(Is.LIKELY | Is.LIKELY_MASK | TENSORS, _WORKED_OUT),
+    "sides": _Through(NOTHING, ((TENSORS, Is.MASK, 0), (Is.LIKELY, Is.LIKELY_MASK, 0))),
+    "object": _Through(NOTHING, ((Is.MODULE, Is.LIKELY, 0), (Is.UNSEEN, Is.UNSEEN, Is.MODULE))),
+}  # fmt: skip
+
+
+@cache
+def _through(how: str) -> _Through:
+    form, _, name = how.partition(" ")
+    return _member(form, name) if name else _WAYS.get(form, _Through())
+
+
+def _member(how: str, name: str) -> _Through:
+    """What a method or an attribute of a value gives."""
+    passes = NOTHING if how == "seen" else Is.UNSEEN
+    if name in _ASKED:  # of whatever it is
+        passes, makes = NOTHING, [(NOTHING, _apply(_of_tensor(how, name), Is.TENSOR), Is.OTHER)]
+    else:
+        of_tensor = _of_tensor(how, name)
+        passes, makes = passes | of_tensor.passes, [*of_tensor.makes]
+    of_module = _members("nn.Module").get(name)
+    if how == "items":
+        if of_module and "tensors" in of_module.kinds:
+            makes.append((Is.MODULE, Is.TENSOR, 0))
+    elif how in ("read", "seen") and name in _OF_MODULES:
+        makes.append((Is.MODULE, Is.TENSOR, 0))
+    elif of_module is not None:
+        makes.append((Is.MODULE, _returned(of_module, Is.OTHER), 0))
+    if how != "items":
+        of_sizes = Is.SIZE if name == "numel" else 0
+        makes += [(of_sizes, Is.NUMBER, 0)] if of_sizes else []
+        makes.append((Is.OTHER, Is.OTHER, of_sizes))
+    return _Through(passes, tuple(makes))
+
+
+def _of_tensor(how: str, name: str) -> _Through:
     signature = _members("Tensor").get(name)
     if signature is None:
-        return NOTHING
+        return _Through()
     kinds = set(signature.kinds)
     if how == "items":
-        return Is.TENSOR if kinds & {"tensor", "tensors"} and known & TENSORS else known & Is.LIKELY
+        several = TENSORS if kinds & {"tensor", "tensors"} else NOTHING
+        return (
+            _Through(NOTHING, ((several, Is.TENSOR, 0), (Is.LIKELY, Is.LIKELY, several)))
+            if several
+            else _Through(Is.LIKELY)
+        )
     if "tensor" not in kinds:
-        found = NOTHING
-        for kind in kinds:
-            found |= Is.READ if kind in ("array", "list") else _RETURNED.get(kind, Is.OTHER)
-        return found
+        return _Through(NOTHING, ((TENSORS | _LIKELY, _returned(signature, Is.READ), 0),))
     if name in _ON_CPU:
-        return Is.CPU
-    sure = known & TENSORS
+        return _Through(NOTHING, ((TENSORS | _LIKELY, Is.CPU, 0),))
     if how == "bools" or name in _MASKS:
-        return Is.MASK if sure else Is.LIKELY_MASK
+        return _Through(NOTHING, ((TENSORS, Is.MASK, 0), (_LIKELY, Is.LIKELY_MASK, TENSORS)))
     if name in _SHAPED or how == "keeps":
-        return known & (TENSORS | _LIKELY)
-    found = Is.LIKELY if known & _LIKELY else NOTHING
-    if sure:
-        found |= Is.CPU if sure == Is.CPU and name not in _MOVES else Is.TENSOR
+        return _Through(TENSORS | _LIKELY)
+    likely = (_LIKELY, Is.LIKELY, 0)
+    if name in _MOVES:
+        return _Through(NOTHING, (likely, (TENSORS, Is.TENSOR, 0)))
+    on_device = Is.TENSOR | Is.MASK
+    return _Through(NOTHING, (likely, (on_device, Is.TENSOR, 0), (Is.CPU, Is.CPU, on_device)))
+
+
+def _returned(signature: signatures.Signature, lists: int) -> int:
+    found = NOTHING
+    for kind in signature.kinds:
+        found |= lists if kind in ("array", "list") else _RETURNED.get(kind, Is.OTHER)
     return found
 
 
@@ -523,10 +555,10 @@ def is_tensor(module: Module, node: ast.expr) -> bool:
     """May ``node`` be a tensor on the device: one by how it is made, or by how it is used?"""
     if not may_be_on_device(module, node):
         return False
-    found = module.view(Kinds).of(node)
-    if found & (Is.OTHER | Is.OWN | Is.MODULE):
+    kinds = module.view(Kinds)
+    if not kinds.has(node, TENSORS ^ Is.CPU | _LIKELY) or kinds.has(node, Is.OTHER | Is.OWN | Is.MODULE):  # fmt: skip
         return False
-    return bool(found & (Is.TENSOR | Is.MASK)) or bool(found & _LIKELY and not found & _ON_HOST)
+    return kinds.has(node, TENSORS ^ Is.CPU) or not kinds.has(node, _ON_HOST)
 
 
 def may_be_on_device(module: Module, node: ast.expr) -> bool:
@@ -536,10 +568,8 @@ def may_be_on_device(module: Module, node: ast.expr) -> bool:
 
 def is_other(module: Module, node: ast.expr) -> bool:
     """Is the value no tensor of the device: an array, a list, something read to the host?"""
-    found = module.view(Kinds).of(node)
-    return bool(found & (Is.OTHER | Is.OWN | _ON_HOST)) and not found & (
-        Is.TENSOR | Is.MASK | Is.LIKELY
-    )
+    kinds = module.view(Kinds)
+    return not kinds.has(node, TENSORS ^ Is.CPU | Is.LIKELY) and kinds.has(node, Is.OTHER | Is.OWN | _ON_HOST)  # fmt: skip
 
 
 def stays_on_host(module: Module, node: ast.AST) -> bool:
@@ -551,15 +581,14 @@ def is_mask(module: Module, node: ast.expr) -> bool:
     """Is ``node`` a tensor of truth values, by how it is made, or by its name where nothing else is seen?"""
     named = isinstance(node, (ast.Name, ast.Attribute)) and _MASK_NAMES.fullmatch(word(node))
     kinds, others = module.view(Kinds), ~(TENSORS | Is.LIKELY_MASK | _BESIDE | Is.UNSEEN)
-    if not named and kinds.shows(node, others):
+    if not named and kinds.has(node, others):
         return False
-    found = kinds.of(node)
-    if found & (Is.MASK | Is.LIKELY_MASK):
-        return not found & others
+    if kinds.has(node, Is.MASK | Is.LIKELY_MASK):
+        return not kinds.has(node, others)
     return bool(named) and is_tensor(module, node)
 
 
 def is_count(module: Module, node: ast.expr) -> bool:
     """Is the value surely a number, or sizes: ``len(xs)``, ``x.shape``, ``x.size(0) * 2``?"""
     kinds = module.view(Kinds)
-    return kinds.is_surely(node, Is.NUMBER | Is.SIZE | Is.FIGURE) and not kinds.of(node) & Is.PART
+    return kinds.is_surely(node, Is.NUMBER | Is.SIZE | Is.FIGURE) and not kinds.has(node, Is.PART)

@@ -411,6 +411,8 @@ _CALLED = {"training_step": "LightningModule", "training_step_end": "LightningMo
 def in_every_step(module: Module, node: ast.AST) -> bool:
     """Does ``node`` run in every step: in a loop that trains or a function that is a step, under no rare condition?"""
     regions = module.view(step_regions)
+    if not regions:
+        return False
     inside = node
     for above in module.ancestors(node):
         if above in regions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from hpushim.pycode.places import At, Edge
 
@@ -14,6 +14,8 @@ class _Joins(Protocol):
 
 
 A = TypeVar("A", bound=_Joins)
+#: What is enough; and what is enough where something else is not there (nothing: that alone is).
+Asked: TypeAlias = tuple[A, tuple[tuple[A, A], ...]]
 
 
 class Answers(Generic[A]):
@@ -29,48 +31,102 @@ class Answers(Generic[A]):
         own: Callable[[At], A],
         edges: Callable[[At], Iterable[Edge]],
         carry: Callable[[Edge, A], A] = lambda _, answer: answer,
+        asks: Callable[[Edge, A], Asked[A]] = lambda _, part: (part, ()),
     ) -> None:
         self._own = own
         self._edges = edges
         self._carry = carry
+        #: What is asked at the end of an edge for something of a part.
+        self._asks = asks
         self._known: dict[At, A] = {}
         #: What values say by themselves, and what is known of the answer before all of it is.
         self._said: dict[At, A] = {}
         self._shown: dict[At, A] = {}
+        #: What is known not to be in the answer.
+        self._without: dict[At, A] = {}
+        self._ends: dict[At, tuple[Edge, ...]] = {}
+        #: Values of which it is asked what is not there, and whether one was met again, and so is taken for not there.
+        self._open: set[At] = set()
+        self._met_again = False
 
     def of(self, at: At) -> A:
         """The answer for a value."""
         found = self._known.get(at)
         return self._solve(at) if found is None else found
 
-    def shows(self, at: At, part: A, plain: Callable[[Edge], bool]) -> bool:
-        """Is something of ``part`` seen in the answer along the ``plain`` edges alone, which carry what they get unchanged?
+    def has(self, at: At, part: A) -> bool:
+        """Is something of ``part`` in the answer for a value?
 
-        It is looked at no further than to the first value that says so by itself: most questions that are answered "no" end
-        there, without all that the value depends on besides.
+        It is looked at no further than to the first value that says so, and nowhere that makes no difference to ``part``.
         """
-        shown, known = self._shown, self._known
-        came: dict[At, At | None] = {at: None}
+        came: dict[At, tuple[At, Edge] | None] = {at: None}
+        wanted = {at: part}
         todo = [at]
-        while todo:
-            place = todo.pop()
-            found = known.get(place)
-            if found is None:
-                found = shown.get(place)
-                if found is None or not found & part:
-                    found = self._says(place)
-            if found & part:
-                step: At | None = place
-                while step is not None:
-                    shown[step] = shown[step] | found if step in shown else found
-                    step = came[step]
+        for place in todo:  # grows; a value of which more is wanted comes again
+            want = wanted[place]
+            known = self._known.get(place)
+            found = (known if known is not None else self._seen(place)) & want
+            if found:
+                self._remember(came, place, found)
                 return True
-            if place not in known:
-                for edge in self._edges(place):
-                    if edge.at not in came and plain(edge):
-                        came[edge.at] = place
-                        todo.append(edge.at)
+            without = self._without.get(place)
+            if known is not None or (without is not None and without | want == without):
+                continue
+            for edge in self._edges_of(place):
+                end = edge.at
+                need, others = self._asks(edge, want)
+                for other, unless in others:
+                    if not unless or not self._has_beside(end, unless):
+                        if not other:
+                            return True
+                        need = need | other
+                if not need:
+                    continue
+                before = wanted.get(end)
+                if before is None:
+                    came[end] = place, edge
+                    wanted[end] = need
+                    todo.append(end)
+                elif before | need != before:
+                    wanted[end] = before | need
+                    todo.append(end)
+        if self._met_again:
+            self._met_again = bool(self._open)
+            return False
+        for place, want in wanted.items():
+            without = self._without.get(place)
+            self._without[place] = want if without is None else without | want
         return False
+
+    def _has_beside(self, at: At, part: A) -> bool:
+        if at in self._open:
+            self._met_again = True
+            return False
+        self._open.add(at)
+        try:
+            return self.has(at, part)
+        finally:
+            self._open.discard(at)
+
+    def _seen(self, at: At) -> A:
+        """What is known of an answer."""
+        said, shown = self._says(at), self._shown.get(at)
+        return said if shown is None else said | shown
+
+    def _remember(self, came: dict[At, tuple[At, Edge] | None], at: At, found: A) -> None:
+        """Keeps what was found, for all on the way to it."""
+        step = came[at]
+        while step is not None:
+            at, edge = step
+            found = self._carry(edge, found)
+            self._shown[at] = self._shown[at] | found if at in self._shown else found
+            step = came[at]
+
+    def _edges_of(self, at: At) -> tuple[Edge, ...]:
+        found = self._ends.get(at)
+        if found is None:
+            found = self._ends[at] = tuple(self._edges(at))
+        return found
 
     def _says(self, at: At) -> A:
         found = self._said.get(at)
@@ -90,7 +146,7 @@ class Answers(Generic[A]):
                     way.append(step[1])
                     step = came[step[0]]
                 return way[::-1]
-            for edge in self._edges(place):
+            for edge in self._edges_of(place):
                 if edge.at not in came and self._carry(edge, self.of(edge.at)) | part == self._carry(edge, self.of(edge.at)):  # fmt: skip
                     came[edge.at] = place, edge
                     todo.append(edge.at)
@@ -103,7 +159,7 @@ class Answers(Generic[A]):
         todo = [start]
         answers[start] = self._says(start)
         for at in todo:  # grows
-            for edge in self._edges(at):
+            for edge in self._edges_of(at):
                 done = known.get(edge.at)
                 if done is not None:
                     answers[at] = answers[at] | carry(edge, done)

@@ -20,7 +20,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from hpushim.pycode.binders import BINDERS
 from hpushim.pycode.literals import place
@@ -36,6 +36,8 @@ from hpushim.pycode.walk import starts_at, walk
 from hpushim.pycode.words import words_in
 
 N = TypeVar("N", bound=ast.AST)
+#: What a word is wanted as.
+_Use = Literal["name", "attribute", "call", "keyword", "string"]
 #: From so many words on they are looked up in a table, which costs as much to make as this many searches.
 _MANY = 12
 
@@ -68,9 +70,9 @@ class Index:
         self.stores: defaultdict[str, list[ast.expr]] = defaultdict(list)
         self._definitions: dict[str, list[ast.AST]] = {}
         self._opened: set[ast.AST] = set()
-        #: What has been requested, as a whole word or as any part of one.
-        self._words: set[tuple[bytes, bool]] = set()
-        self._units_by_word: defaultdict[bytes, list[ast.AST]] | None = None
+        #: What has been requested, and as what.
+        self._words: set[tuple[bytes, _Use]] = set()
+        self._units_by_word: defaultdict[bytes, list[int]] | None = None
         self._whole = False
         self._names: defaultdict[str, list[ast.Name]] = defaultdict(list)
         self._attributes: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
@@ -89,7 +91,7 @@ class Index:
         if not data:
             self._open_all()  # a tree alone: there are no words to look for
         elif b":=" in data:
-            self._open(b":=", whole=False)  # it binds names
+            self._open(b":=", "name", whole=False)  # it binds names
 
     # -- by word ----------------------------------------------------------------------------
 
@@ -100,22 +102,22 @@ class Index:
 
     def attributes(self, word: str) -> list[ast.Attribute]:
         """Every ``….word``."""
-        self._want(word)
+        self._want(word, use="attribute")
         return self._ordered(self._attributes[word])
 
     def keywords(self, word: str) -> list[ast.keyword]:
         """Every ``word=…`` in a call or in the header of a class."""
-        self._want(word)
+        self._want(word, use="keyword")
         return self._ordered(self._keywords[word])
 
     def calls(self, word: str) -> list[ast.Call]:
         """Every call of ``word`` and of ``….word``."""
-        self._want(word)
+        self._want(word, use="call")
         return self._ordered(self._calls[word])
 
     def strings(self, text: str) -> list[ast.Constant]:
         """Every string constant that holds ``text``, parts of f-strings among them."""
-        self._want(text, whole=False)
+        self._want(text, use="string")
         count, found = self._holding.get(text, (-1, []))
         if count != len(self._strings):
             held = (node for node in self._strings if text in node.value)  # type: ignore[operator]
@@ -242,28 +244,26 @@ class Index:
 
     # -- the walk over expressions ----------------------------------------------------------
 
-    def _want(self, word: str, *, whole: bool = True) -> None:
-        """Walks every unit that the word is in."""
+    def _want(self, word: str, *, use: _Use = "name") -> None:
+        """Walks every unit that the word is in, where it may be what it is wanted as."""
         if self._whole:
             return
         if not word.isascii():
             self._open_all()  # Python normalises such names
             return
-        if whole and word.isidentifier():
-            if word not in self._text.words:
-                return
-        else:
-            whole = False
-        written = word.encode()
-        if (written, whole) in self._words:
+        whole = use != "string" and word.isidentifier()
+        if whole and word not in self._text.words:
             return
-        self._words.add((written, whole))
+        written = word.encode()
+        if (written, use) in self._words or (whole and (written, "name") in self._words):
+            return
+        self._words.add((written, use))
         if whole and len(self._words) > _MANY:
-            self._open_by_table(written)
+            self._open_by_table(written, use)
         else:
-            self._open(written, whole=whole)
+            self._open(written, use, whole=whole)
 
-    def _open(self, word: bytes, *, whole: bool) -> None:
+    def _open(self, word: bytes, use: _Use, *, whole: bool) -> None:
         """Walks the units that hold these bytes, as a whole word or anywhere."""
         # Between spaces, where all else is blanked: what only ends or begins with the word is passed over as fast as memory is read.
         find = self._text.blanked.find if whole else self.data.find
@@ -274,25 +274,52 @@ class Index:
             at >= 0
         ):  # of the blanked text, which begins with a space more, this is the place of the word itself
             following = bisect.bisect_right(starts, at)
-            if following and units[following - 1] not in opened:
-                self._walk(units[following - 1])
+            unit = units[following - 1] if following else None
+            if unit is not None and unit not in opened and (use == "name" or self._may_be(word, use, following - 1, at)):  # fmt: skip
+                self._walk(unit)
             if following == len(starts):
                 return
             at = find(sought, starts[following])  # the rest of the unit is walked now
 
-    def _open_by_table(self, word: bytes) -> None:
+    def _open_by_table(self, word: bytes, use: _Use) -> None:
         """The same for a whole word, by a table of the words in each unit: a search for each goes through all of the text."""
-        table = self._units_by_word
+        table, units, opened = self._units_by_word, self.units, self._opened
         if table is None:
             table = self._units_by_word = defaultdict(list)
-            blanked, opened = self._text.blanked, self._opened
+            blanked = self._text.blanked
             ends = [*self._starts[1:], len(blanked)]
-            for unit, start, end in zip(self.units, self._starts, ends, strict=True):
-                if unit not in opened:
+            for number, (start, end) in enumerate(zip(self._starts, ends, strict=True)):
+                if units[number] not in opened:
                     for each in set(blanked[start + 1 : end + 1].split()):
-                        table[each].append(unit)
-        for unit in table.get(word, ()):
-            self._walk(unit)
+                        table[each].append(number)
+        for number in table.get(word, ()):
+            if units[number] not in opened and (
+                use == "name" or self._may_be(word, use, number, None)
+            ):
+                self._walk(units[number])
+
+    def _may_be(self, word: bytes, use: _Use, number: int, at: int | None) -> bool:
+        """May a word be what it is wanted as, at a place in a unit or behind it? So far as the signs beside it say."""
+        data, starts = self.data, self._starts
+        start, end = starts[number], starts[number + 1] if number + 1 < len(starts) else len(data)
+        if use == "string":
+            return data.find(b'"', start, end) >= 0 or data.find(b"'", start, end) >= 0
+        find, sought, size = self._text.blanked.find, b" %b " % word, len(word)
+        if at is None:
+            at = find(sought, start, end + 2)
+        while 0 <= at < end:
+            if use == "attribute":
+                before = data[at - 1 : at] if at > start else b""
+                if before == b"." or (before in _BETWEEN and _ends_in_dot(data[start:at])):
+                    return True
+            else:
+                behind = data[at + size : at + size + 1]
+                if behind in _BETWEEN:
+                    behind = data[at + size : end].lstrip(b" \t\r\n\f\\")[:1]
+                if behind in (b"(" if use == "call" else b"=", b"#"):
+                    return True
+            at = find(sought, at + size, end + 2)
+        return False
 
     def _open_all(self) -> None:
         if not self._whole:
@@ -394,6 +421,14 @@ class Index:
             elif value is not None:
                 parents[value] = node
                 stack.append(value)
+
+
+_BETWEEN = (b" ", b"\t", b"\r", b"\n", b"\f", b"\\")
+
+
+def _ends_in_dot(text: bytes) -> bool:
+    """Does code end in a dot, as far as it can be said where comments may be between?"""
+    return text.rstrip(b" \t\r\n\f\\").endswith(b".") or b"#" in text
 
 
 def _outside(scope: Scope) -> Scope:

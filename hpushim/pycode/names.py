@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hpushim.pycode.places import last_name
@@ -34,7 +35,6 @@ class Names:
         self._index = index
         self._ambient = frozenset(ambient)
         self.main = ambient[0] if ambient else ""
-        self._stars: set[str] | None = None
         self._known: dict[ast.AST, frozenset[str]] = {}
         self._means: dict[tuple[Scope, str], frozenset[str]] = {}
         self._open: set[int] = set()
@@ -61,6 +61,28 @@ class Names:
         if isinstance(node, ast.Call):
             return self._called(node, None)
         return _NOTHING
+
+    def may_mean(self, name: str) -> bool:
+        """May a name of this spelling mean a dotted name somewhere?"""
+        return (
+            name in self._given_names
+            or name in self._ambient
+            or hasattr(builtins, name)
+            or bool(self._star_imports)
+        )
+
+    @cached_property
+    def _given_names(self) -> set[str]:
+        """The names that are imported, or given what may be a dotted name."""
+        return {
+            name
+            for scope in self._index.scopes.values()
+            for name, bindings in scope.bindings.items()
+            for each in bindings
+            if each.kind == "import"
+            or isinstance(each.value, (ast.Name, ast.Attribute, ast.Call))
+            or (name in _USUAL and isinstance(each.node, ast.Assign))
+        }
 
     def _called(self, call: ast.Call, scope: Scope | None) -> frozenset[str]:
         """``torch`` for ``__import__("torch")``, and for ``get_torch()``, a function of the file that ends with ``return torch``."""
@@ -118,16 +140,19 @@ class Names:
 
         Where nothing else gives the name; of a package of its own only where nothing else is star-imported.
         """
-        if self._stars is None:
-            self._stars = {
-                "." * getattr(line, "level", 0) + (getattr(line, "module", "") or "")
-                for line in self._index.imports
-                if any(alias.name == "*" for alias in line.names)
-            }
-        if len(self._stars) == 1 and self._stars <= self._ambient and not hasattr(builtins, name):
-            return f"{next(iter(self._stars))}.{name}"
+        stars = self._star_imports
+        if len(stars) == 1 and stars <= self._ambient and not hasattr(builtins, name):
+            return f"{next(iter(stars))}.{name}"
         meant = _USUAL.get(name, "")
-        return meant if self._stars and meant.partition(".")[0] in self._ambient else None
+        return meant if stars and meant.partition(".")[0] in self._ambient else None
+
+    @cached_property
+    def _star_imports(self) -> set[str]:
+        return {
+            "." * getattr(line, "level", 0) + (getattr(line, "module", "") or "")
+            for line in self._index.imports
+            if any(alias.name == "*" for alias in line.names)
+        }
 
     def _helped(self, binding: Binding) -> str | None:
         """``torch`` and ``nn`` of ``torch, nn = try_import_torch()``: a package that a function of such a name returns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import random
 import sys
 from pathlib import Path
 
@@ -42,20 +43,59 @@ FILLINGS = {
     "numpy.zeros(3)": Is.OTHER,
 }
 
+#: Calls, items and comparisons of what is only known by its use.
+MORE = """
+def more(y, mask):
+    use(y.unsqueeze(0).shape[0] + 1)
+    use(y.numel())
+    use(y(mask))
+    use(y[mask > 0].to("cpu"))
+    use((y.cpu() if mask else y).float())
+    use(y[0].eq(3) | ~mask)
+    for z in y.chunk(2):
+        use(z.max(1)[0] * mask)
+    y = y.numpy()
+    use(y.item())
+"""
+
 
 def module(code: str) -> Module:
     return Module(HEAD + code, "a.py", Target(), MATRIX)
 
 
-def used(code: str) -> list[Is]:
+BITS = [value for name, value in vars(Is).items() if name.isupper()]
+
+
+def used(code: str) -> list[int]:
+    """What each argument of `use` may be, asked bit by bit."""
     text = module(code)
-    return [text.view(Kinds).of(call.args[0]) for call in text.index.calls("use")]
+    return [
+        sum(bit for bit in BITS if Kinds(text).has(call.args[0], bit))
+        for call in text.index.calls("use")
+    ]
 
 
 @pytest.mark.parametrize(("filling", "form"), crossed(FILLINGS, FORMS, rounds=2))
 def test_a_kind_comes_with_the_value(form: str, filling: str) -> None:
     found = used(FORMS[form].replace("SOURCE", filling))
     assert any(FILLINGS[filling] & each for each in found)
+
+
+@pytest.mark.parametrize(("filling", "form"), crossed(FILLINGS, FORMS, rounds=1))
+def test_an_answer_does_not_depend_on_what_was_asked_before(form: str, filling: str) -> None:
+    chosen = random.Random(form + filling)
+    code = FORMS[form].replace("SOURCE", filling) + MORE
+    whole = used(code)
+    text = module(code)
+    asked = [
+        (call.args[0], answer, sum(chosen.sample(BITS, chosen.randint(1, 6))))
+        for call, answer in zip(text.index.calls("use"), whole, strict=True)
+        for _ in range(4)
+    ]
+    chosen.shuffle(asked)
+    kinds = Kinds(text)
+    for node, answer, part in asked:
+        assert kinds.has(node, part) == bool(answer & part), (node.lineno, part, answer)
 
 
 @pytest.mark.parametrize("form", APART)

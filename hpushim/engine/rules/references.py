@@ -21,8 +21,6 @@ class Catalog(msgspec.Struct, frozen=True):
     exact: dict[str, tuple[int, ...]]
     #: ``torch.cuda`` for ``torch.cuda.*``.
     below: dict[str, tuple[int, ...]]
-    #: Everything that a wanted name begins with, the package alone left out.
-    fronts: frozenset[str]
     #: By the last word of each, which is wherever it is used.
     by_word: dict[str, tuple[int, ...]]
     roots: frozenset[str]
@@ -56,13 +54,11 @@ def _arranged(wanted: Sequence[tuple[str, ...]]) -> Catalog:
             table = below if name.endswith(".*") else exact
             table.setdefault(name.removesuffix(".*"), []).append(place)
             by_word.setdefault(last(name), set()).add(place)
-    plain = {*exact, *below}
     return Catalog(
         exact={name: tuple(places) for name, places in exact.items()},
         below={name: tuple(places) for name, places in below.items()},
-        fronts=frozenset(front for name in plain for front in _fronts(name)),
         by_word={word: tuple(sorted(places)) for word, places in by_word.items()},
-        roots=frozenset(name.partition(".")[0] for name in plain),
+        roots=frozenset(name.partition(".")[0] for name in (*exact, *below)),
     )
 
 
@@ -99,11 +95,11 @@ class _Search:
         self._found: list[Reference] = []
 
     def run(self, words: Sequence[str]) -> list[Reference]:
-        index = self._module.index
+        index, may_mean = self._module.index, self._module.names.may_mean
         for word in words:
             for attribute in index.attributes(word):
                 self._use(attribute)
-            for name in index.names(word):
+            for name in index.names(word) if may_mean(word) else ():
                 self._use(name)
         for binding in self._module.import_bindings:
             meant = binding.qualified or ""
@@ -113,9 +109,9 @@ class _Search:
         return self._found
 
     def _wanted(self, name: str) -> bool:
-        """Is the name a wanted one, below one, or the front of one?"""
+        """Is the name a wanted one, or below one? What begins with the front of one ends in a word that is looked up."""
         names = self._names
-        if name in names.fronts:
+        if name in names.exact:
             return True
         root = name.partition(".")[0]
         return root in names.roots and any(f in names.below for f in (root, *_fronts(name)))
