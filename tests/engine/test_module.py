@@ -273,9 +273,9 @@ def test_many_words_are_found_by_one_walk(monkeypatch: pytest.MonkeyPatch) -> No
     searched: list[bytes] = []
     opened = Index._open
 
-    def counted(index: Index, word: bytes, *, whole: bool) -> None:
+    def counted(index: Index, word: bytes, use: Any, *, whole: bool) -> None:
         searched.append(word)
-        opened(index, word, whole=whole)
+        opened(index, word, use, whole=whole)
 
     monkeypatch.setattr(Index, "_open", counted)
     m = module("".join(f"n{n} = {n}\n" for n in range(2000)))
