@@ -176,14 +176,14 @@ class DeviceIds(Rule):
                 continue
             self._told.add(given)
             device, needed = torch(module, given, "device")
-            bare = f"{device}({quoted(module, DEVICE)})"
+            bare = f"{device}({quoted(module, DEVICE)}, 0)"
             if shared(module):
                 bare = chosen(module, given, bare)
             change = Replace(given, bare)
             yield self.finding(
                 module,
                 given,
-                "FSDP on Gaudi accepts only a device without an index; remove the index",
+                "the device of an FSDP process on Gaudi is `hpu` with index 0, whatever its rank",
                 fix=Rewrite("name the device", answer.safety, (change, *needed)),
                 row=answer.row,
                 code="HPU309",
