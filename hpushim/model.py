@@ -153,7 +153,10 @@ DependencyKind = Literal[
 
 
 class Dependency(msgspec.Struct, frozen=True):
-    """A third-party package: in how many files it is imported, whether one does so unconditionally, who assessed it, and on what that rests."""
+    """A third-party package: in how many files it is imported, whether one does so unconditionally, who assessed it, and on what that rests.
+
+    ``status`` is that of its row in the matrix, if it has one.
+    """
 
     name: str
     files: int
@@ -162,6 +165,7 @@ class Dependency(msgspec.Struct, frozen=True):
     version: str = ""
     kind: DependencyKind = "not assessed"
     evidence: str = ""
+    status: str = ""
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 from hpushim.pycode.walk import walk
 
+from ..analysis.kernels import PROVIDERS
 from ..analysis.project_facts import KERNEL_USERS
 from ..edits.spelling import agnostic
 from ..values.checks import Check, Regions
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _LEVELS: tuple[Safety, ...] = ("safe", "unsafe", "manual")
 _SHOWN = 40
+#: What takes an answer of True or False.
+_DECIDES = (ast.UnaryOp, ast.BoolOp, ast.If, ast.IfExp, ast.Assign, ast.AnnAssign, ast.Return)
 #: Modules of torch that are NVIDIA's.
 _NVIDIA = ("cuda", "cudnn")
 
@@ -37,7 +40,10 @@ class CheckRegions(Rule):
         "check-controls-cuda",
         severity="error",
         fix=("unsafe", "manual"),
-        lower={"info": "it only guards a query of the device in its own condition"},
+        lower={
+            "warning": "Gaudi only skips code that has no counterpart there",
+            "info": "it only guards a query of the device in its own condition",
+        },
     )
     wants = Wants(words=("cuda", "is_cuda"), facts=(KERNEL_USERS,))
 
@@ -59,6 +65,7 @@ class _Review:
         self._rule = rule
         self._module = module
         self._regions = regions
+        self._by_hand = [item for item in found if item.finding.fix is None and item.node]
         self._fixed = [item for item in found if item.finding.fix is not None and item.node]
         self._base = {item: _LEVELS.index(item.finding.safety) for item in self._fixed}
         self._level = dict(self._base)
@@ -209,7 +216,32 @@ class _Review:
         for check, why in self._keeps.items():
             first = self._turns[check][0]
             result[first] = self._told(check, why, result.get(first, first))
+        result.update(self._skipped())
         return result
+
+    def _skipped(self) -> Iterator[tuple[Found, Found]]:
+        """What is left to a person in code that Gaudi skips because the check before it stays."""
+        for item in self._by_hand if self._keeps else ():
+            holds = self._regions.owners(item.node)  # type: ignore[arg-type]
+            if item.finding.severity not in ("error", "warning") or not holds:
+                continue
+            if all(
+                check in self._keeps and check in self._stuck and not (stops or check.shared)
+                for check, stops in holds
+            ):
+                line = holds[0].check.node.lineno  # type: ignore[attr-defined]
+                told = f"{item.finding.message}; Gaudi skips this code, since the check on line {line} stays"
+                finding = msgspec.structs.replace(item.finding, severity="info", message=told)
+                yield item, replace(item, finding=finding)
+
+    def _leaves_gaudi(self, check: Check) -> bool:
+        """Does the program stop, or work without Gaudi, because a check stays: does something behind it choose the device?"""
+        held = self._owned.get(check, {}).items()
+        return (
+            check.demanded
+            or any(not stops and item not in self._of for item, stops in held)
+            or any(map(_chooses, self._stuck.get(check, ())))
+        )
 
     def _told(self, check: Check, why: ast.AST, item: Found) -> Found:
         """The finding at a check that what it controls keeps."""
@@ -222,11 +254,15 @@ class _Review:
         told = f"`{shown}` is not changed, and finds no CUDA on Gaudi: it controls `{kept}` on line {line}{more}, "
         if unsafe:
             told += "whose rewrite is unsafe; `--unsafe` applies both"
-        elif check in self._stuck:
+        elif check in self._stuck and self._leaves_gaudi(check):
             told += "which has no rewrite; change that code first, or keep the branch for CUDA only"
+        elif check in self._stuck:
+            told += "which has no rewrite; Gaudi skips that code"
         else:
             told += "which depends on another check that is not changed; resolve that finding first"
         code, severity = self._rule.HPU028, self._rule.HPU028.severity
+        if check in self._stuck and not unsafe and not self._leaves_gaudi(check):
+            severity = "warning"
         stuck = self._stuck.get(check, ())
         if stuck and all(_same_condition(module, check.node, node) for node in stuck):
             told = f"`{shown}` is not changed: False is the right answer where `{kept}` requires a CUDA device in the same condition"
@@ -299,14 +335,19 @@ def _short(text: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
+def _chooses(node: ast.AST) -> bool:
+    """Is it a device's name, or a move to it?"""
+    return isinstance(node, ast.Call) or (
+        isinstance(node, ast.Constant) and node.value not in PROVIDERS
+    )
+
+
 def _same_condition(module: Module, check: ast.AST, question: ast.AST) -> bool:
     """``torch.cuda.is_available() and torch.cuda.get_device_properties(0).major >= 8``: is the question asked only behind the check?"""
     for above in module.ancestors(question):
         if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
             behind = any(part is check or check in walk(part) for part in above.values)
-            return behind and isinstance(
-                module.parent(above), (ast.UnaryOp, ast.BoolOp, ast.If, ast.IfExp)
-            )
+            return behind and isinstance(module.parent(above), _DECIDES)
         if isinstance(above, ast.stmt):
             return False
     return False

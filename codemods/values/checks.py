@@ -49,6 +49,8 @@ class Check:
     roots: dict[ast.AST, bool]
     #: Does the program stop where the answer is no?
     demanded: bool
+    #: May what it controls run all the same: ``check or many``?
+    shared: bool
 
 
 class Hold(NamedTuple):
@@ -149,7 +151,7 @@ class Regions:
             node.ops[0], (ast.NotEq, ast.NotIn, ast.IsNot)
         )
         truth = Truth(self._module, node, true=not differs)
-        return Check(node, nodes, compares, truth.roots, truth.demanded)
+        return Check(node, nodes, compares, truth.roots, truth.demanded, truth.shared)
 
     # -- the CUDA ---------------------------------------------------------------------------
 

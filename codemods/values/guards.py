@@ -32,6 +32,8 @@ class Truth:
         self.roots: dict[ast.AST, bool] = {}
         #: Does the program stop where the check is false?
         self.demanded = False
+        #: May what it controls run without it: ``check or many``?
+        self.shared = False
         self._seen: set[tuple[At, bool]] = set()
         self._waiting: list[tuple[At, bool]] = [(At(start), true)]
         while self._waiting:
@@ -68,8 +70,11 @@ class Truth:
             case "iterated" if isinstance(to, (ast.For, ast.AsyncFor)):
                 self._root(to.body)
             case _ if edge.same:
-                if isinstance(to, ast.BoolOp) and isinstance(to.op, ast.And) == true:
-                    self._root(behind(to.values, at.node))
+                if isinstance(to, ast.BoolOp):
+                    if isinstance(to.op, ast.And) == true:
+                        self._root(behind(to.values, at.node))
+                    else:
+                        self.shared = True
                 self._follow(edge.at, true=true)
 
     # -- where it is tested -----------------------------------------------------------------

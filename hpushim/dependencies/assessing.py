@@ -53,8 +53,12 @@ class _Assessing:
         row = self._matrix.row(name)
         if row is not None:
             status = self._matrix.judge(row, self._target).status
-            return Dependency(name, *each, "matrix", version, "by row", f"{status}: {row.note}")
+            return Dependency(
+                name, *each, "matrix", version, "by row", f"{status}: {row.note}", status
+            )
         if package is None:
+            if audited := self._matrix.policy.plain.get(name):
+                return Dependency(name, *each, "matrix", "", "plain Python", f"version {audited}")
             return Dependency(name, *each, "none")
         found = self._audit(package)
         return Dependency(name, *each, "files", version, found.kind, found.evidence)

@@ -268,6 +268,8 @@ class Policy(Strict, frozen=True, kw_only=True):
     made_of_torch: tuple[str, ...] = ()
     #: PyTorch's own packages: a CUDA build of one says nothing of a project, which takes another on a Gaudi machine
     torch_family: tuple[str, ...] = ()
+    #: packages without CUDA code and without a choice of a device, as an audit of the wheel of that version found
+    plain: dict[str, str] = {}
 
 
 class Autocast(Strict, frozen=True, kw_only=True):

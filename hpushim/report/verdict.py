@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from hpushim.report.work import in_words, span
 
 if TYPE_CHECKING:
-    from hpushim.model import DependencyKind, Report
+    from hpushim.model import Dependency, DependencyKind, Report
     from hpushim.report.assessment import Item, LineCounts
     from hpushim.report.work import Work
 
@@ -62,11 +62,46 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
         more = f" and {len(needs) - 3:,} more" if len(needs) > 3 else ""
         sentence += f" {names}{more} {_verb(len(needs), 'needs')} CUDA."
         verdict = verdict if verdict in ("blocked", "incomplete") else "needs work"
-    unknown = sum(each.kind == "not assessed" and each.files > 0 for each in report.dependencies)
+    python = sum(file.path.endswith(".py") for file in report.files)
+    open_ones = [each for each in report.dependencies if each.files and _is_open(each)]
+    decisive = [each for each in open_ones if each.files * _CARRIES >= python and each.files > 2]
+    if decisive and verdict not in _NOTHING:
+        sentence = f"Work in {_named(decisive)} is not counted: {_why_open(decisive)}. {sentence}"
+    rest = [each for each in open_ones if each not in decisive]
+    unknown = [each for each in rest if each.kind == "not assessed"]
+    unsure = [each for each in rest if each.kind != "not assessed"]
     if unknown:
-        noun = "dependency" if unknown == 1 else "dependencies"
-        sentence += f" {unknown:,} imported {noun} {_verb(unknown, 'is')} not assessed."
+        noun = "dependency" if len(unknown) == 1 else "dependencies"
+        sentence += f" {len(unknown):,} imported {noun} {_verb(len(unknown), 'is')} not assessed: {_named(unknown)}."
+    if unsure:
+        sentence += (
+            f" No source shows whether {_named(unsure)} {_verb(len(unsure), 'works')} on Gaudi."
+        )
     return verdict, sentence
+
+
+#: A package that one in so many Python files imports carries the project.
+_CARRIES = 7
+
+
+def _is_open(each: Dependency) -> bool:
+    """Does nobody know whether the package works on Gaudi?"""
+    return each.kind == "not assessed" or each.status == "unknown"
+
+
+def _why_open(some: Sequence[Dependency]) -> str:
+    it, has = ("it", "has") if len(some) == 1 else ("they", "have")
+    if all(each.kind == "not assessed" for each in some):
+        return (
+            f"{it} {has} not been assessed (install the project's packages and give `--env PYTHON`)"
+        )
+    return f"no source shows whether {it} {_verb(len(some), 'works')} on Gaudi"
+
+
+def _named(some: Sequence[Dependency]) -> str:
+    """The first three, each with the number of files that import it."""
+    names = ", ".join(f"`{each.name}` ({count(each.files, 'file')})" for each in some[:3])
+    return names + (f" and {len(some) - 3:,} more" if len(some) > 3 else "")
 
 
 #: The kinds of packages that do not work without CUDA.

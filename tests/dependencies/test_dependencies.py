@@ -165,7 +165,10 @@ def test_the_report_names_what_needs_cuda(
     assert _ends(0)
     text = capsys.readouterr().out
     assert text.startswith("Verdict: needs work. ")
-    assert "kernels_zq (1 file) needs CUDA. 1 imported dependency is not assessed." in text
+    assert (
+        "kernels_zq (1 file) needs CUDA. 1 imported dependency is not assessed: `nobody_zq` (1 file)."
+        in text
+    )
     assert "  kernels_zq 1.0: 1 file: compiled for CUDA, " in text
     assert "not assessed (not installed here): nobody_zq (1), unseen_zq (0)\n" in text
     monkeypatch.setattr(sys, "argv", [*command, "--format", "json"])
