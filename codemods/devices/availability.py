@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
@@ -13,6 +14,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.devices import Devices
 from ..analysis.kernels import nvidia_only
 from ..analysis.names import called
+from ..analysis.other_devices import is_check
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule
 from ..edits import neutral
@@ -27,30 +29,11 @@ if TYPE_CHECKING:
 _TOOLKIT = "torch.utils.cpp_extension.CUDA_HOME"
 
 
-#: Checks for a device that `torch.accelerator` knows as well.
-_OTHERS = ("torch.backends.mps.is_available", "torch.mps.is_available", "torch.xpu.is_available")
-
-
 class Availability(NameRule):
     """``torch.cuda.is_available()``."""
 
     HPU108 = Code("cuda-availability-check", fix="safe")
-    HPU127 = Code("check-for-another-device", severity="info")
     HPU109 = Code("check-guards-nvidia-only-code", severity="info", effort="hours")
-
-    further = _OTHERS
-
-    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if name not in _OTHERS:
-            yield from super().on_name(module, node, name)
-        elif agnostic(module) and module.qualified(node) == name:
-            yield self.finding(
-                module,
-                node,
-                f"`{module.source(node)}` checks for one device; `torch.accelerator` covers it, so its option "
-                "and its branch can go",
-                code="HPU127",
-            )
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
         if not module.view(Devices).handles_hpu(use.node):
@@ -89,6 +72,10 @@ class Availability(NameRule):
         """Is everything behind the check made for NVIDIA hardware alone?"""
         call = called(module, use.node)
         guard = module.parent(call) if call is not None else None
+        if agnostic(module) and isinstance(guard, ast.BoolOp):
+            words = set(re.findall(r"[a-z0-9]+", module.source(guard).lower().replace("_", " ")))
+            if (words - {"cuda"}).intersection(module.matrix.policy.nvidia_only):
+                return True
         if isinstance(guard, ast.BoolOp) and isinstance(guard.op, ast.And):
             return any(_is_toolkit(module, each) for part in guard.values for each in walk(part))
         if not isinstance(guard, ast.If) or guard.test is not call or guard.orelse:
@@ -108,7 +95,7 @@ def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
     if call is None or not isinstance(choice, ast.IfExp) or choice.test not in (call, module.parent(call)):  # fmt: skip
         return ()
     last = choice.orelse
-    while isinstance(last, ast.IfExp) and _chooses_another(module, last.test):
+    while isinstance(last, ast.IfExp) and is_check(module, last.test):
         last = last.orelse
     chosen = _device(module, choice.body), _device(module, last)
     now = neutral.current(module, choice)
@@ -133,17 +120,6 @@ def _device(module: Module, node: ast.expr) -> str:
 
 def _is_device(module: Module, call: ast.Call) -> bool:
     return module.qualified(call.func) == "torch.device" and not call.keywords
-
-
-def _chooses_another(module: Module, test: ast.expr) -> bool:
-    """Is it a check for one of the other devices, perhaps behind one of whether torch knows it?"""
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    last = parts[-1]
-    asked = isinstance(last, ast.Call) and module.qualified(last.func) in _OTHERS
-    return asked and all(
-        isinstance(each, ast.Call) and getattr(each.func, "id", "") == "hasattr"
-        for each in parts[:-1]
-    )
 
 
 def _is_toolkit(module: Module, node: ast.AST) -> bool:

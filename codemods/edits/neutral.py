@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python import imports
+from hpushim.matrix import signatures
+from hpushim.model import Span
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -105,11 +107,14 @@ def choice(
 
 def _fits(module: Module, node: ast.AST, text: str) -> bool:
     """Is the line of a node short enough with another text in its place?"""
-    old = module.source(node)
-    line = module.source(module.line_span(node.lineno)).rstrip("\r\n")  # type: ignore[attr-defined]
+    span = module.span(node)
+    first = module.line_span(node.lineno).start  # type: ignore[attr-defined]
+    last = module.line_span(node.end_lineno)  # type: ignore[attr-defined]
+    before = module.source(Span(first, span.start))
+    behind = module.source(Span(span.end, last.end)).rstrip("\r\n")
     least, most = _LINES
     longest = max(least, min(most, module.view(_longest_line)))
-    return "\n" in old or len(line) - len(old) + len(text) <= longest
+    return len(before) + len(text) + len(behind) <= longest
 
 
 def _longest_line(module: Module) -> int:
@@ -238,9 +243,12 @@ def _keeps(call: ast.Call) -> bool:
 def _takes_device(module: Module, call: ast.Call) -> bool:
     """Does the call take a ``torch.device`` as well as a text?"""
     name = module.qualified(call.func) or ""
-    return (name.startswith("torch.") and "autocast" not in name and ".amp." not in name) or _last(
-        call.func
-    ) in _METHODS
+    if _last(call.func) in _METHODS:
+        return True
+    known = signatures.of(name)
+    taken = known.parameter("device") if known is not None else None
+    typed = taken is not None and taken[0] == "device_type"
+    return name.startswith("torch.") and not typed and not re.search(r"autocast|\.amp\.|mesh", name, re.I)  # fmt: skip
 
 
 def _last(func: ast.expr) -> str:
@@ -249,17 +257,9 @@ def _last(func: ast.expr) -> str:
 
 def _default(module: Module, node: ast.AST | None) -> str:
     """A call of the file's function; nothing where the question comes too early."""
-    if node is not None and is_early(module, node) and not _works(module, node):
+    if node is not None and is_early(module, node):
         return NONE
     return f"{_function(module)}()"
-
-
-def _works(module: Module, node: ast.AST) -> bool:
-    """Is it a statement at the top level that uses the device there and then, as CUDA was?"""
-    top = next((above for above in (node, *module.ancestors(node)) if above in module.tree.body), None)  # fmt: skip
-    if isinstance(top, (*_FUNCTIONS, ast.ClassDef)) or top is None:
-        return False
-    return not any(isinstance(above, ast.Call) and _keeps(above) for above in module.ancestors(node))  # fmt: skip
 
 
 def _function(module: Module) -> str:
@@ -290,6 +290,9 @@ def _is_of_torch(statement: ast.Import | ast.ImportFrom) -> bool:
 
 def at_hand(module: Module, node: ast.AST, *, types: bool = False) -> tuple[str, str] | None:
     """A variable that is seen at ``node``, holds the accelerator or the CPU there, and how: ``"device"``, ``"type"``, ``"text"``."""
+    known = _compared_around(module, node)
+    if known is not None:
+        return known, "device"
     for name in sorted(_names(module, types=types), key=lambda name: (name != "device", name)):
         bound = module.scope(node).lookup(name)
         if not bound or not all(b.kind == "assign" and b.value is not None for b in bound):
@@ -304,6 +307,30 @@ def at_hand(module: Module, node: ast.AST, *, types: bool = False) -> tuple[str,
             wide = any(b in module.global_scope.bindings.get(name, ()) for b in bound)
             return (wide and _of_self(module, node, types=types)) or (name, str(only))
     return _of_self(module, node, types=types)
+
+
+def _compared_around(module: Module, node: ast.AST) -> str | None:
+    """``device``, in what runs only where ``device.type`` is an accelerator's."""
+    child = node
+    for above in module.ancestors(node):
+        if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
+            body = above.body if isinstance(above.body, list) else [above.body]
+            for part in walk(above.test) if child in body else ():
+                if not isinstance(part, ast.Compare) or len(part.ops) != 1:
+                    continue
+                side, text = part.left, module.constant(part.comparators[0])
+                same = isinstance(part.ops[0], ast.Eq) and text == "cuda"
+                other = isinstance(part.ops[0], ast.NotEq) and text == "cpu"
+                if not (same or other) or getattr(side, "attr", "") != "type":
+                    continue
+                device = getattr(side, "value", None)
+                named = isinstance(device, ast.Name) or getattr(device.value, "id", "") == "self"  # type: ignore[union-attr]
+                if named and _NAMED.search(_last(device)):  # type: ignore[arg-type]
+                    return module.source(device)  # type: ignore[arg-type]
+        if isinstance(above, _FUNCTIONS):
+            return None
+        child = above
+    return None
 
 
 def _of_self(module: Module, node: ast.AST, *, types: bool) -> tuple[str, str] | None:

@@ -220,7 +220,10 @@ def retext(module: Module, node: ast.expr, new: str) -> Replace:
 
 def _neutral_text(module: Module, node: ast.expr, new: str) -> str:
     """What is written in place of a text that becomes one of Gaudi's words."""
-    if isinstance(module.parent(node), (ast.Compare, ast.MatchValue, ast.Dict, ast.Subscript)):
+    above = module.parent(node)
+    if isinstance(above, (ast.List, ast.Tuple, ast.Set)) and new == BACKEND:
+        return neutral.NONE  # one of several that are compared, or may be given
+    if isinstance(above, (ast.Compare, ast.MatchValue, ast.Dict, ast.Subscript)):
         return neutral.NONE
     mark = _inside(module, node) or mark_of(module)
     if new in (DEVICE, f"{DEVICE}:0"):
@@ -311,6 +314,9 @@ def comparison(module: Module, owner: ast.AST, node: ast.expr) -> tuple[Change, 
 def type_beside(module: Module, node: ast.expr) -> str:
     """The type of the accelerator, beside the number of a device."""
     now = neutral.current(module, node)
+    found = neutral.at_hand(module, node, types=True)
+    if found and found[1] == "device" and now != neutral.NONE:
+        return f"{found[0]}.type"
     return now if now == neutral.NONE else f"{now}.type"
 
 

@@ -12,6 +12,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.autocast import CUDA_ONLY, GENERIC, AutocastSite, site
 from ..analysis.verdict import ask
+from ..edits import neutral
 from ..edits.arguments import add, by_keyword, with_arguments
 from ..edits.imports import local_name, root, torch
 from ..edits.spelling import agnostic, and_not_cpu, device_type, half, retext
@@ -87,7 +88,7 @@ class CudaAutocast(Rule):
         device = f"device_type={device_type(module, node)}"
         new = f"{tools}.partial({name}, {device}, dtype={bfloat16})"
         if agnostic(module):
-            new = f"{tools}.partial({name}, {device})"
+            new = neutral.NONE  # it would be on for the CPU as well
         changes: tuple[Change, ...] = (Replace(node, new), *needed, Import("functools"))
         safety = answer.safety if _is_called_plainly(module, node) else "unsafe"
         return self.finding(

@@ -7,12 +7,14 @@ import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Change, Rewrite
+from hpushim.engine.python.changes import Change, Remove, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_name
+from ..analysis.devices import Devices
 from ..analysis.names import word
+from ..analysis.other_devices import OtherDevices
 from ..edits.arguments import add
 from ..edits.spelling import agnostic
 
@@ -71,11 +73,17 @@ def _neutral(module: Module, call: ast.Call, given: ast.expr, text: str) -> Rewr
     if not all(isinstance(name, str) for name in names):
         return None
     mark = module.source(given)[0]
-    changes: list[Change] = [add(call, f"{mark}{new}{mark}", first=True)]
+    changes: list[Change] = []
+    group = ""
+    for folded, option in module.view(OtherDevices).aliases(call):
+        changes.append(add(call, module.source(option.args[0]), behind=given))
+        changes.append(Remove(module.statement(option)))
+        group = module.view(Devices).group(folded.into) if folded.into is not None else ""
+    changes.append(add(call, f"{mark}{new}{mark}", first=True))
     if not any(keyword.arg == "dest" for keyword in call.keywords):
         dest = text.lstrip("-").replace("-", "_")
         changes.append(add(call, f"dest={mark}{dest}{mark}"))
-    return Rewrite(f"add {new}", "safe", tuple(changes))
+    return Rewrite(f"add {new}", "safe", tuple(changes), group, harmless=True)
 
 
 def _told(option: str) -> tuple[str, str] | None:

@@ -153,8 +153,10 @@ class NeverRun:
                     yield statement
 
     def _other_devices(self) -> Iterator[tuple[ast.AST, Answer]]:
-        """``torch.backends.mps.is_available()``, ``device.type == "npu"``."""
+        """``torch.backends.mps.is_available()``, ``device.type == "npu"``; the agnostic style is for these devices as well."""
         module = self._module
+        if module.target.style == "agnostic":
+            return
         words = sorted(ELSEWHERE & self._words)
         for call in module.index.calls("is_available") if words else ():
             name = (module.qualified(call.func) or "").split(".")

@@ -67,6 +67,12 @@ def body(text: str) -> str:
         ('if many:\n    device = "cuda"\nx = x.cuda()', f"if many:\n    device = {CHOICE}\nx = x.to(default_device())"),
         # other devices that the accelerator covers are chosen no more
         ('d = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"', f"d = {CHOICE}"),
+        ("half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()", "half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()"),
+        ('assert backend in ["gloo", "nccl"]', 'assert backend in ["gloo", "nccl"]'),
+        ('m = dist.init_device_mesh("cuda", (2,))', "m = dist.init_device_mesh(default_device().type, (2,))"),
+        ("class A:\n    autocast = torch.cuda.amp.autocast", "class A:\n    autocast = torch.cuda.amp.autocast"),
+        ('d = "cuda" if torch.cuda.is_available() and use else "cpu"', f'd = {CURRENT}.type if {AVAILABLE} and use else "cpu"'),
+        ('if self.device.type == "cuda":\n    with torch.cuda.amp.autocast():\n        y = x.cuda()', 'if self.device.type != "cpu":\n    with torch.autocast(device_type=self.device.type):\n        y = x.to(self.device)'),
         # a check and what it controls are one group; a torch.device equals no text, an option may be any
         ("if torch.cuda.is_available():\n    torch.backends.cudnn.benchmark = True", "if torch.cuda.is_available():\n    torch.backends.cudnn.benchmark = True"),
         ("if torch.cuda.is_available():\n    m = nn.DataParallel(m).cuda()", "if torch.cuda.is_available():\n    m = nn.DataParallel(m).cuda()"),
@@ -127,7 +133,6 @@ ON_THE_CPU = [
     "scaler = torch.cuda.amp.GradScaler()\nloss = x.pow(2).sum()\nprint(scaler.is_enabled(), scaler.scale(loss))",
     "with torch.cuda.amp.autocast():\n    print((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)",
     "with torch.autocast('cuda', dtype=torch.bfloat16):\n    print((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)",
-    "half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()\nprint(half)",
     'backend = "nccl" if torch.cuda.is_available() else "gloo"\nprint(backend)',
     'print("gpu" if x.device.type == "cuda" else "host", x.device.type != "cuda", "cuda" in str(x.device))',
     'state = torch.load("s.pt", map_location="cuda" if torch.cuda.is_available() else "cpu")\nprint(state.device)',

@@ -171,9 +171,17 @@ class _Lines:
         return Span(module.line_span(start).start, module.line_span(end).end)
 
     def clause(self, statement: ast.stmt, block: Sequence[ast.stmt]) -> Span | None:
-        """The lines of an ``else``, or of a ``finally`` behind handlers, that is left empty; None where the block has to stay."""
+        """The lines of an ``else``, an ``elif`` with others behind, or a ``finally`` behind handlers, that is left empty.
+
+        None where the block has to stay.
+        """
         module = self._module
         parent = module.parent(statement)
+        if isinstance(parent, ast.If) and block is parent.body and is_elif(module, parent):
+            if not parent.orelse or not _only_looks(parent.test):
+                return None
+            end = block[-1].end_lineno or block[-1].lineno
+            return Span(module.line_span(parent.lineno).start, module.line_span(end).end)
         if getattr(parent, "orelse", None) is block:
             word = "else"
         elif isinstance(parent, ast.Try) and block is parent.finalbody and parent.handlers:

@@ -1,0 +1,52 @@
+"""A device beside CUDA that has a check, an option and a branch of its own: ``torch.accelerator`` covers it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.base.code import Code
+from hpushim.engine.python.changes import Remove, Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+
+from ..analysis.devices import Devices
+from ..analysis.other_devices import CHECKS, NAMES, Group, OtherDevices
+from ..edits.spelling import agnostic
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+
+class AnotherDevice(Rule):
+    """``use_mps = torch.backends.mps.is_available()`` … ``elif use_mps:``, in the agnostic style."""
+
+    HPU127 = Code("check-for-another-device", severity="info", fix=("safe", "manual"))
+    wants = Wants(names=CHECKS, strings=NAMES)
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        return ()
+
+    def on_string(self, module: Module, node: ast.Constant) -> Yield:
+        return ()
+
+    def on_module(self, module: Module) -> Yield:
+        for group in module.view(OtherDevices).groups if agnostic(module) else ():
+            fix = self._folded(module, group)
+            for part in group.parts():
+                shown = part.args[0] if isinstance(part, ast.Call) else part
+                yield self.finding(
+                    module,
+                    shown,
+                    f"`{module.source(shown)}` is for one device, which `torch.accelerator` covers; "
+                    + ("it goes" if fix else "its check, option and branch can go"),
+                    fix=fix,
+                )
+                fix = Rewrite(fix.title, "safe", (), fix.group, harmless=True) if fix else None
+
+    def _folded(self, module: Module, group: Group) -> Rewrite | None:
+        if not group.gone or group.into is None:
+            return None
+        together = module.view(Devices).group(group.into)
+        changes = tuple(Remove(statement) for statement in group.gone)
+        return Rewrite("fold it into the accelerator", "safe", changes, together, harmless=True)
