@@ -118,8 +118,8 @@ class _Review:
                         self._level[item] = 2
 
     def _nvidia(self, check: Check) -> ast.AST | None:
-        """The first part of what a check controls that names CUDA, if it controls statements."""
-        found = (part for root in check.roots if isinstance(root, ast.stmt) for part in walk(root))
+        """The first part of what a check controls that is in a module of torch for NVIDIA."""
+        found = (part for root in check.roots for part in walk(root))
         return next(
             (part for part in found if isinstance(part, ast.Attribute) and part.attr in _NVIDIA
              if (self._module.qualified(part) or "").startswith("torch.")), None
