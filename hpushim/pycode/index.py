@@ -252,7 +252,7 @@ class Index:
             self._open_all()  # Python normalises such names
             return
         whole = use != "string" and word.isidentifier()
-        if whole and word not in self._text.words:
+        if (whole and word not in self._text.words) or (not whole and use not in ("string", "name")):  # fmt: skip
             return
         written = word.encode()
         if (written, use) in self._words or (whole and (written, "name") in self._words):
@@ -309,14 +309,13 @@ class Index:
             at = find(sought, start, end + 2)
         while 0 <= at < end:
             if use == "attribute":
-                before = data[at - 1 : at] if at > start else b""
-                if before == b"." or (before in _BETWEEN and _ends_in_dot(data[start:at])):
+                if _is_behind_a_dot(data, start, at):
                     return True
             else:
-                behind = data[at + size : at + size + 1]
-                if behind in _BETWEEN:
-                    behind = data[at + size : end].lstrip(b" \t\r\n\f\\")[:1]
-                if behind in (b"(" if use == "call" else b"=", b"#"):
+                behind = at + size
+                while behind < end and data[behind] in _BETWEEN:
+                    behind += 1
+                if data[behind : behind + 1] in (b"(" if use == "call" else b"=", b"#"):
                     return True
             at = find(sought, at + size, end + 2)
         return False
@@ -423,12 +422,21 @@ class Index:
                 stack.append(value)
 
 
-_BETWEEN = (b" ", b"\t", b"\r", b"\n", b"\f", b"\\")
+_BETWEEN = frozenset(b" \t\r\n\f\\")
 
 
-def _ends_in_dot(text: bytes) -> bool:
-    """Does code end in a dot, as far as it can be said where comments may be between?"""
-    return text.rstrip(b" \t\r\n\f\\").endswith(b".") or b"#" in text
+def _is_behind_a_dot(data: bytes, start: int, at: int) -> bool:
+    """Is a dot before a place in a unit, or may it be before a comment there?"""
+    before = at - 1
+    while before >= start and data[before] in _BETWEEN:
+        before -= 1
+    if before < start or before == at - 1:
+        return before >= start and data[before] == _DOT
+    line = data.rfind(b"\n", start, before) + 1 or start
+    return data[before] == _DOT or data.find(b"#", line, before + 1) >= 0
+
+
+_DOT = ord(".")
 
 
 def _outside(scope: Scope) -> Scope:

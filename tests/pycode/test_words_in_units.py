@@ -63,3 +63,9 @@ def _held(tree: ast.AST) -> dict[str, set[ast.AST]]:
             case ast.Name(id="cuda"):
                 found["names"].add(node)
     return found
+
+
+def test_what_is_no_word_is_nowhere() -> None:
+    index = Source("f(x)()\n(lambda: 0)()\nx.y(**z)\n").index
+    for word in ("", "a b", "1"):
+        assert not (index.calls(word) or index.attributes(word) or index.keywords(word))
