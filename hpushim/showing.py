@@ -10,16 +10,18 @@ from __future__ import annotations
 import os
 import re
 
+from hpushim.patterns import lazily
+
 #: Control characters except the tab, line and paragraph separators, bidirectional and other invisible orders to a
 #: renderer, and halves of characters, which no encoding takes.
 _UNFIT = (
     "\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f"
 )
-_IN_A_LINE = re.compile(f"[{_UNFIT}]")
-_IN_LINES = re.compile(f"(?!\n)[{_UNFIT}]")
-_IN_A_PATH = re.compile(f'[{_UNFIT}\t"\\\\]')
-_IN_QUOTES = re.compile(f"[{_UNFIT}\t]")
+_IN_A_LINE = lazily(f"[{_UNFIT}]")
+_IN_LINES = lazily(f"(?!\n)[{_UNFIT}]")
+_IN_A_PATH = lazily(f'[{_UNFIT}\t"\\\\]')
+_IN_QUOTES = lazily(f"[{_UNFIT}\t]")
 _SHORT = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r"}  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hpushim.engine.rules import dispatch
 from hpushim.engine.rules.listed import Listed, decoded, encoded
-from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.registry import every_rule, rules
 from hpushim.engine.rules.rule import Rule
+from hpushim.patterns import lazily
 
 CODE = (
     "import sys\nfrom hpushim.cli import main\n"
@@ -65,3 +68,16 @@ def test_what_is_listed_of_a_rule_is_what_it_says() -> None:
             assert wants == rule.wants | rule.also
         else:
             assert (entry.python, entry.kinds, entry.markers) == (False, rule.kinds, rule.markers)
+
+
+def test_the_words_of_the_rules_are_kept_as_they_are_worked_out() -> None:
+    made = dispatch._made(rules())
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(made), type=dispatch._Table) == made
+
+
+def test_a_pattern_is_compiled_when_it_is_used() -> None:
+    found = lazily(r"(c)uda", re.IGNORECASE)
+    assert "_compiled" not in vars(found)
+    assert found.pattern == "(c)uda" and found.flags == re.compile("(c)uda", re.I).flags
+    match = found.search("a CUDA device")
+    assert match is not None and match.group(1) == "C"

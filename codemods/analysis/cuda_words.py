@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
+
+from hpushim.patterns import lazily
 
 from .verdict import inside as phrased
 
@@ -15,18 +16,16 @@ if TYPE_CHECKING:
 #: A text without these holds none of the words.
 _PARTS = ("cuda", "nccl", "CUDA_", "NCCL_")
 _VALUE = r"cuda(?::(?:\d+|\*|all))?|nccl"
-_WHOLE = re.compile(rf"(?:{_VALUE}|cpu:gloo,cuda:nccl|NCCL|CUDA|cuda:(?:\{{[^{{}}]*\}}|%[dsi])?)")
-_VARIABLE = re.compile(
-    r"(?:TORCH_)?NCCL_[A-Z][A-Z0-9_]*|CUDA_[A-Z][A-Z0-9_]*|PYTORCH_CUDA_ALLOC_CONF"
-)
-_DOTTED = re.compile(r"(?:\w+\.)*torch\.cuda(?:\.\w+)*(?:\(\S*\))?;?")
+_WHOLE = lazily(rf"(?:{_VALUE}|cpu:gloo,cuda:nccl|NCCL|CUDA|cuda:(?:\{{[^{{}}]*\}}|%[dsi])?)")
+_VARIABLE = lazily(r"(?:TORCH_)?NCCL_[A-Z][A-Z0-9_]*|CUDA_[A-Z][A-Z0-9_]*|PYTORCH_CUDA_ALLOC_CONF")
+_DOTTED = lazily(r"(?:\w+\.)*torch\.cuda(?:\.\w+)*(?:\(\S*\))?;?")
 #: ``--device cuda``, ``device=cuda``, ``${DEVICE:-cuda}``, ``${oc.env:DEVICE,cuda}``, ``[cuda, cpu]``.
-_INSIDE = re.compile(
+_INSIDE = lazily(
     rf"(?:(?<![\w-])--?\w[\w.-]*(?:=|[ \t]+)|(?<![\w.\-])[A-Za-z_][\w.]*=|\$\{{[^{{}}\s]*?(?::-|:=|-|=|:|,))"
     rf"['\"]?(?P<value>{_VALUE})(?=$|[\s'\",;|&)}}\]])"
 )
 #: ``NAME=value`` for the programs that a command line starts.
-_SETTING = re.compile(rf"(?<![\w$])(?P<value>{_VARIABLE.pattern})=")
+_SETTING = lazily(rf"(?<![\w$])(?P<value>{_VARIABLE.pattern})=")
 
 
 class CudaWord(NamedTuple):

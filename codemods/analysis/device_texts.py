@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpushim.compare import texts
+from hpushim.patterns import lazily
 
 from ..edits.spelling import on_gaudi
 
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 CUDA = "cuda"
-_WHOLE = re.compile(r"cuda(?::(\d+))?")
-_OTHER = re.compile(r"(cpu|mps|xpu|hpu|npu|mlu|musa|meta|xla|tpu|ipu|vulkan|auto)(:\d+)?")
+_WHOLE = lazily(r"cuda(?::(\d+))?")
+_OTHER = lazily(r"(cpu|mps|xpu|hpu|npu|mlu|musa|meta|xla|tpu|ipu|vulkan|auto)(:\d+)?")
 #: Names that people give to things that hold a device.
-_NAME = re.compile(
+_NAME = lazily(
     r"(^|[_\-.])(dev|devs|device|devices|devicetype|devtype|device_?str|device_?name|map_location|maploc)"
     r"($|[_\-.\d])|[a-z]Devices?($|[A-Z])|^device[A-Z]",
 )
 #: A word that is set, and a device that it is set to.
-_SETTING = re.compile(
+_SETTING = lazily(
     r"""(?:(?<=\\[nrt])|(?<![\w\\-]))([\w-]+)\\?["']?(?:[ \t]*[:=][ \t]*|[ \t]+)\\?["']?cuda\b"""
 )
 #: What stands between a text that is put together and its parts.

@@ -6,6 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from hpushim.patterns import lazily
+
 from .identifiers import words_with
 from .names import FRAMEWORKS, is_made_of_torch, packages, word
 from .project_facts import DEVICE_CHOSEN, FRAMEWORKS_USED
@@ -13,10 +15,10 @@ from .project_facts import DEVICE_CHOSEN, FRAMEWORKS_USED
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_DEVICE = re.compile(r"(cuda|hpu|gpu)(:\d+)?")
-_LABEL = re.compile(r"dev|gpu|rank", re.I)
+_DEVICE = lazily(r"(cuda|hpu|gpu)(:\d+)?")
+_LABEL = lazily(r"dev|gpu|rank", re.I)
 #: Functions, options and attributes that are named for a device: ``move_to_cuda``, ``args.n_gpu``.
-_NAMED = re.compile(r"(^|_)(cuda|gpus?|hpus?)(_|$)|(to|move|put|get|on|map|select)_?(\w*_)?device|Gpu(s|_|$)|GPU|Cuda")  # fmt: skip
+_NAMED = lazily(r"(^|_)(cuda|gpus?|hpus?)(_|$)|(to|move|put|get|on|map|select)_?(\w*_)?device|Gpu(s|_|$)|GPU|Cuda")  # fmt: skip
 #: What only runs where there is a device of some kind.
 _DRIVERS = frozenset(["accelerate", "deepspeed", "apex"])
 

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 
 from hpushim.engine.rules.wants import FRAMEWORKS, TRAINS, ProjectFact
 from hpushim.matrix import load
+from hpushim.patterns import lazily
 
 from .names import is_made_of_torch
 
 # -- what a project trains with ------------------------------------------------------------------
 
 #: What is imported at the beginning of a line, in a notebook behind a quote.
-_IMPORT = re.compile(rb'\n[ \t"]*(?:import|from)[ \t]+([A-Za-z_]\w*)')
+_IMPORT = lazily(rb'\n[ \t"]*(?:import|from)[ \t]+([A-Za-z_]\w*)')
 _NAMES = {name.encode(): shown.encode() for name, shown in load().policy.frameworks.items()}
 
 
@@ -28,11 +29,11 @@ FRAMEWORKS_USED = ProjectFact(FRAMEWORKS, _frameworks, notebooks=True)
 
 # -- options whose values are devices ----------------------------------------------------------
 
-_OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
+_OPTION = lazily(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
 #: What a declaration is given, with one level of parentheses; a CUDA device in it, and what shows that it is one.
-_DECLARATION = re.compile(rb"(?:add_argument|add_option|click\.option)\(((?:[^()]|\([^()]*\))*)\)")
-_DEVICE = re.compile(rb"[\"']cuda(:\d+)?[\"']")
-_OTHER_DEVICE = re.compile(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
+_DECLARATION = lazily(rb"(?:add_argument|add_option|click\.option)\(((?:[^()]|\([^()]*\))*)\)")
+_DEVICE = lazily(rb"[\"']cuda(:\d+)?[\"']")
+_OTHER_DEVICE = lazily(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
 
 
 def _device_options(data: bytes) -> Iterable[bytes]:
@@ -58,11 +59,11 @@ MAKERS = {
     "diffusers": ("Pipeline", "DiffusionPipeline"),
     "transformers": ("Trainer", "TrainingArguments", "Seq2SeqTrainer", "Seq2SeqTrainingArguments", "HfArgumentParser"),
 }  # fmt: skip
-_MAKER = re.compile(
+_MAKER = lazily(
     rb"\b(?:%s)\b" % b"|".join(name.encode() for names in MAKERS.values() for name in names)
 )
 #: ``import pytorch_lightning as pl``; a path that has such a word in it is no import.
-_IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?:pytorch_)?(%s)\b" % b"|".join(name.encode() for name in MAKERS), re.MULTILINE)  # fmt: skip
+_IMPORTED = lazily(rb"^[ \t]*(?:from|import)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?:pytorch_)?(%s)\b" % b"|".join(name.encode() for name in MAKERS), re.MULTILINE)  # fmt: skip
 
 
 def _makers(data: bytes) -> Iterable[bytes]:
@@ -84,8 +85,8 @@ MAKERS_NAMED = ProjectFact("classes that pick a device", _makers)
 
 # -- files that train --------------------------------------------------------------------------
 
-_BACKWARD = re.compile(rb"\.(?:manual_)?backward\(")
-_MAIN = re.compile(rb"\nif[ \t]+__name__[ \t]*==")
+_BACKWARD = lazily(rb"\.(?:manual_)?backward\(")
+_MAIN = lazily(rb"\nif[ \t]+__name__[ \t]*==")
 
 
 def _trains(data: bytes) -> Iterable[bytes]:
@@ -99,13 +100,13 @@ TRAINS_HERE = ProjectFact(TRAINS, _trains, notebooks=True)
 
 # -- extensions that the project builds --------------------------------------------------------
 
-_BUILT = re.compile(rb"\b\w{0,60}?(?i:ext)\w{0,20}\(\s*(?:name\s*=\s*)?[\"']([A-Za-z_][\w.]*)[\"']")
-_CPP_ONLY = re.compile(rb"CppExtension\(")
+_BUILT = lazily(rb"\b\w{0,60}?(?i:ext)\w{0,20}\(\s*(?:name\s*=\s*)?[\"']([A-Za-z_][\w.]*)[\"']")
+_CPP_ONLY = lazily(rb"CppExtension\(")
 
 
 #: setuptools' own class, which compiles C and Cython.
-_PLAIN = re.compile(rb"Extension\(")
-_HELPER = re.compile(rb"def[ \t]+(\w+)\(")
+_PLAIN = lazily(rb"Extension\(")
+_HELPER = lazily(rb"def[ \t]+(\w+)\(")
 
 
 def _extensions(data: bytes) -> Iterable[bytes]:
@@ -129,12 +130,12 @@ EXTENSIONS = ProjectFact("CUDA extensions that the project builds", _extensions)
 # -- what ends in kernels for NVIDIA GPUs ----------------------------------------------------------
 
 #: What a kernel of the file itself is: one that Triton or Numba compiles, or an operator of an extension that the project builds.
-_KERNEL = re.compile(
+_KERNEL = lazily(
     rb"@(?:triton|numba\.cuda|cuda)\.jit\b|\btorch\.ops\.(?!aten\b|prim|torchvision\b|_?c10d|_C\b|higher_order\b|load_library|hpu\b)\w+\.\w+"
 )
 #: A definition at the left margin with its decorators, up to the next line there.
-_BLOCK = re.compile(rb"\n((?:@[^\n]*(?:\n[ \t)][^\n]*)*\n)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)\]}#][^\n]*|(?=\n)))*)")  # fmt: skip
-_NAME = re.compile(rb"\w+")
+_BLOCK = lazily(rb"\n((?:@[^\n]*(?:\n[ \t)][^\n]*)*\n)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)\]}#][^\n]*|(?=\n)))*)")  # fmt: skip
+_NAME = lazily(rb"\w+")
 
 
 def _kernel_users(data: bytes) -> Iterable[bytes]:
@@ -153,9 +154,9 @@ KERNEL_USERS = ProjectFact("functions and classes that run kernels for NVIDIA GP
 
 # -- functions that are given a device ---------------------------------------------------------
 
-_SIGNATURE = re.compile(rb"def[ \t]+(\w+)\(((?:[^()]|\([^()]{0,500}\)){0,3000})\)")
-_WITHIN = re.compile(rb"\[[^\[\]]*\]|\([^()]*\)|#[^\n]*")
-_PARAMETER = re.compile(rb"\s*(?:device|dev)\s*(?:[:=].*)?", re.S)
+_SIGNATURE = lazily(rb"def[ \t]+(\w+)\(((?:[^()]|\([^()]{0,500}\)){0,3000})\)")
+_WITHIN = lazily(rb"\[[^\[\]]*\]|\([^()]*\)|#[^\n]*")
+_PARAMETER = lazily(rb"\s*(?:device|dev)\s*(?:[:=].*)?", re.S)
 
 
 def _device_parameters(data: bytes) -> Iterable[bytes]:
@@ -178,7 +179,7 @@ DEVICE_PARAMETERS = ProjectFact("functions that are given a device", _device_par
 
 # -- scalers and devices in other files --------------------------------------------------------
 
-_SCALER = re.compile(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
+_SCALER = lazily(rb"^[ \t]*class[ \t]+(\w*Scaler\w*)", re.MULTILINE)
 #: What chooses a device for the files around.
 _CHOOSES = (b"cuda", b"hpu", b"accelerator", b"deepspeed")
 
@@ -198,7 +199,7 @@ DEVICE_CHOSEN = ProjectFact("files that choose a device", _device_chosen, spread
 
 # -- classes -------------------------------------------------------------------------------------
 
-_CLASS = re.compile(rb"\n[ \t]*class[ \t]+(\w+)\(([^()#]*)\)[ \t]*:")
+_CLASS = lazily(rb"\n[ \t]*class[ \t]+(\w+)\(([^()#]*)\)[ \t]*:")
 
 
 def _classes(data: bytes) -> Iterable[bytes]:

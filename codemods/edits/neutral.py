@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.python import imports
 from hpushim.matrix import signatures
 from hpushim.model import Span
+from hpushim.patterns import lazily
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -43,14 +44,14 @@ NAMES = {
     }.items()
 }
 _ACCELERATOR = "torch.accelerator.current_accelerator"
-_CUDA = re.compile(r"cuda(:\d+)?")
-_DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?")
-_NAMED = re.compile(r"(?:^|_)(dev|device)$", re.I)
+_CUDA = lazily(r"cuda(:\d+)?")
+_DEVICE = lazily(r"(cuda|cpu|mps|xpu|npu)(:\d+)?")
+_NAMED = lazily(r"(?:^|_)(dev|device)$", re.I)
 #: Devices of other vendors, and where a file names them.
 _OTHERS = ("mps", "xpu", "npu", "xla", "tpu", "mlu", "musa", "hip")
-_NAMES = re.compile(rf"""["']({"|".join(_OTHERS)})(?::\d+)?["']""")
+_NAMES = lazily(rf"""["']({"|".join(_OTHERS)})(?::\d+)?["']""")
 #: A condition that is true only where there is an accelerator.
-_CHECKS = re.compile(r"cuda|gpu|accel", re.I)
+_CHECKS = lazily(r"cuda|gpu|accel", re.I)
 #: A line as long as the longest of its file may be, between these two.
 _LINES = (88, 120)
 #: Calls that keep their arguments for later, so that none of them is a device in use.

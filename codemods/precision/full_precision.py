@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.patterns import lazily
 
 from ..analysis.entry import is_entry
 from ..analysis.placement import is_of_torch, is_on_device
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 #: Any word on precision, or a library that decides it.
-_DECIDED = re.compile(
+_DECIDED = lazily(
     rb"autocast|\bamp\b|_amp\b|\bamp_|bf16|bfloat16|fp16|fp8|float16|float64|\bhalf\b|\.double\(|precision"
     rb"|[Aa]ccelerator\(|deepspeed|lightning|[Ff]abric|\bhmp\b"
 )

@@ -10,6 +10,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Rule, Strength
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Span
+from hpushim.patterns import lazily
 
 from ..edits.spelling import shared
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 _WORDS = ("cuda", "CUDA", "nccl", "NCCL")
 #: A line with a comment, alone or behind code; what holds a quote may be a part of a string.
-_COMMENT = re.compile(r"(?P<code>[^#]*)(?P<comment>#[^'\"]*)")
-_NAMES = re.compile(r"(?<![\w.\-/])(cuda|nccl)(?![\w\-/]|\.\w)", re.IGNORECASE)
+_COMMENT = lazily(r"(?P<code>[^#]*)(?P<comment>#[^'\"]*)")
+_NAMES = lazily(r"(?<![\w.\-/])(cuda|nccl)(?![\w\-/]|\.\w)", re.IGNORECASE)
 #: Code that is switched off, and what tools read.
-_NO_PROSE = re.compile(r"#\s*(type:|noqa|fmt:|hpushim)|[=(]\s*[\w.]*|\.\w+\(")
-_GAUDI = re.compile(r"hpu|gaudi|hccl", re.IGNORECASE)
+_NO_PROSE = lazily(r"#\s*(type:|noqa|fmt:|hpushim)|[=(]\s*[\w.]*|\.\w+\(")
+_GAUDI = lazily(r"hpu|gaudi|hccl", re.IGNORECASE)
 
 
 class Comment(Rule):

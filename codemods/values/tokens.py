@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hpushim.engine.base.accounted import Accounted, Outcome
 from hpushim.engine.rules.claims import Said
 from hpushim.model import Finding, Span
+from hpushim.patterns import lazily
 from hpushim.pycode.places import SAME, How
 from hpushim.pycode.values import At, Cell, Edge, Values
 
@@ -23,7 +24,7 @@ from .never_run import NeverRun
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_WORD = re.compile(r"(?<![A-Za-z0-9_])(?:cuda|nccl)(?![A-Za-z0-9_])|(?<![A-Za-z0-9])(?:CUDA|NCCL)_[A-Z]", re.IGNORECASE)  # fmt: skip
+_WORD = lazily(r"(?<![A-Za-z0-9_])(?:cuda|nccl)(?![A-Za-z0-9_])|(?<![A-Za-z0-9])(?:CUDA|NCCL)_[A-Z]", re.IGNORECASE)  # fmt: skip
 _WORDS = ("cuda", "nccl")
 #: A text of several lines that is longer is no command line.
 _PROSE = 400
@@ -35,11 +36,11 @@ _SHOWING = ("print", "input", "logging", "warnings", "sys.stdout", "sys.stderr",
 _PATHS = ("os.path", "pathlib", "open")
 
 #: A regular expression, or one of a shell's, that devices of CUDA match.
-_PATTERN = re.compile(r"\^?\(*(\?:|\?P<\w+>)?cuda($|[^\w\-./ ])")
+_PATTERN = lazily(r"\^?\(*(\?:|\?P<\w+>)?cuda($|[^\w\-./ ])")
 #: What people call the settings of a program, whose ``cuda`` is a switch.
 SETTINGS = frozenset(["self", "cls", "args", "arg", "opt", "opts", "options", "config", "cfg", "conf", "params", "hparams", "hps", "flags", "FLAGS", "settings", "gpu", "use"])  # fmt: skip
 #: What separates the parts of a text.
-_BETWEEN = re.compile(r"[\s,;|/+]+")
+_BETWEEN = lazily(r"[\s,;|/+]+")
 _TESTS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Assert)
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from hpushim.patterns import lazily
 from hpushim.pycode.answers import Answers
 from hpushim.pycode.places import FUNCTIONS, At, Cell, Function
 from hpushim.pycode.values import Values
@@ -42,30 +43,30 @@ class Is:
 
 LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 #: Names of things that step and are no optimizers, or that step by themselves.
-_OTHERS = re.compile(
+_OTHERS = lazily(
     r"sched|profil|\bprof\b|\benv|environment|simul|engine|accelerator|fabric|trainer|deepspeed|ds_|"
     r"warmup|anneal|timer|meter|progress|pbar|debugg|stepper|metric|callback|solver_lr|world|agent",
     re.I,
 )
-_NAMED = re.compile(r"optim", re.I)
+_NAMED = lazily(r"optim", re.I)
 #: Names that an optimizer often has, and parsed options as well.
-_SHORT = re.compile(r"^opts?$|^opts?_|_opts?$|^opt[a-zA-Z0-9]$|optG|optD|^opt(Gen|Disc)", re.I)
-_OPTIMIZERS = re.compile(
+_SHORT = lazily(r"^opts?$|^opts?_|_opts?$|^opt[a-zA-Z0-9]$|optG|optD|^opt(Gen|Disc)", re.I)
+_OPTIMIZERS = lazily(
     r"(^|\.|_)(Adam|AdamW|Adamax|NAdam|RAdam|SparseAdam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Rprop|ASGD|"
     r"LAMB|Lamb|LARS|Lars|Lion|Adafactor|AdaBelief|Ranger|Muon|NovoGrad|Shampoo|Sophia|SAM|"
     r"Fused\w*(Adam|AdamW|SGD|LAMB|Lamb|NovoGrad|Adagrad)|ZeroRedundancyOptimizer|\w*Optimizer|\w*Optim)$"
 )
 #: What holds several of them by name: ``optims.generator``.
-_SEVERAL = re.compile(r"(^|_)optim(izer)?s$", re.I)
+_SEVERAL = lazily(r"(^|_)optim(izer)?s$", re.I)
 _MADE = ("torch.optim.", "apex.optimizers.", "bitsandbytes.optim.")
 #: The step of this one runs on other machines.
 _REMOTE = "torch.distributed.optim.DistributedOptimizer"
-_SCALED = re.compile(r"scaler$|^_?(grad_?)?scaler|^amp_scaler|scaler_?\w$", re.I)
+_SCALED = lazily(r"scaler$|^_?(grad_?)?scaler|^amp_scaler|scaler_?\w$", re.I)
 #: Scalers of data.
 _OF_DATA = ("sklearn.", "cuml.")
-_FABRIC = re.compile(r"^_?fabric$|_fabric$", re.I)
+_FABRIC = lazily(r"^_?fabric$|_fabric$", re.I)
 #: Names that people give to what they call ``backward`` on.
-_LOSS = re.compile(r"loss|cost|^err(or)?$", re.I)
+_LOSS = lazily(r"loss|cost|^err(or)?$", re.I)
 
 
 class Roles:
@@ -264,10 +265,10 @@ def _engines(module: Module) -> frozenset[str]:
 # -- methods around a step ------------------------------------------------------------------
 
 #: What wrappers of optimizers call the method that steps, or steps and does something else besides.
-_STEPS = re.compile(r"step|step_and_\w+|\w+_and_step|(first|second|ascent|descent)_step")
+_STEPS = lazily(r"step|step_and_\w+|\w+_and_step|(first|second|ascent|descent)_step")
 #: How classes are called that represent an optimizer, or the scaler that steps one.
-_LIKE = re.compile(r"[Oo]ptim|Opt($|[A-Z_])|Scaler($|[A-Z_])")
-_MORE_THAN_ONE = re.compile(r"trainer|agent|learner|runner|env|callback|hook", re.I)
+_LIKE = lazily(r"[Oo]ptim|Opt($|[A-Z_])|Scaler($|[A-Z_])")
+_MORE_THAN_ONE = lazily(r"trainer|agent|learner|runner|env|callback|hook", re.I)
 
 
 def is_wrapper(module: Module, function: ast.AST) -> bool:
@@ -403,7 +404,7 @@ def _driven(module: Module) -> list[ast.Call]:
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Words of conditions that hold now and then, or in one process.
-_SELDOM = re.compile(r"log|print|verbose|debug|interval|freq|every|rank|main|master|last|best|eval|val|save|first|display|report", re.I)  # fmt: skip
+_SELDOM = lazily(r"log|print|verbose|debug|interval|freq|every|rank|main|master|last|best|eval|val|save|first|display|report", re.I)  # fmt: skip
 #: Methods that a framework calls in each step, with the bases that say so.
 _CALLED = {"training_step": "LightningModule", "training_step_end": "LightningModule", "on_train_batch_end": "LightningModule", "compute_loss": "Trainer"}  # fmt: skip
 

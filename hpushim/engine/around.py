@@ -7,9 +7,10 @@ from collections.abc import Collection
 from pathlib import PurePath
 
 from hpushim.engine.links import Links
+from hpushim.patterns import lazily
 
 #: By their names alone.
-_NAMED = re.compile(
+_NAMED = lazily(
     r"(?:^|/)(?:\.[^/]+|(?:[a-z]+_)?tests?|testing|benchmarks?|docs?|docker|ci)/"
     r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*_test\.py|[^/]*(?:export|benchmark|collect_env)[^/]*\.py|[^/]*dockerfile[^/]*)$",
     re.IGNORECASE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
@@ -17,21 +16,20 @@ from hpushim.engine.files.discover import File
 from hpushim.engine.links import Links, imported
 from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.wants import FRAMEWORKS, TRAINS, ProjectFact
+from hpushim.patterns import lazily
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
 #: Like all patterns here it begins with the newline before: other places are then passed over at the speed of memory.
-_METHOD = re.compile(rb"\n[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)")
+_METHOD = lazily(rb"\n[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)")
 #: Those that are read, not called.
-_PROPERTY = re.compile(rb"\n[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)")
+_PROPERTY = lazily(rb"\n[ \t]+@[\w.]*(?:property|\.setter)\b[^\n]*\n[ \t]+def[ \t]+(\w+)")
 #: The other statements at the top of a module that give torch's things a name of its own.
-_NAMED = re.compile(
-    rb"\n(?:import[ \t]+torch[\w.]*[ \t]+as[ \t]+(\w+)|(\w+)[ \t]*=[^\n]*\btorch\.)"
-)
-_WORD = re.compile(rb"\w+")
+_NAMED = lazily(rb"\n(?:import[ \t]+torch[\w.]*[ \t]+as[ \t]+(\w+)|(\w+)[ \t]*=[^\n]*\btorch\.)")
+_WORD = lazily(rb"\w+")
 _CODE = frozenset({"python", "notebook", "yaml", "json", "toml", "ini", "shell", "makefile"})
 #: What declares options of a command line, and the text of one.
 _DECLARES = (b"add_argument", b"add_option", b"click.option")
-_OPTION = re.compile(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
+_OPTION = lazily(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
 
 
 class Said(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePath
 
+from hpushim.patterns import lazily
+
 #: ``from .utils import a, b``, also over several lines in parentheses. A comment there is read up to its end, in one way
 #: only: with several a list that is never closed takes for ever. Like all patterns over whole files it begins with the newline
 #: before: other places are then passed over at the speed of memory.
-_FROM = re.compile(
+_FROM = lazily(
     rb"\n[ \t]*from[ \t]+([\w.][\w. \t]*?)[ \t]+import[ \t]*"
     rb"(\((?:[^()#]|#[^\n]*\n)*\)|(?:[^;\n\\]|\\\r?\n)*)"
 )
-_IMPORT = re.compile(rb"\n[ \t]*import[ \t]+([\w., \t]+)")
-_COMMENT = re.compile(rb"#[^\n]*")
-_TAKEN = re.compile(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
+_IMPORT = lazily(rb"\n[ \t]*import[ \t]+([\w., \t]+)")
+_COMMENT = lazily(rb"#[^\n]*")
+_TAKEN = lazily(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
 _Parts = tuple[str, ...]
 
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.base.text import LINE_END, Text
 from hpushim.model import Edit, Finding, Fix, Span
+from hpushim.patterns import lazily
 
-_DIRECTIVE = re.compile(rb"#[ \t]*hpushim:[ \t]*([-\w]+)[ \t]*(?:\[([^\]\r\n]*)\])?")
-_CODE = re.compile(r"HPU\d{3}$")
+_DIRECTIVE = lazily(rb"#[ \t]*hpushim:[ \t]*([-\w]+)[ \t]*(?:\[([^\]\r\n]*)\])?")
+_CODE = lazily(r"HPU\d{3}$")
 
 
 @dataclass(slots=True)

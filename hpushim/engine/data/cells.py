@@ -11,6 +11,7 @@ from itertools import accumulate
 
 from hpushim.engine.base.text import blank
 from hpushim.model import Span
+from hpushim.patterns import lazily
 
 #: Cell magics whose cell is Python from the second line on.
 _PYTHON_MAGICS = frozenset(
@@ -18,9 +19,9 @@ _PYTHON_MAGICS = frozenset(
 )
 #: What a line that is no Python cannot be without.
 _MARKS = (b"%", b"!", b"?")
-_MAGIC_LINE = re.compile(rb"[ \t]*(?:[%!?]|[\w.\[\]'\"]+\?{1,2}[ \t]*$)")
-_MAGIC_VALUE = re.compile(rb"([ \t]*[\w., \t\[\]]*[\w\]][ \t]*=[ \t]*)[%!]")
-_ESCAPE = re.compile(
+_MAGIC_LINE = lazily(rb"[ \t]*(?:[%!?]|[\w.\[\]'\"]+\?{1,2}[ \t]*$)")
+_MAGIC_VALUE = lazily(rb"([ \t]*[\w., \t\[\]]*[\w\]][ \t]*=[ \t]*)[%!]")
+_ESCAPE = lazily(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]",
     re.DOTALL,
 )

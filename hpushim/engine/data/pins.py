@@ -8,15 +8,17 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
+from hpushim.patterns import lazily
+
 #: Files beside requirements that say what a project needs.
-_OTHERS = re.compile(r"^(pyproject\.toml|setup\.(py|cfg)|(environment|conda|env)[\w.-]*\.ya?ml)$")
+_OTHERS = lazily(r"^(pyproject\.toml|setup\.(py|cfg)|(environment|conda|env)[\w.-]*\.ya?ml)$")
 _NAME = r"(?P<name>[A-Za-z][\w.-]*)(?:\[[\w, -]*\])?[ \t]*"
 _CLAUSE = r"(?:===|[~=!<>]=|[<>=])[ \t]*[\w.*+!-]+"
 _SPECIFIER = rf"(?P<specifier>{_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*)"
-_ON_A_LINE = re.compile(rf"^[ \t]*(?:-[ \t]+)?[\"']?{_NAME}{_SPECIFIER}", re.MULTILINE)
-_IN_QUOTES = re.compile(rf"[\"']{_NAME}{_SPECIFIER}")
+_ON_A_LINE = lazily(rf"^[ \t]*(?:-[ \t]+)?[\"']?{_NAME}{_SPECIFIER}", re.MULTILINE)
+_IN_QUOTES = lazily(rf"[\"']{_NAME}{_SPECIFIER}")
 #: A requirement, with or without a version.
-_ASKED = re.compile(r"^[ \t]*([A-Za-z][\w.-]*)(?=[ \t]*(?:[\[;#=<>!~@\r]|$))", re.MULTILINE)
+_ASKED = lazily(r"^[ \t]*([A-Za-z][\w.-]*)(?=[ \t]*(?:[\[;#=<>!~@\r]|$))", re.MULTILINE)
 _LARGEST = 200_000
 
 

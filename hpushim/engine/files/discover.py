@@ -23,6 +23,7 @@ from hpushim.engine.base.kind import Kind
 from hpushim.engine.files import git, kinds, mounts
 from hpushim.engine.files.ignore import Patterns
 from hpushim.errors import HpushimError
+from hpushim.patterns import lazily
 
 #: Never the user's code, not worth a line in the report.
 _SILENT = frozenset(
@@ -45,7 +46,7 @@ _SILENT = frozenset(
         "site-packages",
     ]
 )
-_SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+)$", re.MULTILINE)
+_SUBMODULE = lazily(r"^\s*path\s*=\s*(.+)$", re.MULTILINE)
 _VENDORED = frozenset(
     ["third_party", "third-party", "thirdparty", "3rdparty", "vendor", "vendored", "_vendor"]
 )
@@ -57,7 +58,7 @@ _MANY = 1000
 _MAX_IGNORE = 16 << 20
 _MAX_LINE = 50_000
 _HEAD = 2048
-_GENERATED = re.compile(
+_GENERATED = lazily(
     rb"^[^\n]*@generated\b"
     rb"|(?s:\bgenerated\b.{0,400}?\bdo(?:\s+not|n'?t)\s+(?:edit|modify|change)\b)"
     rb"|(?s:\bdo(?:\s+not|n'?t)\s+(?:edit|modify|change)\b.{0,400}?\bgenerated\b)",
@@ -68,7 +69,7 @@ _OURS = {
     "json": re.compile(rb'\s*(?:\{\s*"schema_version":\s*\d+,\s*"tool":\s*"hpushim |\[\s*\{\s*"description":[^\n]*\s*"check_name":\s*"HPU\d)'),
     "markdown": re.compile(rb"## hpushim: "),
 }  # fmt: skip
-_GENERATED_NAME = re.compile(r"_pb2(?:_grpc)?\.py$|\.min\.[a-z]+$")
+_GENERATED_NAME = lazily(r"_pb2(?:_grpc)?\.py$|\.min\.[a-z]+$")
 
 
 class File(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import re
 from pathlib import PurePath
 
 from hpushim.engine.base.kind import Kind
+from hpushim.patterns import lazily
 
 _BY_SUFFIX: dict[str, Kind] = {
     ".py": "python",
@@ -31,10 +32,10 @@ _BY_SUFFIX: dict[str, Kind] = {
 }
 #: CUDA sources: no rule reads them, and the report counts them.
 KERNELS = frozenset((".cu", ".cuh"))
-_DOCKERFILE = re.compile(r"(?:docker|container)file(?:[.\-_].*)?$", re.IGNORECASE)
-_REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements?|constraints?)(?:[-_.].*)?\.(?:txt|in)$")
-_MAKEFILE = re.compile(r"(?:GNUm|[mM])akefile$")
-_SHEBANG = re.compile(rb"#!.*?\b(?:(python)|((?:ba|z|k|da)?sh)\b)")
+_DOCKERFILE = lazily(r"(?:docker|container)file(?:[.\-_].*)?$", re.IGNORECASE)
+_REQUIREMENTS = lazily(r"(?:.*[-_.])?(?:requirements?|constraints?)(?:[-_.].*)?\.(?:txt|in)$")
+_MAKEFILE = lazily(r"(?:GNUm|[mM])akefile$")
+_SHEBANG = lazily(rb"#!.*?\b(?:(python)|((?:ba|z|k|da)?sh)\b)")
 
 
 def by_name(path: PurePath) -> Kind | None:

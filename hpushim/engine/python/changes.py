@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from hpushim.model import Safety, Style
 
@@ -25,8 +26,7 @@ from hpushim.model import Safety, Style
 Function = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(msgspec.Struct, frozen=True):
     """``node`` becomes ``new``. A text replaces all of it; a function keeps what it does not touch."""
 
     node: ast.AST
@@ -40,8 +40,7 @@ class Replace:
         return isinstance(self.new, str)
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(msgspec.Struct, frozen=True):
     """A name, or a whole chain of attributes, comes to mean the dotted ``name``.
 
     How that is written is decided when all changes of the file are known: through the name that the file imports,
@@ -56,15 +55,13 @@ class Rename:
     short: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True):
     """A statement, argument, decorator, item of ``with`` or element of a list goes, with its comma, line or block."""
 
     node: ast.AST
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(msgspec.Struct, frozen=True):
     """A statement of one line is before or after ``anchor``."""
 
     anchor: ast.stmt
@@ -74,16 +71,14 @@ class Insert:
     own_line: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(msgspec.Struct, frozen=True):
     """``statement``, which has lines of its own, runs only where ``test`` holds."""
 
     statement: ast.stmt
     test: str
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(msgspec.Struct, frozen=True):
     """The file imports ``module``, as ``alias`` where one is given; nothing is done where it does already.
 
     ``code`` is written instead of the plain statement. ``there`` says that it does import it where that is needed, so that
@@ -96,8 +91,7 @@ class Import:
     there: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Define:
+class Define(msgspec.Struct, frozen=True):
     """A statement behind the imports that gives ``name`` its value, once in the file.
 
     Where ``user``, the first statement of the top level that needs the value, runs before that, ``early`` is in front of it.
@@ -112,8 +106,7 @@ class Define:
 Change = Replace | Rename | Remove | Insert | Guard | Import | Define
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
+class Rewrite(msgspec.Struct, frozen=True):
     """Changes that are made together or not at all; those of one ``group`` in the file change together as well."""
 
     title: str

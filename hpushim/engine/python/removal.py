@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python.units import is_compound, line_group
 from hpushim.model import Edit, Span
+from hpushim.patterns import lazily
 from hpushim.pycode.walk import starts_at, walk
 
 if TYPE_CHECKING:
@@ -242,13 +243,13 @@ def _end_above(parent: Any, block: Sequence[ast.stmt]) -> int:
 
 # -- comments -------------------------------------------------------------------------------
 
-_COMMENT = re.compile(r"[ \t\f]*#(?P<text>.*)")
+_COMMENT = lazily(r"[ \t\f]*#(?P<text>.*)")
 #: Read by tools, or left for somebody.
-_KEPT = re.compile(
+_KEPT = lazily(
     r"\s*(type:|noqa|fmt:|isort:|pylint|mypy|ruff|pragma|hpushim|region|endregion|%%|todo|fixme|xxx|note|hack|!|[-=#*]{3})",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]{2,}|[a-z]{2}\d+")
+_WORD = lazily(r"[A-Za-z][a-z]+|[A-Z]{2,}|[a-z]{2}\d+")
 _SHORTEST = 4
 #: Said of any code: no sign that the comment mentions this statement.
 _PLAIN = frozenset(["torch", "self", "args", "true", "false", "none", "with", "model", "loss", "optimizer", "step", "data", "train"])  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from hpushim.engine.python.module import Module
 from hpushim.engine.rules import references
 from hpushim.engine.rules.claims import Claims, Said
 from hpushim.engine.rules.listed import Listed
+from hpushim.engine.rules.registry import kept_for, rules
 from hpushim.engine.rules.rule import AnyRule, Claim, Found, Rule
 from hpushim.engine.rules.wants import Wants
 from hpushim.model import Finding
@@ -26,7 +28,7 @@ class _Choice(msgspec.Struct, frozen=True):
 
     #: Every word and text that makes a difference.
     words: frozenset[str]
-    texts: Texts
+    texts: tuple[str, ...]
     #: The places of the rules that one word, or one text, is enough for.
     by_word: dict[str, tuple[int, ...]]
     by_text: dict[str, tuple[int, ...]]
@@ -46,7 +48,7 @@ class _Choice(msgspec.Struct, frozen=True):
                 rarest.setdefault(word, []).append((words, used, at))
         return cls(
             frozenset(count),
-            Texts(t for w in wanted for t in (*w.strings, *w.texts, *w.required)),
+            tuple(sorted({t for w in wanted for t in (*w.strings, *w.texts, *w.required)})),
             _by_key((min(words), at) for words, used, at in needed if len(words) == 1 and not used),
             _by_key((t, at) for at, w in enumerate(wanted) for t in (*w.strings, *w.texts)),
             {word: tuple(found) for word, found in rarest.items()},
@@ -106,6 +108,25 @@ _BY_WORD = {
 
 @cache
 def _table(candidates: tuple[Listed, ...]) -> _Table:
+    """Worked out once for the rules that there are, and kept."""
+    if candidates is not rules():
+        return _made(candidates)
+    kept = kept_for("words")
+    with suppress(msgspec.DecodeError):
+        if data := kept.read():
+            return msgspec.msgpack.decode(data, type=_Table)
+    table = _made(candidates)
+    kept.write(msgspec.msgpack.encode(table))
+    return table
+
+
+@cache
+def _texts(candidates: tuple[Listed, ...], *, reading: bool) -> Texts:
+    table = _table(candidates)
+    return Texts((table.reading if reading else table.looking).texts)
+
+
+def _made(candidates: tuple[Listed, ...]) -> _Table:
     wanted = [rule.wants for rule in candidates]
 
     def places(field: str) -> dict[str, tuple[int, ...]]:
@@ -130,7 +151,8 @@ def interesting(text: Words, candidates: tuple[Listed, ...]) -> bool:
     """Does a file hold the words of a rule?"""
     reading = _table(candidates).reading
     words = reading.words & text.words
-    return bool(reading.fitting(words, reading.texts.held(text), text.uses))
+    held = _texts(candidates, reading=True).held(text)
+    return bool(reading.fitting(words, held, text.uses))
 
 
 def run(module: Module, candidates: tuple[Listed, ...]) -> list[tuple[type[Rule], Found]]:
@@ -149,7 +171,7 @@ class _Working:
         self._table = table
         self._text = words_in(module.data)
         looking = table.looking
-        self._held = looking.texts.held(self._text)
+        self._held = _texts(candidates, reading=False).held(self._text)
         fitting = looking.fitting(looking.words & self._text.words, self._held, None)
         self._rules: dict[int, Rule] = {place: candidates[place].load()() for place in fitting}
         self._found: dict[type[Rule], list[Found]] = {}

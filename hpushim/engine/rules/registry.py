@@ -57,7 +57,7 @@ def every_rule() -> tuple[AnyRule, ...]:
 @cache
 def listed() -> tuple[Listed, ...]:
     """What is known of every rule before it is loaded, by code: kept until a file of theirs, or the matrix, changes."""
-    kept = Kept(__file__, "rules", _sources())
+    kept = kept_for("rules")
     if data := kept.read():
         return decoded(data)
     found = tuple(map(Listed.of, every_rule()))
@@ -65,6 +65,12 @@ def listed() -> tuple[Listed, ...]:
     return found
 
 
+def kept_for(name: str) -> Kept:
+    """What is worked out of the rules and the matrix, under a name."""
+    return Kept(__file__, name, _sources())
+
+
+@cache
 def _sources() -> list[str]:
     """The files that what is listed comes from."""
     found = importlib.util.find_spec(PACKAGE)
