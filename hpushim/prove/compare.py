@@ -40,6 +40,7 @@ class Difference(msgspec.Struct, frozen=True):
     rank: int = 0
     place: tuple[str, int] | None = None
     missing: tuple[str, int] | None = None  # the line of the first run that the second one lacks
+    after: int = 0  # pairs of operators of the step that came before
 
 
 class Comparison(msgspec.Struct):
@@ -380,7 +381,7 @@ def first_operator(
     ours = [op for op in a["operators"] if not _CARRY.match(op[0])]
     theirs = [op for op in b["operators"] if not _CARRY.match(op[0])]
     missing: tuple[str, int] | None = None
-    for x, y in _aligned(ours, theirs):
+    for after, (x, y) in enumerate(_aligned(ours, theirs)):
         if y is None:
             # What the shim does beside, such as looking for infinite gradients; or what the copy lacks.
             missing = tuple(x[2]) if x[2] else missing
@@ -390,25 +391,28 @@ def first_operator(
             if within is not None and "rand" not in y[0]:
                 continue  # another kernel for the same
             return Difference(
-                "operator", f"{y[0]} ran, which the reference run does not do", place=place
+                "operator",
+                f"{y[0]} ran, which the reference run does not do",
+                place=place,
+                after=after,
             )
         if within is None and x[4] != y[4]:
             what = f"{y[0]} was given tensors on {' and '.join(y[4])}, on {' and '.join(x[4])} expected"
-            return Difference("device", what, place=place)
+            return Difference("device", what, place=place, after=after)
         for (dtype, device, shape), (dtype2, device2, shape2) in zip(x[1], y[1], strict=False):
             if within is not None and shape == shape2:
                 continue
             if device != device2:
                 what = f"{y[0]} ran on {device2}, on {device} expected"
-                return Difference("device", what, place=place)
+                return Difference("device", what, place=place, after=after)
             if (dtype, shape) != (dtype2, shape2):
                 what = f"{y[0]} gave {dtype2}{shape2}, {dtype}{shape} expected"
                 kind = "dtype" if shape == shape2 else "operator"
-                return Difference(kind, what, place=place)
+                return Difference(kind, what, place=place, after=after)
         for v, w in zip(x[5], y[5], strict=False) if len(x) > 5 and len(y) > 5 else ():
             if v is not None and w is not None and distance(float(v), float(w)) > (within or 1e-6):
                 what = f"{y[0]} gave different values (sum {float(w):.6g}, {float(v):.6g} expected)"
-                return Difference("operator", what, place=place, missing=missing)
+                return Difference("operator", what, place=place, missing=missing, after=after)
         missing = None
     return None
 

@@ -130,8 +130,6 @@ class _Search:
         # Under the shim the copy does what it should: what is wrong is what it lacks.
         if self.missing is not None:
             self._at_original(*self.missing)
-        elif place is not None and changed:
-            self._at_original(place[0], line)
         self.cause.how = "no single rewrite explains it" + (
             "; this is where it shows first" if place else ""
         )
@@ -195,14 +193,19 @@ class _Search:
         step = difference.step
         self.trial.say(f"looking for the operator in step {step}")
         first, second = self._again(one, step), self._again(other, step)
-        for a, b in zip(first.record.processes, second.record.processes, strict=False):
-            if step in a.operators and step in b.operators:
-                found = first_operator(a.operators[step], b.operators[step], within)
-                if found is not None:
-                    self.cause.operator = found.what
-                    self.missing = found.missing
-                    return found.place
-        return None
+        ranks = [
+            found
+            for a, b in zip(first.record.processes, second.record.processes, strict=False)
+            if step in a.operators and step in b.operators
+            and (found := first_operator(a.operators[step], b.operators[step], within)) is not None
+        ]  # fmt: skip
+        if not ranks:
+            return None
+        # What differs in one rank reaches the others by a collective.
+        found = min(ranks, key=lambda rank: rank.after)
+        self.cause.operator = found.what
+        self.missing = found.missing
+        return found.place
 
     def _again(self, before: Run, step: int) -> Run:
         trial, way = self.trial, before.way

@@ -96,6 +96,28 @@ def test_a_metric_of_a_log_is_compared(tmp_path: Path) -> None:
     assert (outcome.cause.file, outcome.cause.line) == ("train.py", 14)
 
 
+def test_a_line_is_not_blamed_that_does_not_explain_it_alone(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOGS)
+
+    def plant(copy: Path) -> None:
+        """Doubles the input, but under the shim, where the changes are divided, it does not."""
+        text = (copy / "train.py").read_text()
+        double = 'x = x.to(device); x = x * (1 if "hpushim.shim.patches" in __import__("sys").modules else 2)'
+        x = "x = torch.randn(8, 4).to(device)"
+        assert x in text
+        (copy / "train.py").write_text(text.replace(x, f"x = torch.randn(8, 4); {double}"))
+
+    request = Request(command=parse(("train.py",)), cwd=tmp_path, no_cpu=True, plant=plant)
+    outcome = prove_here(request)
+    assert (outcome.verdict, outcome.difference and outcome.difference.kind) == (
+        "different",
+        "loss",
+    )
+    assert outcome.cause is not None
+    assert outcome.cause.how.startswith("no single rewrite explains it")
+    assert (outcome.cause.file, outcome.cause.shows) == ("", "train.py:9")
+
+
 #: Its CPU run computes in float32, its run on a device in bfloat16; {narrow} is what else it does there.
 NARROW = """\
 import torch

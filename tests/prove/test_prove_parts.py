@@ -15,7 +15,7 @@ import warm
 
 from hpushim.model import Target
 from hpushim.prove import bounds, certificate, copies, covered, hunks, trial, words
-from hpushim.prove.compare import compare
+from hpushim.prove.compare import compare, first_operator
 from hpushim.prove.records import Process, Record, read
 from hpushim.prove.runs import STARTUP, Run
 
@@ -538,3 +538,14 @@ def test_a_rewrite_counts_as_run_when_its_statement_ran(tmp_path: Path) -> None:
 def test_the_shipped_schema_is_that_of_the_certificate() -> None:
     file = Path(certificate.__file__).with_name("prove.schema.json")
     assert file.read_bytes() == certificate.schema()
+
+
+def test_the_first_operator_that_differs_is_found_with_what_ran_before_it() -> None:
+    def noted(*sums: float) -> dict[str, Any]:
+        return {"operators": [[f"aten.op{n}.default", [["float32", "hpu", [2]]], ["t.py", n], 1, ["hpu"], [value]] for n, value in enumerate(sums)]}  # fmt: skip
+
+    assert first_operator(noted(1.0, 2.0), noted(1.0, 2.0)) is None
+    for after, second in ((0, (7.0, 2.0, 3.0)), (2, (1.0, 2.0, 7.0))):
+        found = first_operator(noted(1.0, 2.0, 3.0), noted(*second))
+        assert found is not None
+        assert (found.after, found.place) == (after, ("t.py", after))
