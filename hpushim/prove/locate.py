@@ -119,17 +119,21 @@ class _Search:
 
     def _changes(self, difference: Difference, place: tuple[str, int] | None, line: int) -> None:
         """Names the change of the copy that makes the difference, if one alone does."""
-        changed = place is not None and self._changed(*place)
-        # Where numbers differ, the line that shows it need not be the one that is to blame.
-        if place is not None and changed and difference.kind not in _OF_VALUES:
-            self._at_original(place[0], line)
+        at = self._change(*place) if place is not None else None
+        # What shows in a line that was changed need not be made there; where numbers differ it seldom is.
+        if at is not None and difference.kind not in _OF_VALUES and self._differs([at]):
+            self._at_original(at[0].file, line)
             return
-        self._divide(place)
+        found = self._divide(place)
         if self.cause.file:
             return
-        # Under the shim the copy does what it should: what is wrong is what it lacks.
+        # Under the shim the copy does what it should: what is wrong is what it lacks, or is there natively alone.
         if self.missing is not None:
             self._at_original(*self.missing)
+        elif at is not None and difference.kind not in _OF_VALUES and not found:
+            self._at_original(at[0].file, line)
+            self.cause.how = "the copy does it natively, and not under the shim"
+            return
         self.cause.how = "no single rewrite explains it" + (
             "; this is where it shows first" if place else ""
         )
@@ -139,10 +143,15 @@ class _Search:
         asked, ran = self.trial.asked.get(file, ()), self.shim.record.lines
         return line not in asked or any((file, one) in ran for one in self.trial.statement(file, line))  # fmt: skip
 
-    def _changed(self, file: str, line: int) -> bool:
-        """Whether a line of the copy is one that the rewrites changed."""
-        return any(
-            hunk.file == file and hunk.new_start < line <= hunk.new_end for hunk in self.hunks
+    def _change(self, file: str, line: int) -> list[Hunk] | None:
+        """The change that a line of the copy is in, with what has to be made with it."""
+        return next(
+            (
+                part
+                for part in hunk_tools.units(self.hunks)
+                if any(h.file == file and h.new_start < line <= h.new_end for h in part)
+            ),
+            None,
         )
 
     def _at_original(self, file: str, line: int) -> None:
@@ -216,22 +225,22 @@ class _Search:
             way, "again", folder, window=(step, step), values=True, steps=step, float32=self.float32
         )
 
-    def _divide(self, place: tuple[str, int] | None) -> None:
-        """Finds the one part of the changes with which the original, under the shim, no longer does what it did."""
+    def _divide(self, place: tuple[str, int] | None) -> bool:
+        """Finds the one part of the changes with which the original, under the shim, no longer does what it did; False where it does with all."""
         parts = [
             part
             for part in hunk_tools.units(self.hunks)
             if any(self._ran(hunk.file, line) for hunk in part for line in _about(hunk))
         ]
         if not parts or not self._differs(parts):
-            return
+            return False
         low, high = (
             0,
             len(parts),
         )  # with the first `low` it agrees, with the first `high` it does not
         while high - low > 1:
             if self.outcome.rehearsals >= _MOST_RUNS:
-                return
+                return True
             middle = (low + high) // 2
             if self._differs(parts[:middle]):
                 high = middle
@@ -253,6 +262,7 @@ class _Search:
         self.cause.file, self.cause.line = hunk.file, first
         self._named(hunk_tools.finding_at(self.outcome.report, hunk.file, first, last))
         self.cause.how = f"found by {self.outcome.rehearsals} more runs with part of the rewrites"
+        return True
 
     def _differs(self, parts: list[list[Hunk]]) -> bool:
         """Whether the original with these changes, under the shim, does what the copy does wrong."""
@@ -268,7 +278,11 @@ class _Search:
         pair = compare(self.shim, mixed, same_device=True, until=step)
         if self.wrong.kind == "metric":
             return any(one.shown() == self.wrong.what for one in pair.odd)
-        return pair.difference is not None and pair.difference.kind == self.wrong.kind
+        found = pair.difference
+        if found is None or found.kind != self.wrong.kind:
+            return False
+        # Another exception is another difference; its words hold paths.
+        return found.kind != "error" or found.what.partition(":")[0] == self.wrong.what.partition(":")[0]  # fmt: skip
 
 
 def _about(hunk: Hunk) -> range:

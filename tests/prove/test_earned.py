@@ -118,6 +118,44 @@ def test_a_line_is_not_blamed_that_does_not_explain_it_alone(tmp_path: Path) -> 
     assert (outcome.cause.file, outcome.cause.shows) == ("", "train.py:9")
 
 
+ELSEWHERE = """\
+import torch
+
+wide = 4
+model = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(2):
+    optimizer.zero_grad()
+    loss = model(torch.randn(8, wide).cuda()).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [("wide = 4", "wide = 5", 3), ('wide).to("hpu")', 'wide + 1).to("hpu")', 8), ('wide).to("hpu")', 'wide).to("xpu")', 8)],
+)  # fmt: skip
+def test_a_rewritten_line_is_not_blamed_for_the_error_that_shows_there(
+    old: str, new: str, line: int, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(ELSEWHERE)
+
+    def plant(copy: Path) -> None:
+        text = (copy / "train.py").read_text()
+        assert old in text
+        (copy / "train.py").write_text(text.replace(old, new))
+
+    request = Request(command=parse(("train.py",)), cwd=tmp_path, no_cpu=True, plant=plant)
+    outcome = prove_here(request)
+    assert (outcome.verdict, outcome.difference and outcome.difference.kind) == (
+        "different",
+        "error",
+    )
+    assert outcome.cause is not None
+    assert (outcome.cause.file, outcome.cause.line) == ("train.py", line), outcome.cause
+
+
 #: Its CPU run computes in float32, its run on a device in bfloat16; {narrow} is what else it does there.
 NARROW = """\
 import torch
