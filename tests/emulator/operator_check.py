@@ -3,7 +3,8 @@
 ``python tests/emulator/operator_check.py [STEP [SAMPLES]]`` checks every STEP-th operator (default 1) with up to SAMPLES
 inputs each (default 4) and prints what passed, failed and was skipped, with reasons. With ``--traced`` as the first word each
 operator is traced by ``torch.jit.trace`` on both devices and the trace asked about other inputs; with ``--strided`` its inputs are
-transposed in memory, and those whose results have other strides than the CPU's are counted apart.
+transposed in memory, with ``--sliced`` every second element of larger ones, with ``--channels-last`` in that layout, and those whose
+results have other strides than the CPU's are counted apart.
 """
 
 from __future__ import annotations
@@ -163,26 +164,52 @@ def trace_one(op: Any, arguments: Any, backward: bool) -> None:
 other_strides: list[str] = []
 
 
-def stride_one(op: Any, arguments: Any, backward: bool) -> None:
-    """The operator over inputs that are transposed in memory."""
+def transposed(value: torch.Tensor) -> torch.Tensor:
+    return value.transpose(0, -1).contiguous().transpose(0, -1)
+
+
+def sliced(value: torch.Tensor) -> torch.Tensor:
+    """Every second element of a larger tensor."""
+    return value.repeat_interleave(2, -1)[..., ::2]
+
+
+def channels_last(value: torch.Tensor) -> torch.Tensor:
+    kinds = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return value.contiguous(memory_format=kinds.get(value.dim(), torch.contiguous_format))
+
+
+def lies(how: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any, Any, bool], None]:
+    """The operator over inputs that lie in memory otherwise."""
 
     def turned(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.layout is torch.strided and value.dim() > 1:
             with torch.no_grad():
-                return value.detach().transpose(0, -1).contiguous().transpose(0, -1)
+                return how(value.detach())
         return value
 
-    turned_arguments = tree_map(turned, arguments)
-    there, here = tree_map(on_hpu, turned_arguments), tree_map(copied_as_it_lies, turned_arguments)
-    try:
-        expected = call(op, here, differentiate=False)
-    except (RuntimeError, NotImplementedError, IndexError) as error:
-        raise Skip(f"fails on the CPU too: {str(error)[:60]}") from error
-    got = call(op, there, differentiate=False)
-    compare(got, expected)
-    pairs = zip(tree_flatten(got)[0], tree_flatten(expected)[0], strict=True)
-    if any(isinstance(b, torch.Tensor) and a.stride() != b.stride() for a, b in pairs):
-        other_strides.append(full_name(op))
+    def one(op: Any, arguments: Any, backward: bool) -> None:
+        turned_arguments = tree_map(turned, arguments)
+        there, here = tree_map(on_hpu, turned_arguments), tree_map(copied_as_it_lies, turned_arguments)  # fmt: skip
+        try:
+            expected = call(op, here, differentiate=False)
+        except (RuntimeError, NotImplementedError, IndexError) as error:
+            raise Skip(f"fails on the CPU too: {str(error)[:60]}") from error
+        got = call(op, there, differentiate=False)
+        compare(got, expected)
+        pairs = zip(tree_flatten(got)[0], tree_flatten(expected)[0], strict=True)
+        if any(isinstance(b, torch.Tensor) and a.stride() != b.stride() for a, b in pairs):
+            other_strides.append(full_name(op))
+
+    return one
+
+
+#: What an operator can be checked for beside its results.
+KINDS = {
+    "--traced": trace_one,
+    "--strided": lies(transposed),
+    "--sliced": lies(sliced),
+    "--channels-last": lies(channels_last),
+}
 
 
 def copied_as_it_lies(value: Any) -> Any:
@@ -239,7 +266,7 @@ def main() -> int:
     import hpushim.emulator
 
     hpushim.emulator.enable()
-    kind = {"--traced": trace_one, "--strided": stride_one}.get(sys.argv[1] if sys.argv[1:] else "")
+    kind = KINDS.get(sys.argv[1] if sys.argv[1:] else "")
     numbers = [int(a) for a in sys.argv[1 + (kind is not None) :]]
     step, samples = (numbers + [1, 4][len(numbers) :])[:2]
     totals: Counter[str] = Counter()

@@ -7,7 +7,6 @@ import pytest
 
 pytest.importorskip("expecttest", reason="torch's operator list needs the package expecttest")
 STEP = 12
-KINDS = {"traced": operator_check.trace_one, "strided": operator_check.stride_one}
 
 
 def test_a_sample_of_all_operators_equals_the_cpu():
@@ -18,9 +17,9 @@ def test_a_sample_of_all_operators_equals_the_cpu():
     assert len(passed) >= 0.8 * len(outcomes), outcomes
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_sample_of_all_operators_traced_and_over_strides(kind):
-    outcomes = list(operator_check.run(STEP, samples=1, one=KINDS[kind]))
+@pytest.mark.parametrize("kind", operator_check.KINDS)
+def test_a_sample_of_all_operators_traced_and_over_layouts(kind):
+    outcomes = list(operator_check.run(STEP, samples=1, one=operator_check.KINDS[kind]))
     failed = [item for item in outcomes if item[1] == "failed"]
     assert not failed, failed
     passed = [item for item in outcomes if item[1] == "passed"]
