@@ -66,7 +66,7 @@ class _Choosing:
         asked = {file: set(lines) for file, lines in wanted.lines.items()}
         self._request = msgspec.structs.replace(request, unsafe=False, asked=asked, locate=False)
         say("proving the safe rewrites")
-        self._best = prove(self._request, say)
+        self._best = first = prove(self._request, say)
         self._request.baseline = self._best
         shim = self._best.runs[-2].record
         places = covered.covered(wanted, shim.lines, shim.files, request.folder).rewrites_run
@@ -74,7 +74,8 @@ class _Choosing:
         parts = [one for one in candidates if (one.file, one.line, one.code) in ran]
         if parts and not self._best.verdict.startswith("not"):
             self._divide(parts)
-        runs = len(self._best.runs) + len(self._tried)
+        runs = len(first.runs) + first.rehearsals
+        runs += sum(1 + outcome.rehearsals for outcome in self._tried.values())
         self.choice = Choice(self._best, candidates, runs, time.monotonic() - begin)
 
     def _divide(self, parts: list[Candidate]) -> None:

@@ -349,9 +349,20 @@ def _share(*runs: Run) -> float | None:
 def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     shim, native = runs[-2:]
     cpu = runs[0] if len(runs) == 3 else None
-    outcome.comparisons = [compare(shim, native, same_device=True)]
-    if cpu is not None and _usable(cpu, shim):
-        outcome.comparisons.append(compare(cpu, shim, same_device=False))
+    #: The run on hpu that is compared with the CPU's.
+    whole = shim
+    if cpu is not None and _is_mended(cpu, shim, native):
+        # What the original cannot do on hpu, the copy can: beyond that the CPU's run is what it has to do.
+        whole = native
+        pair = compare(shim, native, same_device=True, until=max(shim.record.steps, 1))
+        failed = failure(shim) or {}
+        pair.notes.insert(0, f"the original fails on hpu, and the copy goes on: {failed['kind']}: {failed['message']}")  # fmt: skip
+        pair.odd.clear()
+        outcome.comparisons = [pair]
+    else:
+        outcome.comparisons = [compare(shim, native, same_device=True)]
+    if cpu is not None and _usable(cpu, whole):
+        outcome.comparisons.append(compare(cpu, whole, same_device=False))
     if outcome.difference is None:
         _in_float32(trial, outcome)
         _odd_metrics(trial, outcome)
@@ -369,14 +380,14 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
             f"{stopped.title}: stopped after {stopped.seconds:.0f} s, before its first optimizer step; "
             "give it more time with --timeout"
         )
-    elif not _optimized(shim) and (failure(shim) or shim.code):
-        why = failure(shim)
-        said = shim.errors.strip().splitlines()
-        what = f"exit code {shim.code}{f', {said[-1][:300]}' if said else ''}"
+    elif not _optimized(whole) and (failure(whole) or whole.code):
+        why = failure(whole)
+        said = whole.errors.strip().splitlines()
+        what = f"exit code {whole.code}{f', {said[-1][:300]}' if said else ''}"
         what = f"{why['kind']}: {why['message']}" if why else what
-        before = " before its first optimizer step" if shim.record.steps else ""
+        before = " before its first optimizer step" if whole.record.steps else ""
         outcome.reason = f"the script fails in every run{before}: {what}"
-    elif not shim.record.steps:
+    elif not whole.record.steps:
         outcome.reason = "no optimizer step was seen: only exit code and output were compared"
     elif _stops_on_hpu(runs):
         why = failure(native) or {}
@@ -419,16 +430,17 @@ def _is_wide(pair: Comparison) -> bool:
 def _in_float32(trial: Trial, outcome: Outcome) -> None:
     """Compares the CPU's run again, without autocast on both devices, where the bound of the narrow format would let too much pass."""
     pair = outcome.comparisons[-1]
-    cpu, shim = outcome.runs[0], outcome.runs[-2]
     if pair.first != "cpu" or not pair.steps or not _is_wide(pair):
         return
     trial.say(
         "running the original on both devices again, in float32: the bound of the narrow format is too wide"
     )
     again = []
-    for run in (cpu, shim):
+    for run in (one for one in outcome.runs if one.way in (pair.first, pair.second)):
         outcome.rehearsals += 1
-        again.append(trial.run(run.way, run.title, trial.copy(f"float32-{outcome.rehearsals}"), float32=True))  # fmt: skip
+        name = f"float32-{outcome.rehearsals}"
+        folder = outcome.migrated if run.way == "native" else trial.copy(name)
+        again.append(trial.run(run.way, run.title, folder, float32=True))
     if any(failure(run) for run in again) or not all(run.record.steps for run in again):
         return
     second = compare(*again, same_device=False)
@@ -486,6 +498,12 @@ def _refused(trial: Trial, outcome: Outcome) -> list[Refused]:
         found[one.code, one.what] = msgspec.structs.replace(one, line=line)
     found.update({(one.code, one.what): one for one in shim})
     return sorted(found.values(), key=lambda one: (not one.file, one.file, one.line))
+
+
+def _is_mended(cpu: Run, shim: Run, native: Run) -> bool:
+    """Whether the original fails on hpu alone, and its migrated copy does not."""
+    ends = all(run.code == 0 and failure(run) is None for run in (cpu, native))
+    return ends and failure(shim) is not None
 
 
 def _stops_on_hpu(runs: list[Run]) -> bool:
