@@ -101,7 +101,9 @@ def kernel_calls(module: Module) -> Iterator[ast.expr]:
 
 
 def kernel_users(module: Module) -> Iterator[ast.expr]:
-    """The uses of what this file imports from a file of the project that runs kernels there."""
+    """The uses of what runs kernels of this file, or of the file of the project from which this one imports it."""
+    for name in KERNEL_USERS.find(b"\n" + module.data):
+        yield from (n for n in module.index.names(name.decode()) if isinstance(n.ctx, ast.Load))
     users = module.project.names(KERNEL_USERS.name)
     for statement in module.imports if users else ():
         if not isinstance(statement, ast.ImportFrom) or not _is_own(module, statement):

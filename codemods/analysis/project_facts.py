@@ -127,6 +127,18 @@ def _extensions(data: bytes) -> Iterable[bytes]:
 #: The names under which they are imported.
 EXTENSIONS = ProjectFact("CUDA extensions that the project builds", _extensions)
 
+# -- the default type of tensors ------------------------------------------------------------------
+
+_SETS_TYPE = re.compile(rb"\bset_default_tensor_type\([^)\n]*\bcuda\b")
+
+
+def _sets_type(data: bytes) -> Iterable[bytes]:
+    return (b"",) if b"set_default_tensor_type" in data and _SETS_TYPE.search(data) else ()
+
+
+#: Whether a file runs where the default type of tensors is CUDA's.
+SETS_TYPE = ProjectFact("files that set CUDA's default tensor type", _sets_type, spreads=True)
+
 # -- what ends in kernels for NVIDIA GPUs ----------------------------------------------------------
 
 #: What a kernel of the file itself is: one that Triton or Numba compiles, or an operator of an extension that the project builds.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Change, Insert, Rename, Replace, Rewrite
+from hpushim.engine.python.changes import Change, Insert, Remove, Rename, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.devices import Devices
 from ..analysis.names import called
+from ..analysis.project_facts import SETS_TYPE
 from ..analysis.roles import Role
 from ..analysis.tensor_types import DTYPES, SET_DEFAULT
 from ..analysis.verdict import ask
@@ -21,6 +23,10 @@ from ..edits.spelling import quoted
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+
+
+#: The constructor that follows the default type of tensors.
+_LEGACY = "torch.Tensor"
 
 
 class _Kind(NamedTuple):
@@ -35,16 +41,40 @@ class DefaultDevice(Rule):
     """``torch.set_default_tensor_type("torch.cuda.FloatTensor")``, ``torch.set_default_device("cuda")``."""
 
     HPU115 = Code("cuda-default-device", severity="error", fix=("safe", "manual"))
-    wants = Wants(names=(SET_DEFAULT,), words=("set_default_device",), required=("cuda",))
+    wants = Wants(
+        names=(SET_DEFAULT,), words=("set_default_device",), required=("cuda",), facts=(SETS_TYPE,)
+    )
+    also = Wants(names=(_LEGACY,))
 
     def __init__(self) -> None:
         self._calls: list[ast.Call] = []
+        self._legacy: list[ast.Call] = []
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node) if module.qualified(node) == name else None
+        if name == _LEGACY:
+            self._legacy += [call] if call is not None else []
+            return ()
         if call is not None and len(call.args) == 1 and not call.keywords:
             self._calls.append(call)
         return ()
+
+    def _follows_the_type(self, module: Module, call: ast.Call) -> Found:
+        """``torch.Tensor(values)``, which is made on the default type's device, not on the default device."""
+        device = next((k for k in call.keywords if k.arg == "device"), None)
+        default, needed = torch(module, call, "get_default_device")
+        place = module.source(device.value) if device else f"{default}()"
+        changes: list[Change] = [Replace(call, partial(_moved, place), place), *needed]
+        if device is not None:
+            changes.append(Remove(device))
+        return self.finding(
+            module,
+            call,
+            f"`{module.source(call.func)}(…)` follows the default tensor type, which is not for Gaudi, and makes a "
+            "CPU tensor; move it to the default device",
+            fix=Rewrite("move it", "safe", tuple(changes), "default device"),
+            row=ask(module, SET_DEFAULT).row,
+        )
 
     def on_module(self, module: Module) -> Yield:
         devices = module.view(Devices)
@@ -59,7 +89,10 @@ class DefaultDevice(Rule):
                 claims=site.claims,
             )
         kinds = [_kinds(module, call.args[0]) for call in self._calls]
-        if not any(kind.cuda for found in kinds for kind in found):
+        here = any(kind.cuda for found in kinds for kind in found)
+        if here or (not self._calls and module.project.reaches(SETS_TYPE.name, module.path)):
+            yield from (self._follows_the_type(module, call) for call in self._legacy)
+        if not here:
             return
         # One that is not understood could be the one that takes the others back.
         whole = all(kinds)
@@ -92,6 +125,12 @@ class DefaultDevice(Rule):
             ),
             row=ask(module, SET_DEFAULT).row,
         )
+
+
+def _moved(place: str, call: Any) -> Any:
+    import libcst as cst
+
+    return cst.Call(cst.Attribute(call, cst.Name("to")), [cst.Arg(cst.parse_expression(place))])
 
 
 def _kinds(module: Module, node: ast.expr) -> list[_Kind]:

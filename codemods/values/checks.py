@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ASKED = tuple(f"torch.cuda.{name}" for name in ("is_available", "device_count", "is_initialized"))
 #: What builds kernels for CUDA.
 _EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
+#: What only a GPU of AMD's has, which torch calls CUDA as well.
+_HIP = "torch.version.hip"
 #: Roles of texts that are no use of a device.
 _TOLD = frozenset([Role.COMPARE, Role.KERNELS, Role.CUT])
 #: Calls that keep a text as it is.
@@ -194,6 +196,9 @@ class Regions:
         yield from kernel_users(module)
         for provider in PROVIDERS:
             yield from (s for s in module.index.strings(provider) if s.value == provider)
+        for node, name in find(module, _HIP):
+            if name == _HIP and isinstance(module.parent(node), ast.BoolOp):
+                yield node
         for node, name in find(module, _EXTENSION):
             if name == _EXTENSION and not isinstance(module.parent(node), ast.alias):
                 yield node

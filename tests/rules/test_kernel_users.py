@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import examine
 from hpushim.engine.project import analyse
+from hpushim.matrix import load
 from hpushim.model import Target
 
 KERNELS = {
@@ -48,6 +51,21 @@ def test_it_stays_before_what_runs_kernels(
 @pytest.mark.parametrize("kind", KERNELS)
 def test_it_turns_before_what_runs_none(tmp_path: Path, kind: str, check: str) -> None:
     assert not is_kept(tmp_path, KERNELS[kind], check, "plain")
+
+
+@pytest.mark.parametrize("kind", ["numba", "extension"])
+def test_it_stays_before_a_kernel_of_its_own_file(kind: str) -> None:
+    text = f"import torch\n{KERNELS[kind]}{USERS}def run(x):\n    if x.is_cuda:\n        return Loss()(x)\n    return x\n"
+    found = examine(text, "python", "train.py", Context(Target(), load()))
+    assert "HPU028" in {f.code for f in found}
+
+
+def test_it_stays_beside_a_question_for_gpus_of_amd() -> None:
+    text = "import torch\nif torch.cuda.is_available() and torch.version.hip:\n    tune()\n"
+    (found,) = [
+        f for f in examine(text, "python", "train.py", Context(Target(), load())) if f.line == 2
+    ]
+    assert (found.code, found.severity) == ("HPU028", "info")
 
 
 def test_operators_of_torch_are_no_kernels_of_the_project(tmp_path: Path) -> None:

@@ -180,6 +180,8 @@ def _default_tensor(original: Original, cls: type, *args: Any, **kwargs: Any) ->
 
     if len(args) == 1 and isinstance(args[0], torch.Tensor) and devices.is_hpu(args[0].device):
         return args[0].view_as(args[0]).as_subclass(cls)
+    if "device" in kwargs and devices.is_hpu(torch.device(kwargs["device"])):
+        kwargs = {name: value for name, value in kwargs.items() if name != "device"}
     made = original(cls, *args, **kwargs)
     if "device" in kwargs or (args and isinstance(args[0], torch.Tensor)):
         return made  # another device was named
