@@ -62,15 +62,7 @@ class Places:
     """
 
     def __init__(self, root: Path, python: Path | None = None, wheels: Path | None = None) -> None:
-        folders: list[Path] = []
-        if python is not None:
-            found = list(_site_packages(python))
-            if not found:
-                raise HpushimError(f"--env {python}: no packages of an environment there; give its folder or its Python")  # fmt: skip
-            folders += found
-        for name in _ENVIRONMENTS:
-            folders += _site_packages(root / name)
-        folders += [Path(folder) for folder in site.getsitepackages() if Path(folder).is_dir()]
+        folders = _folders(root, python)
         self._imports: dict[str, Package] = {}
         self._names: dict[str, Package] = {}
         packages = [*_wheels(wheels)] if wheels is not None else []
@@ -87,6 +79,22 @@ class Places:
     def named(self, name: str) -> Package | None:
         """The package of a distribution's name."""
         return self._names.get(normal(name))
+
+
+def state(root: Path, python: Path | None = None) -> list[tuple[str, int]]:
+    """Changes when a package is installed or removed where :class:`Places` looks."""
+    return [(str(folder), folder.stat().st_mtime_ns) for folder in _folders(root, python)]
+
+
+def _folders(root: Path, python: Path | None) -> list[Path]:
+    folders: list[Path] = []
+    if python is not None:
+        folders += _site_packages(python)
+        if not folders:
+            raise HpushimError(f"--env {python}: no packages of an environment there; give its folder or its Python")  # fmt: skip
+    for name in _ENVIRONMENTS:
+        folders += _site_packages(root / name)
+    return [*folders, *(Path(each) for each in site.getsitepackages() if Path(each).is_dir())]
 
 
 def _site_packages(environment: Path) -> Iterator[Path]:

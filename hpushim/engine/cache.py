@@ -66,7 +66,7 @@ class Cache:
         rows = [row for row in matrix.rows if row.origin]
         text = repr((os.fspath(root), options)).encode() + msgspec.json.encode(rows)
         self._path = Path(_folder(), f"{blake2b(text, digest_size=16).hexdigest()}.found")
-        self._head = _state(matrix)
+        self._head = state(matrix)
         self._known = self._read()
         self._used: dict[bytes, Entry] = {}
         self._changed = False
@@ -221,8 +221,8 @@ def _folder() -> str:
     return os.path.join(folder, "found")  # noqa: PTH118
 
 
-def _state(matrix: Matrix) -> bytes:
-    """Stands for this hpushim, its matrix and this Python."""
+def state(matrix: Matrix, without: Set[str] = _ELSEWHERE) -> bytes:
+    """Stands for this hpushim, its matrix and this Python; ``without`` are rooms that nothing comes from."""
     import sys
 
     package = os.path.dirname(os.path.abspath(hpushim.__file__))  # noqa: PTH100, PTH120
@@ -231,7 +231,7 @@ def _state(matrix: Matrix) -> bytes:
         sys.version,
         hpushim.__version__,
         matrix.edition,
-        *_stated([package, *rules, matrix.path]),
+        *_stated([package, *rules, matrix.path], without),
     ]
     return blake2b("\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
@@ -243,7 +243,7 @@ def _rules() -> Iterable[str]:
     return found.submodule_search_locations or () if found else ()
 
 
-def _stated(places: list[str]) -> Iterator[str]:
+def _stated(places: list[str], without: Set[str]) -> Iterator[str]:
     """Name, size and time of each source file below."""
     for place in places:
         if os.path.isfile(place):  # noqa: PTH113
@@ -255,8 +255,8 @@ def _stated(places: list[str]) -> Iterator[str]:
                 if entry.name.endswith((".py", ".txt", ".so")):
                     stat = entry.stat()
                     yield f"{entry.name} {stat.st_size} {stat.st_mtime_ns}"
-                elif entry.name not in _ELSEWHERE and entry.is_dir():
-                    yield from _stated([entry.path])
+                elif entry.name not in without and entry.is_dir():
+                    yield from _stated([entry.path], without)
 
 
 def _is_own(folder: Path) -> bool:

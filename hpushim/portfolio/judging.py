@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-import hpushim
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.files.discover import discover, project_root
 from hpushim.errors import HpushimError
 from hpushim.model import Target
+
+if TYPE_CHECKING:
+    from hpushim.matrix import Matrix
+
+#: What neither findings nor pages come from.
+_ELSEWHERE = frozenset({"__pycache__", "cli", "emulator", "ledgers", "plan", "prove", "shim"})
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -42,8 +47,11 @@ class Done(msgspec.Struct, frozen=True):
 def judge(job: Job) -> Done:
     """Assesses a repository. A fault of the repository is a result, not an exception."""
     try:
-        key = _key(job)
-        return Done(job.name, key) if key == job.known else _judged(job, key)
+        from hpushim.matrix import load
+
+        matrix = load(extra=job.extra_rows)
+        key = _key(job, matrix)
+        return Done(job.name, key) if key == job.known else _judged(job, key, matrix)
     except HpushimError as error:
         return Done(job.name, failed=str(error))
     except OSError as error:
@@ -53,27 +61,30 @@ def judge(job: Job) -> Done:
         return Done(job.name, failed=why)
 
 
-def _key(job: Job) -> str:
-    """Represents all that a report depends on: the version, what was requested, and each file's path, size and time of change."""
+def _key(job: Job, matrix: Matrix) -> str:
+    """Represents all that a report depends on: hpushim and its matrix, what was requested, the installed packages, and each file's path, size and time of change."""
+    from hpushim.dependencies.places import state as installed
+    from hpushim.engine.cache import state
+
     kinds: frozenset[Kind] = frozenset(get_args(Kind))
-    files = [each.path for each in discover((job.path,), project_root((job.path,)), kinds, job.exclude).files]  # fmt: skip
+    root = project_root((job.path,))
+    files = [each.path for each in discover((job.path,), root, kinds, job.exclude).files]
     files += job.extra_rows
     if job.wheels is not None:
         files += sorted(job.wheels.glob("*.whl"))
-    states = [(str(path), (state := path.stat()).st_size, state.st_mtime_ns) for path in files]
+    states = [(str(path), (at := path.stat()).st_size, at.st_mtime_ns) for path in files]
     asked = msgspec.structs.replace(job, known="")
-    data = msgspec.json.encode((hpushim.__version__, asked, states), enc_hook=str)
+    ours = state(matrix, without=_ELSEWHERE).hex()
+    data = msgspec.json.encode((ours, asked, installed(root), states), enc_hook=str)
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _judged(job: Job, key: str) -> Done:
+def _judged(job: Job, key: str, matrix: Matrix) -> Done:
     from hpushim.dependencies import Places
     from hpushim.dependencies.project import of_project
     from hpushim.engine.project import analyse
-    from hpushim.matrix import load
     from hpushim.report import render
 
-    matrix = load(extra=job.extra_rows)
     report = analyse(
         (job.path,),
         job.target,

@@ -15,11 +15,14 @@ import time
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 import hpushim.portfolio.rows
 from hpushim.cli import main
+from hpushim.engine import cache
 from hpushim.errors import HpushimError
+from hpushim.matrix import default_path, reader
 from hpushim.model import Target
 from hpushim.portfolio import engines, rows
 from hpushim.portfolio.folder import Folder
@@ -159,6 +162,29 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(
         run.wait()
     _, cut = portfolio(tmp_path / "cut", *places)
     assert cut == whole
+
+
+@pytest.mark.parametrize("changes", ["nothing", "the matrix", "the packages", "a rule"])
+def test_what_a_result_was_made_from_is_seen_to_change(
+    repositories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: str
+) -> None:
+    packages = repositories / "ready" / ".venv" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    job = Job("ready", repositories / "ready", Target())
+    first = judge(job)
+    if changes == "the packages":
+        (packages / "flash_attn-2.0.dist-info").mkdir()
+    elif changes == "the matrix":
+        other = tmp_path / "compat_matrix.toml"
+        other.write_bytes(default_path().read_bytes() + b"\n# another edition\n")
+        monkeypatch.setattr(reader, "default_path", lambda: other)
+    elif changes == "a rule":
+        (tmp_path / "rules").mkdir()
+        (tmp_path / "rules" / "new.py").write_text("")
+        monkeypatch.setattr(cache, "_rules", lambda: [tmp_path / "rules"])
+    again = judge(msgspec.structs.replace(job, known=first.key))
+    assert not first.failed and not again.failed
+    assert (again.key == first.key) == (changes == "nothing") == (not again.report)
 
 
 def test_a_result_that_is_not_whole_is_made_again(repositories: Path, tmp_path: Path) -> None:
