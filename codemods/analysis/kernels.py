@@ -92,7 +92,7 @@ def kernel_calls(module: Module) -> Iterator[ast.expr]:
             functions |= {
                 above.name
                 for above in module.ancestors(use)
-                if isinstance(above, ast.ClassDef) and _is_function(above)
+                if isinstance(above, ast.ClassDef) and is_function(above)
             }
     for attribute in module.index.attributes("apply") if functions else ():
         if isinstance(attribute.value, ast.Name) and attribute.value.id in functions:
@@ -151,6 +151,6 @@ def _names(module: Module) -> Iterator[str]:
                 yield from (t.id for t in assign.targets if isinstance(t, ast.Name))
 
 
-def _is_function(node: ast.ClassDef) -> bool:
+def is_function(node: ast.ClassDef) -> bool:
     """Does a class derive from torch's autograd Function?"""
     return any(getattr(b, "attr", getattr(b, "id", "")) == "Function" for b in node.bases)

@@ -10,9 +10,11 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.kernels import is_function, kernel_calls
 from ..analysis.optional_packages import guarded, optional
 from ..analysis.project_facts import EXTENSIONS
 from ..analysis.verdict import ask
+from ..values.checks import Regions
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -54,7 +56,7 @@ class OwnExtension(Rule):
                 if name is None or name in told:
                     continue
                 told.add(name)
-                if optional(module, alias):
+                if optional(module, alias) or (guarded(module, alias) and _is_checked(module)):
                     yield self._told(module, alias, name, "info", "; the code also runs without it")
                 else:
                     without = guarded(module, alias)
@@ -68,6 +70,21 @@ class OwnExtension(Rule):
             f"torch operators{more}"
         )
         return self.finding(module, node, said, row=ask(module, _ROW).row, severity=severity)
+
+
+def _is_checked(module: Module) -> bool:
+    """Is all that calls the extension behind a check for CUDA, which is False on Gaudi? Inside a Function its ``apply`` counts."""
+    regions = module.view(Regions)
+    calls = [
+        call
+        for call in kernel_calls(module)
+        if not any(
+            isinstance(above, ast.ClassDef) and is_function(above)
+            for above in module.ancestors(call)
+        )
+    ]
+    holds = [regions.owners(call) for call in calls]
+    return bool(calls) and all(held and not any(one.stops for one in held) for held in holds)
 
 
 def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alias, str]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
-from hpushim.report.work import in_words, span
+from hpushim.report.work import BUILDERS, in_words, optional_kernels, span
 
 if TYPE_CHECKING:
     from hpushim.model import Dependency, DependencyKind, Report
@@ -187,7 +188,18 @@ def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> t
 
 
 def _is_core(report: Report, kernels: Sequence[Item]) -> bool:
-    """Is a good part of the code in CUDA sources, or in Python files that hold, build or register kernels?"""
+    """Is a good part of the code in CUDA sources, or in Python files that hold, build or register kernels?
+
+    Not where all imports of what the sources build are optional or guarded: then the project also runs without it.
+    """
+    if optional_kernels(report):
+        kernels = [
+            item
+            for item in kernels
+            if PurePath(item.path).name not in BUILDERS and item.finding.severity == "error"
+        ]
+        if not kernels:
+            return False
     lines = {file.path: _length(file.before) for file in report.files}
     python = sum(lines[path] for path in {item.path for item in kernels})
     sources = sum(file.lines for file in report.kernels)

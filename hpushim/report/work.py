@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -74,6 +75,7 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             found.setdefault((aside, code, message), []).append(item)
         else:
             found.setdefault((aside, code, _QUOTED.sub("``", message)), []).append(item)
+    without = optional_kernels(report)
     written = any(key[1] in beside and not key[0] for key in found)
     made = []
     for key, group in found.items():
@@ -82,9 +84,22 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
         piece = _piece(group, places, group[0].path in report.around)
         if group[0].trouble == "kernels" and written and key[1] not in beside:
             piece = _built_only(piece)
+        if without and all(PurePath(item.path).name in BUILDERS for item in group):
+            piece = msgspec.structs.replace(_built_only(piece), required=False)
         made.append((_rank(group[0]), piece))
     made.sort(key=lambda each: (each[1].aside, not each[1].required, each[0], -each[1].most))
     return tuple(work for _, work in made)
+
+
+#: The code of an import of the project's own extension, and the files that only build it.
+_IMPORTED = "HPU723"
+BUILDERS = frozenset({"setup.py", "build.py"})
+
+
+def optional_kernels(report: Report) -> bool:
+    """Does the project also run without the kernels that it builds: are all imports of them optional or guarded?"""
+    imports = [f for file in report.files for f in file.findings if f.code == _IMPORTED]
+    return bool(imports) and all(f.severity != "error" for f in imports)
 
 
 def _built_only(work: Work) -> Work:

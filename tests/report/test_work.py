@@ -6,7 +6,7 @@ import pytest
 
 from hpushim.engine.around import around
 from hpushim.engine.links import Links
-from hpushim.model import Basis, FileResult, Finding, Kernels, Report, Span, Target
+from hpushim.model import Basis, Dependency, FileResult, Finding, Kernels, Report, Span, Target
 from hpushim.report import assess
 from hpushim.report.narrowing import Baseline, without
 from hpushim.report.verdict import Verdict
@@ -93,6 +93,43 @@ def test_kernels_are_written_once_whatever_builds_imports_and_guards_them() -> N
     assert sorted(len(work.places) for work in made.summary.work) == [1, 2, 2]
     (built,) = [work for work in made.summary.work if work.effort == "minutes"]
     assert built.places == ("setup.py:1",)
+
+
+@pytest.mark.parametrize(
+    ("severity", "verdict"), [("info", "ready"), ("warning", "ready"), ("error", "blocked")]
+)
+def test_kernels_that_the_project_can_do_without_do_not_block_it(
+    severity: str, verdict: Verdict
+) -> None:
+    build = at(1, "`CUDAExtension`: CUDA", "HPU711", severity="error", effort="none", effect="kernel")  # fmt: skip
+    use = at(1, "`box_cuda` is built", "HPU723", severity=severity, effort="none", effect="kernel")
+    files = [python(build, path="setup.py"), python(use, path="box.py")]
+    made = assess(report(*files, kernels=(Kernels("box.cu", 4000),), python_lines=900)).summary
+    assert made.verdict == verdict
+    (built,) = [work for work in made.work if "setup.py:1" in work.places]
+    assert built.required is (severity == "error")
+
+
+@pytest.mark.parametrize(
+    ("files", "status", "said"),
+    [
+        (9, "", "Work in `core_zq` (9 files) is not counted: it has not been assessed"),
+        (9, "unknown", "Work in `core_zq` (9 files) is not counted: no source shows whether it works"),
+        (1, "", "1 imported dependency is not assessed: `core_zq` (1 file)."),
+        (1, "unknown", "No source shows whether `core_zq` (1 file) works on Gaudi."),
+        (9, "native", ""),
+    ],
+)  # fmt: skip
+def test_a_package_that_carries_the_project_is_named_first(
+    files: int, status: str, said: str
+) -> None:
+    known = "by row" if status else "not assessed"
+    each = Dependency("core_zq", files, True, "matrix" if status else "none", "", known, "", status)
+    found = at(5, "stops", "HPU113", severity="error", effect=None)
+    some = [python(found, path=f"{name}.py") for name in "abcdefghi"]
+    sentence = assess(report(*some, dependencies=(each,))).summary.sentence
+    assert (said in sentence) if said else ("core_zq" not in sentence)
+    assert sentence.startswith("Work in `core_zq`") is (files == 9 and status != "native")
 
 
 def test_what_decides_comes_first() -> None:
