@@ -36,13 +36,15 @@ class Group:
     options: list[ast.Call] = field(default_factory=list)
     asked: list[ast.expr] = field(default_factory=list)
     chosen: list[ast.expr] = field(default_factory=list)
+    #: Its own names, and comparisons with it.
+    named: list[ast.expr] = field(default_factory=list)
     #: What goes when the group is folded into CUDA's; empty where something else needs it.
     gone: list[ast.stmt] = field(default_factory=list)
     #: The text of CUDA's device that the group is folded into.
     into: ast.expr | None = None
 
     def parts(self) -> Iterator[ast.expr]:
-        yield from (*self.checks, *self.options, *self.asked, *self.chosen)
+        yield from (*self.checks, *self.options, *self.asked, *self.chosen, *self.named)
 
 
 class OtherDevices:
@@ -80,7 +82,8 @@ class OtherDevices:
         for call in module.index.calls("add_argument"):
             if call.args and (matched := _OPTION.fullmatch(self._text(call))) is not None:
                 group.options += [call] if matched[1] == name else []
-        if not group.checks and not group.options:
+        self._name(group)
+        if not group.checks and not group.options and not group.named:
             return None
         for statement in module.index.statements(ast.If):
             for part in walk(statement.test):
@@ -91,6 +94,24 @@ class OtherDevices:
                 group.chosen.append(constant)
         self._fold(group)
         return group
+
+    def _name(self, group: Group) -> None:
+        """``torch.xpu.empty_cache``, ``is_torch_xpu_available()``, ``device.type == "xpu"``, ``f"xpu:{index}"``."""
+        module = self._module
+        for node, found in find(module, f"torch.{group.name}.*"):
+            if found not in CHECKS and not isinstance(module.parent(node), ast.Attribute):
+                group.named.append(node)
+        for asked in questions(group.name):
+            group.named += module.index.calls(asked)
+        for constant in module.index.strings(group.name):
+            above = module.parent(constant)
+            if isinstance(above, (ast.Tuple, ast.List, ast.Set)):
+                above = module.parent(above)
+            compared = isinstance(above, ast.Compare) and constant.value == group.name
+            if compared or (
+                isinstance(above, ast.JoinedStr) and constant.value == f"{group.name}:"
+            ):
+                group.named.append(constant)
 
     def _flags(self, name: str) -> set[str]:
         """The names that are given the answer of a check, or that of an option."""
@@ -163,6 +184,11 @@ class OtherDevices:
             or (isinstance(s, ast.Expr) and word(getattr(s.value, "func", s)) == "print")
             for s in inner
         )
+
+
+def questions(name: str) -> tuple[str, ...]:
+    """What libraries call the check for a device."""
+    return f"is_torch_{name}_available", f"is_{name}_available"
 
 
 def is_check(module: Module, test: ast.expr) -> bool:

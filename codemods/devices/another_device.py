@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.devices import Devices
-from ..analysis.other_devices import CHECKS, NAMES, Group, OtherDevices
+from ..analysis.other_devices import CHECKS, NAMES, Group, OtherDevices, questions
 from ..edits.spelling import agnostic
 
 if TYPE_CHECKING:
@@ -22,9 +22,16 @@ class AnotherDevice(Rule):
     """``use_mps = torch.backends.mps.is_available()`` … ``elif use_mps:``, in the agnostic style."""
 
     HPU127 = Code("check-for-another-device", severity="info", fix=("safe", "manual"))
-    wants = Wants(names=CHECKS, strings=NAMES)
+    wants = Wants(
+        names=(*CHECKS, *(f"torch.{name}.*" for name in NAMES)),
+        strings=NAMES,
+        calls=tuple(asked for name in NAMES for asked in questions(name)),
+    )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        return ()
+
+    def on_call(self, module: Module, node: ast.Call) -> Yield:
         return ()
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
@@ -34,7 +41,8 @@ class AnotherDevice(Rule):
         for group in module.view(OtherDevices).groups if agnostic(module) else ():
             fix = self._folded(module, group)
             for part in group.parts():
-                shown = part.args[0] if isinstance(part, ast.Call) else part
+                option = isinstance(part, ast.Call) and part in group.options
+                shown = part.args[0] if option and isinstance(part, ast.Call) else part
                 yield self.finding(
                     module,
                     shown,

@@ -38,7 +38,9 @@ class Message(Rule):
     """``assert torch.hpu.is_available(), "CUDA is not available"``."""
 
     HPU027 = Code("message-names-cuda", severity="info", fix="safe")
-    wants = Wants(strings=("cuda", "CUDA", "nccl", "NCCL"), required=(DEVICE, BACKEND, "accel"))
+    wants = Wants(
+        strings=("cuda", "CUDA", "nccl", "NCCL"), required=(DEVICE, BACKEND, "accel", "cpu")
+    )
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         text = str(node.value)
