@@ -346,7 +346,7 @@ def _chooses(node: ast.AST) -> bool:
 
 
 def _same_condition(module: Module, check: ast.AST, question: ast.AST) -> bool:
-    """``torch.cuda.is_available() and torch.cuda.get_device_properties(0).major >= 8``: is the question asked only behind the check?"""
+    """``torch.cuda.is_available() and torch.cuda.get_device_properties(0).major >= 8``: is the name read only behind the check?"""
     for above in module.ancestors(question):
         if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
             behind = any(part is check or check in walk(part) for part in above.values)

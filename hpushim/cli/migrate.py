@@ -18,6 +18,7 @@ from hpushim.cli.proofs import PROOF, proof_options
 
 if TYPE_CHECKING:
     from hpushim.cli.options import Request
+    from hpushim.model import Report
 
 
 class _Command(click.Command):
@@ -37,6 +38,13 @@ class _Command(click.Command):
 @click.option("--force", is_flag=True, help="With --undo: restore files that were edited since.")
 @click.option("--allow-dirty", is_flag=True, help="Rewrite files with uncommitted changes too.")
 @click.option("--prove", is_flag=True, help="Keep only unsafe rewrites that a proof shows to be right. Everything behind it is the command to prove: SCRIPT ARGS.")  # fmt: skip
+@click.option("--split", type=click.Path(path_type=Path), metavar="FOLDER", help="Write one patch for each topic into FOLDER, which `git am` takes, and change no file.")  # fmt: skip
+@click.option(
+    "--pr",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the description of a pull request.",
+)
 @proof_options
 @target_options
 @rule_options
@@ -48,6 +56,8 @@ def command(
     force: bool,
     allow_dirty: bool,
     prove: tuple[str, ...] | None,
+    split: Path | None,
+    pr: Path | None,
     format_: str,
     output: Path | None,
     jobs: int | None,
@@ -57,6 +67,9 @@ def command(
 
     Refuses files with uncommitted changes unless --allow-dirty is given; --undo restores every byte. With PATH -, it
     rewrites standard input to standard output and writes no file; exit code 0 means that the output is complete.
+
+    With --split FOLDER it writes patches in place of the files: one for each topic (devices, mixed precision, distributed, …), each of which
+    applies and works without the others.
 
     With --prove SCRIPT ARGS…, it runs the script and its migrated copy on the emulated HPU as `hpushim prove` does, first with the safe
     rewrites, then with the unsafe ones whose lines ran. It writes the safe rewrites and the unsafe ones with which the copy does what the
@@ -75,6 +88,7 @@ def command(
     if prove is not None:
         return _proved(asked, prove, proof, allow_dirty, None if diff else (format_, output))
     ready(output, asked.root)
+    ready(pr, asked.root, "--pr")
     try:
         with progress("migrating") as update:
             report = migrate(
@@ -88,7 +102,7 @@ def command(
                 unsafe=asked.unsafe,
                 jobs=jobs,
                 progress=update,
-                write=not (diff or asked.given),
+                write=not (diff or asked.given or split),
                 allow_dirty=allow_dirty,
             )
     except KeyboardInterrupt:
@@ -99,6 +113,8 @@ def command(
         show_result(report, *asked.given.values())
         return ended
     shown = True
+    if split or pr:
+        _parts(asked, report, split, pr)
     if diff:
         show_diff(report)
     if output is not None or not diff:
@@ -147,6 +163,40 @@ def _proved(
         say("hpushim: nothing was written", err=True)
         return 1 if choice.outcome.verdict == "different" else 3
     return exit_code(made, pending=not report, fail_on="never") if shown else 3
+
+
+def _parts(asked: Request, report: Report, folder: Path | None, page: Path | None) -> None:
+    """Writes the patches of each topic, and the description."""
+    from hpushim import safe_files
+    from hpushim.cli.output import say
+    from hpushim.engine.project import migrate
+    from hpushim.engine.topics import scope, split
+    from hpushim.report import pull_request
+
+    def alone(codes: tuple[str, ...]) -> Report:
+        return migrate(
+            asked.paths,
+            asked.target,
+            matrix=asked.matrix(),
+            select=codes,
+            ignore=asked.ignore,
+            exclude=asked.exclude,
+            unsafe=asked.unsafe,
+            write=False,
+        )
+
+    parts = split(report, alone) if folder else []
+    for number, part in enumerate(parts, 1):
+        assert folder is not None
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{number:04}-{part.topic.replace(' ', '-')}.patch"
+        place = number, len(parts)
+        text = pull_request.patch(part.topic, part.files, part.findings, asked.target.style, place)
+        safe_files.write(file, text.encode("utf-8", "surrogateescape"), project=asked.root)
+        say(f"wrote {file}", err=True)
+    if page is not None:
+        text = pull_request.description(report, scope(report))
+        safe_files.write(page, text.encode(), project=asked.root)
 
 
 def _undo(paths: tuple[Path, ...], force: bool) -> int:
