@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 import msgspec
 
@@ -33,9 +34,14 @@ class Lines:
 
     def __init__(self, file: FileResult) -> None:
         self.text = (file.before or b"").decode("utf-8-sig", errors="replace")
-        ends = [(found.start(), found.end()) for found in _END_OF_LINE.finditer(self.text)]
-        self._starts = [0, *(end for _, end in ends)]
-        self._ends = [*(start for start, _ in ends), len(self.text)]
+        if "\r" in self.text:
+            ends = [found.span() for found in _END_OF_LINE.finditer(self.text)]
+            self._starts = [0, *(end for _, end in ends)]
+            self._ends = [*(start for start, _ in ends), len(self.text)]
+        else:
+            sizes = [len(line) + 1 for line in self.text.split("\n")]
+            self._starts = [0, *accumulate(sizes[:-1])]
+            self._ends = [start - 1 for start in (*self._starts[1:], len(self.text) + 1)]
         self._indents: dict[int, int] = {}
 
     def __len__(self) -> int:

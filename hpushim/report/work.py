@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -183,26 +182,34 @@ class _Functions:
 
     def __init__(self, data: bytes) -> None:
         try:
-            tree = ast.parse(data)
+            self._tree = ast.parse(data)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            tree = ast.Module([], [])
-        #: Lines where a function begins or ends, a depth that sorts those of one line, and the innermost function from there on.
-        changes = [(1, 0, "")]
-        stack: list[tuple[ast.AST, str, int]] = [(tree, "", 0)]
-        while stack:
-            node, around, depth = stack.pop()
-            for child in ast.iter_child_nodes(node):
-                inner = around
-                if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                    inner = f"{around}.{child.name}" if around else child.name
-                    changes.append((child.lineno, depth + 1, inner))
-                    changes.append(((child.end_lineno or child.lineno) + 1, -depth - 1, around))
-                if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
-                    stack.append((child, inner, depth + (inner != around)))
-        changes.sort(key=lambda change: change[:2])
-        self._starts = [line for line, _, _ in changes]
-        self._names = [name for _, _, name in changes]
+            self._tree = ast.Module([], [])
 
     def around(self, line: int) -> str:
         """The innermost function or class at a line, ``Model.forward``; empty at the top level."""
-        return self._names[max(bisect_right(self._starts, line) - 1, 0)]
+        names: list[str] = []
+        node: ast.AST | None = self._tree
+        while node is not None:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                names.append(node.name)
+            blocks = (getattr(node, name, ()) for name in _BLOCKS)
+            parts = (part for block in blocks if isinstance(block, list) for part in block)
+            node = next((part for part in parts if _first_line(part) <= line <= _last_line(part)), None)  # fmt: skip
+        return ".".join(names)
+
+
+#: What holds statements, handlers and cases.
+_BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
+
+
+def _first_line(part: Any) -> int:
+    """Of a case, which has no place of its own, that of its pattern."""
+    line: int = getattr(part, "pattern", part).lineno
+    return line
+
+
+def _last_line(part: Any) -> int:
+    last: Any = part.body[-1] if isinstance(part, ast.match_case) else part
+    line: int = last.end_lineno
+    return line
