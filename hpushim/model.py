@@ -13,7 +13,7 @@ import msgspec
 SCHEMA_VERSION = 2
 
 #: ``unknown``: nobody has established what becomes of it on Gaudi.
-Severity = Literal["error", "warning", "info", "unknown"]
+Severity = Literal["error", "warning", "note", "unknown"]
 Safety = Literal["safe", "unsafe", "manual"]
 Status = Literal["changed", "unchanged", "skipped", "failed"]
 #: What a person spends where no rewrite does it: a line to change, code to think about, or something that Gaudi does not have.

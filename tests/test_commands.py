@@ -71,7 +71,7 @@ def test_every_option_has_help(command: str) -> None:
 
 def test_explain_begins_with_the_code_asked() -> None:
     text = run("explain", "HPU109").stdout
-    assert text.startswith("HPU109 `check-guards-nvidia-only-code` (info)\n")
+    assert text.startswith("HPU109 `check-guards-nvidia-only-code` (note)\n")
     assert text.index("A check that guards nothing but packages") < text.index("# HPU108")
     assert run("explain", "108").stdout.startswith("# HPU108 ")
 

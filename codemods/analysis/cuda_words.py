@@ -85,7 +85,7 @@ def explained(text: Text, kind: str, name: str, shown: str, where: str = "here")
         row = text.matrix.covering(name)
         if row is not None and row.kind == "env" and row.status == "noop":
             return Told(
-                f"Gaudi software does not read `{name}`: {phrased(row.note)}", row.name, "info"
+                f"Gaudi software does not read `{name}`: {phrased(row.note)}", row.name, "note"
             )
         if row is not None and row.kind == "env" and row.target and " " not in row.target:
             message = (
@@ -102,6 +102,6 @@ def explained(text: Text, kind: str, name: str, shown: str, where: str = "here")
             return Told(message, row.name, "unknown")
     if kind == "import":
         message = f"`{shown}` is imported but not used here; the import itself works on Gaudi"
-        return Told(message, None, "info")
+        return Told(message, None, "note")
     message = f"`{shown}` is not changed, since its effect {where} is unknown; {_ADVICE[kind]}"
     return Told(message, None, "unknown")

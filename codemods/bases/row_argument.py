@@ -32,9 +32,9 @@ SEVERITY: dict[str, Severity] = {
     "partial": "warning",
     "changed": "warning",
     "renamed": "warning",
-    "unknown": "info",
-    "emulated": "info",
-    "noop": "info",
+    "unknown": "note",
+    "emulated": "note",
+    "noop": "note",
 }
 _ROW = re.compile(r"\((?P<name>\w+)=(?P<value>[^)]*)\)$")
 #: Where a row is about any value, the values that are CUDA's; others are as good on Gaudi.
@@ -54,7 +54,7 @@ _CUDA_VALUES: dict[str, tuple[object, ...]] = {
 _BY_ROW: dict[Severity, str] = {
     "warning": "its matrix row says that it works partly or differently, or the file also runs "
     "without it",
-    "info": "its matrix row says that it has no effect, or that its behaviour is unknown",
+    "note": "its matrix row says that it has no effect, or that its behaviour is unknown",
 }
 
 

@@ -67,7 +67,7 @@ class RowNameRule(RowRule):
             if verdict.status == "native":
                 continue
             severity = self.level(module, node, SEVERITY[verdict.status])
-            if severity == "info" and row.name in told:
+            if severity == "note" and row.name in told:
                 continue  # advice is given once in a file
             told.add(row.name)
             yield self.finding(

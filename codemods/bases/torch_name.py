@@ -50,7 +50,7 @@ _QUIET = frozenset(
 
 _BY_NAME: dict[Severity, str] = {
     "warning": "its matrix row names a replacement",
-    "info": "it has no effect, or does no harm without CUDA",
+    "note": "it has no effect, or does no harm without CUDA",
 }
 
 
@@ -184,7 +184,7 @@ class NameRule(Rule):
             f"`{shown}` has no neutral name that each device supports{why}; it is not changed",
             row=row,
             code=code,
-            severity="info" if harmless else None,
+            severity="note" if harmless else None,
             safety="manual",
         )
 
@@ -262,7 +262,7 @@ class NameRule(Rule):
             return self.finding(module, use.node, message, row=use.name, code=code, safety="manual")
         fix = Rewrite("remove it", "safe", (Remove(statement),))
         return self.finding(
-            module, use.node, message, fix=fix, row=use.name, code=code, severity="info"
+            module, use.node, message, fix=fix, row=use.name, code=code, severity="note"
         )
 
 

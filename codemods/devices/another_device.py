@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class AnotherDevice(Rule):
     """``use_mps = torch.backends.mps.is_available()`` … ``elif use_mps:``, in the agnostic style."""
 
-    HPU127 = Code("check-for-another-device", severity="info", fix=("safe", "manual"))
+    HPU127 = Code("check-for-another-device", severity="note", fix=("safe", "manual"))
     wants = Wants(
         names=(*CHECKS, *(f"torch.{name}.*" for name in NAMES)),
         strings=NAMES,

@@ -33,7 +33,7 @@ class Availability(NameRule):
     """``torch.cuda.is_available()``."""
 
     HPU108 = Code("cuda-availability-check", fix="safe")
-    HPU109 = Code("check-guards-nvidia-only-code", severity="info", effort="hours")
+    HPU109 = Code("check-guards-nvidia-only-code", severity="note", effort="hours")
 
     def special(self, module: Module, use: Name, code: str) -> Yield:
         if not module.view(Devices).handles_hpu(use.node):

@@ -46,7 +46,7 @@ class CudaCall(Rule):
     """``x.cuda()`` on a tensor or a module."""
 
     HPU102 = Code("cuda-call", severity="error", fix=("safe", "unsafe", "manual"))
-    HPU011 = Code("cuda-method-of-the-project", severity="info")
+    HPU011 = Code("cuda-method-of-the-project", severity="note")
     HPU103 = Code("cuda-call-unproven", severity="error", fix="unsafe")
     wants = Wants(calls=("cuda", "getattr", "methodcaller"), attributes=("cuda",), names=_METHODS, required=("cuda",))  # fmt: skip
 

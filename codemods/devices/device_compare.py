@@ -52,7 +52,7 @@ class DeviceCompare(Rule):
         fix=("safe", "manual"),
         lower={"warning": "the text of the device is compared in a form that has no rewrite"},
     )
-    HPU125 = Code("comparison-chooses-kernels", severity="info")
+    HPU125 = Code("comparison-chooses-kernels", severity="note")
     wants = Wants(words=("cuda",), texts=("_cuda", "Cuda"))
 
     def on_module(self, module: Module) -> Yield:

@@ -37,7 +37,7 @@ class DeviceInfo(NameRule):
     HPU112 = Code("cuda-device-info", fix=("safe", "manual"))
     HPU113 = Code("cuda-capability", fix=("safe", "unsafe", "manual"))
     HPU116 = Code("cuda-initialisation", fix=("safe", "manual"))
-    HPU122 = Code("cuda-version", lower={"info": "the result is only printed"})
+    HPU122 = Code("cuda-version", lower={"note": "the result is only printed"})
     further = tuple(name for front in _CUDA_VERSION for name in (front, f"{front}.*"))
 
     def takes(self, module: Module, use: Name) -> str:
@@ -58,7 +58,7 @@ class DeviceInfo(NameRule):
                 f"`{module.source(use.node)}` describes CUDA, which Gaudi does not have; its result "
                 "is only printed here"
             )
-            return [self.finding(module, use.node, said, row=part, code=code, severity="info", safety="manual")]  # fmt: skip
+            return [self.finding(module, use.node, said, row=part, code=code, severity="note", safety="manual")]  # fmt: skip
         if not use.below or use.below in _TAKEN_APART:
             return [self._answer(module, use, code)]
         return None

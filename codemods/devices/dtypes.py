@@ -49,7 +49,7 @@ def _methods() -> tuple[str, ...]:
 class DeviceDtype(Rule):
     """``torch.float64`` and others in a file that uses the device."""
 
-    HPU117 = Code("float64-on-device", severity="info", effect="numbers")
+    HPU117 = Code("float64-on-device", severity="note", effect="numbers")
     HPU118 = Code(
         "dtype-or-layout-limit",
         severity="error",

@@ -43,7 +43,7 @@ _LOADING = ("torch", "habana_frameworks", "transformers", "accelerate")
 class EnvVariable(Rule):
     """``os.environ["NCCL_DEBUG"]``, ``os.environ["CUDA_VISIBLE_DEVICES"]``."""
 
-    HPU311 = Code("cuda-variable-in-code", severity="info")
+    HPU311 = Code("cuda-variable-in-code", severity="note")
     HPU312 = Code("visible-devices-in-code", fix=("unsafe", "manual"))
     HPU509 = Code("lazy-mode-after-import")
     HPU532 = Code("lazy-mode-set-otherwise", fix="safe")

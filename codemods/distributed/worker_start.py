@@ -27,7 +27,7 @@ _SAID = ("set_start_method", "multiprocessing_context", "get_context")
 class WorkerStart(Rule):
     """``DataLoader(data, num_workers=4)`` in a program."""
 
-    HPU325 = Code("worker-start-method", severity="info")
+    HPU325 = Code("worker-start-method", severity="note")
     also = Wants(names=(_LOADER,), required=("cuda", "hpu", "device"))
 
     def __init__(self) -> None:

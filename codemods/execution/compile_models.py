@@ -37,7 +37,7 @@ _SWITCH = re.compile(r"-+((use|torch|enable|do|model)[-_])*compile([-_]model)?")
 class CompileModels(Rule):
     """``model.to("cuda")`` of a model that an optimizer gets, where nothing compiles it."""
 
-    HPU530 = Code("model-not-compiled", severity="info", fix=("safe", "manual"), effect="speed")
+    HPU530 = Code("model-not-compiled", severity="note", fix=("safe", "manual"), effect="speed")
     also = Wants(words=("parameters", "named_parameters"), texts=("optim",))
 
     def on_module(self, module: Module) -> Yield:

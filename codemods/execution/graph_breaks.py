@@ -27,7 +27,7 @@ _ROW = "graph breaks in torch.compile"
 class GraphBreaks(Rule):
     """``x.item()``, ``print(x)``, ``if x.any():`` in ``forward``."""
 
-    HPU531 = Code("graph-break-in-forward", severity="info", effort="hours", effect="speed")
+    HPU531 = Code("graph-break-in-forward", severity="note", effort="hours", effect="speed")
     also = Wants(
         calls=(*_READS, *MARKS, "print"), names=_RECURRENT, words=_TRUTHS, required=("forward",)
     )

@@ -26,7 +26,7 @@ _DEVICE = re.compile(r"cuda(:\d+)?|nccl")
 class HabanaCore(Rule):
     """A program that puts work on CUDA, and does not import ``habana_frameworks.torch.core``."""
 
-    HPU520 = Code("bridge-not-imported", severity="info", fix="safe")
+    HPU520 = Code("bridge-not-imported", severity="note", fix="safe")
     wants = Wants(words=("cuda", "nccl"))
 
     def on_module(self, module: Module) -> Yield:

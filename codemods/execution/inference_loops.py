@@ -43,7 +43,7 @@ _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
 class InferenceLoop(Rule):
     """``for x in loader: model(x.cuda())`` without gradients."""
 
-    HPU505 = Code("inference-loop-without-mark-step", severity="info", effect="speed")
+    HPU505 = Code("inference-loop-without-mark-step", severity="note", effect="speed")
     also = Wants(texts=("no_grad", "inference_mode"), required=(".cuda(", ".to(", "device"))
 
     def on_module(self, module: Module) -> Yield:

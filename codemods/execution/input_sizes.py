@@ -44,7 +44,7 @@ class InputSize(Rule):
     """``DataLoader(…)`` without ``drop_last``, ``tokenizer(…, padding=True)``, ``interpolate(x, size=random…)``."""
 
     HPU525 = Code("changing-input-size", effect="speed")
-    HPU526 = Code("short-last-batch", severity="info", fix=("unsafe", "manual"), effect="speed")
+    HPU526 = Code("short-last-batch", severity="note", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
         names=(_LOADER,),
         required=("cuda", "hpu", "device", "accelerat"),

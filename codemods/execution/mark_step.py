@@ -35,7 +35,7 @@ class MarkStep(Rule):
 
     HPU501 = Code("backward-without-mark-step", fix="safe", effect="speed")
     HPU502 = Code("optimizer-step-without-mark-step", fix="safe", effect="speed")
-    HPU508 = Code("mark-step-without-lazy-mode", severity="info", fix="unsafe", effect="speed")
+    HPU508 = Code("mark-step-without-lazy-mode", severity="note", fix="unsafe", effect="speed")
     wants = Wants(
         calls=MARKS,
         words=("backward",),

@@ -28,19 +28,19 @@ class MatrixName(RowNameRule):
     """A use of a name whose row carries one of these codes."""
 
     HPU512 = Code("torchscript-or-export", severity="error", effort="hours", effect="speed")
-    HPU210 = Code("tf32-switch", severity="error", effect="numbers", lower=by_row("info"))
+    HPU210 = Code("tf32-switch", severity="error", effect="numbers", lower=by_row("note"))
     HPU212 = Code(
         "apex-amp", severity="error", effort="hours", effect="numbers", lower=by_row("warning")
     )
     HPU216 = Code("eight-bit-optimizer", severity="error", effort="hours", effect="numbers")
     HPU307 = Code("ddp-buckets", effect="speed")
-    HPU313 = Code("collective-limit", severity="error", lower=by_row("warning", "info"))
+    HPU313 = Code("collective-limit", severity="error", lower=by_row("warning", "note"))
     HPU316 = Code("process-start")
-    HPU318 = Code("sync-batch-norm", severity="info")
+    HPU318 = Code("sync-batch-norm", severity="note")
     HPU319 = Code("deepspeed-accelerator", effort="hours")
-    HPU504 = Code("optimizer-with-closure", severity="info", effect="speed")
+    HPU504 = Code("optimizer-with-closure", severity="note", effect="speed")
     HPU514 = Code("dynamic-shape", effect="speed")
-    HPU516 = Code("in-place-on-view", severity="error", lower=by_row("warning", "info"))
+    HPU516 = Code("in-place-on-view", severity="error", lower=by_row("warning", "note"))
     HPU517 = Code("unused-parameters", effect="speed")
     HPU519 = Code("memory-layout", effect="speed")
     HPU521 = Code(
@@ -54,7 +54,7 @@ class MatrixName(RowNameRule):
         severity="error",
         effort="hours",
         effect="speed",
-        lower=by_row("warning", "info"),
+        lower=by_row("warning", "note"),
     )
     HPU603 = Code("clip-grad-norm", effect="numbers")
     HPU604 = Code("foreach-option", effect="speed")

@@ -43,7 +43,7 @@ _TESTS = (ast.If, ast.While, ast.Assert)
 class StepRead(Rule):
     """A read of the device in a step of training, reported once for each statement."""
 
-    HPU513 = Code("read-in-training-loop", severity="info", effect="speed")
+    HPU513 = Code("read-in-training-loop", severity="note", effect="speed")
     also = Wants(
         calls=(*_METHODS, *_NUMBERS),
         words=("backward", "manual_backward"),

@@ -21,7 +21,7 @@ _NAMES = ("is_xla_tensor", "is_xla_device", "is_torch_xla_available", "is_tpu", 
 class XlaBranch(Rule):
     """``if x.device.type == "xla":``, ``if is_xla_tensor(x):``."""
 
-    HPU523 = Code("branch-for-xla", severity="info")
+    HPU523 = Code("branch-for-xla", severity="note")
     also = Wants(words=_NAMES, required=("torch",))
 
     def on_module(self, module: Module) -> Yield:

@@ -48,7 +48,7 @@ class Containers(TextRule):
     HPU811 = Code(
         "nvidia-runtime",
         fix=("safe", "unsafe", "manual"),
-        lower={"info": "Gaudi software does not read it"},
+        lower={"note": "Gaudi software does not read it"},
     )
     HPU812 = Code("nvidia-resource", fix=("unsafe", "manual"))
     kinds = frozenset({"dockerfile", "yaml", "shell"})
@@ -89,7 +89,7 @@ class Containers(TextRule):
                 elif assignment.name == _CAPABILITIES:
                     text = f"Gaudi's container runtime does not read `{_CAPABILITIES}`; remove it"
                     yield self.finding(
-                        document, assignment.name_span, text, code="HPU811", severity="info"
+                        document, assignment.name_span, text, code="HPU811", severity="note"
                     )
                 elif (
                     instruction.keyword == "ARG"
@@ -150,7 +150,7 @@ class Containers(TextRule):
             )
         elif (place := _named(document, entry, _CAPABILITIES)) is not None:
             text = f"Gaudi's container runtime does not read `{_CAPABILITIES}`; remove it"
-            yield self.finding(document, place, text, code="HPU811", severity="info")
+            yield self.finding(document, place, text, code="HPU811", severity="note")
         elif (place := _label(document, entry)) is not None:
             text = (
                 f"only nodes with NVIDIA GPUs have `{document.source(place)}`; select nodes with "

@@ -46,7 +46,7 @@ class LeftOverValue(TextRule):
     HPU818 = Code(
         "cuda-value-unknown",
         severity="unknown",
-        lower={"info": "the matrix says that it has no effect"},
+        lower={"note": "the matrix says that it has no effect"},
     )
     kinds = _DATA | _SCRIPTS | {"ini"}
     markers = ("cuda", "nccl", "CUDA_", "NCCL_")

@@ -54,16 +54,16 @@ class ShellCommands(TextRule):
     """What a launch script says about the devices."""
 
     HPU804 = Code("cuda-visible-devices", fix=("safe", "unsafe"))
-    HPU805 = Code("cuda-path", severity="info")
+    HPU805 = Code("cuda-path", severity="note")
     HPU806 = Code(
         "cuda-option",
         fix=("safe", "unsafe", "manual"),
-        lower={"info": "the option belongs to this project"},
+        lower={"note": "the option belongs to this project"},
     )
-    HPU807 = Code("nccl-variable", severity="info")
+    HPU807 = Code("nccl-variable", severity="note")
     HPU808 = Code("nvidia-program", fix=("safe", "manual"))
-    HPU809 = Code("lazy-mode-unset", severity="info", fix="safe")
-    HPU822 = Code("command-in-text", severity="info")
+    HPU809 = Code("lazy-mode-unset", severity="note", fix="safe")
+    HPU822 = Code("command-in-text", severity="note")
     kinds = frozenset({"shell", "dockerfile", "makefile", "notebook", "markdown"})
     markers = (
         "CUDA",
@@ -217,7 +217,7 @@ class ShellCommands(TextRule):
                 f"`{word.text}` is an option of this project and keeps its name; it selects bfloat16 "
                 "on Gaudi"
             )
-            return self.finding(document, word.span, text, code="HPU806", severity="info")
+            return self.finding(document, word.span, text, code="HPU806", severity="note")
         assert word.inner is not None
         fix = Fix("use bfloat16", "unsafe", (document.replace(word.inner, new),))
         return self.finding(document, word.span, text, fix=fix, code="HPU806")

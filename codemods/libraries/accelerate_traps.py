@@ -34,7 +34,7 @@ _GROUP = "torch.distributed.init_process_group"
 class AccelerateTrap(Rule):
     """Options and folders on SageMaker, pairs for ``prepare``, a process group beside ``mps``."""
 
-    HPU721 = Code("accelerate-trap", severity="info")
+    HPU721 = Code("accelerate-trap", severity="note")
     wants = Wants(
         names=(_GROUP,), calls=("prepare",), texts=(*_SAGEMAKER, "sagemaker"),
         required=("accelerate", "sagemaker", "SM_MODEL_DIR", "/opt/ml/model", "mps"),

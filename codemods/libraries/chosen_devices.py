@@ -39,7 +39,7 @@ class ChosenDevice(Rule):
     HPU720 = Code(
         "device-chosen-by-library",
         fix=("safe", "manual"),
-        lower={"info": "the library detects a Gaudi by itself"},
+        lower={"note": "the library detects a Gaudi by itself"},
     )
     wants = Wants(names=(_PYG, *_IGNITES))
     also = Wants(names=(*_FINDS, *TRAINERS))
@@ -95,7 +95,7 @@ class ChosenDevice(Rule):
             node,
             f"`{module.source(node)}` selects the device by itself: {said}",
             row=answer.row,
-            severity="warning" if given or unmarked else "info",
+            severity="warning" if given or unmarked else "note",
         )
 
     def _missed(self, module: Module, call: ast.Call, name: str, new: str) -> Found:

@@ -34,7 +34,7 @@ class FrameworkLimit(RowNameRule):
     """A name or an argument whose row carries this code, and two limits of Lightning that have no name."""
 
     HPU717 = Code(
-        "framework-limit", severity="error", effort="hours", lower=by_row("warning", "info")
+        "framework-limit", severity="error", effort="hours", lower=by_row("warning", "note")
     )
     wants = Wants(definitions=("configure_optimizers",), imports=(_LOADER,))
 

@@ -47,7 +47,7 @@ _REPLACED = ("HPU602", "HPU718")
 
 _BY_PACKAGE: dict[Severity, str] = {
     "warning": "its matrix row says that it works partly, or only some runs reach the import",
-    "info": "the code also runs without it, or a device is passed",
+    "note": "the code also runs without it, or a device is passed",
 }
 
 
@@ -60,20 +60,20 @@ class Library(RowRule):
     """An import of a package that the matrix knows, once for each package and file."""
 
     HPU709 = Code(
-        "cuda-library", severity="error", effort="hours", lower=by_package("warning", "info")
+        "cuda-library", severity="error", effort="hours", lower=by_package("warning", "note")
     )
     HPU213 = Code(
         "fp8-library",
         severity="error",
         effort="hours",
         effect="numbers",
-        lower=by_package("warning", "info"),
+        lower=by_package("warning", "note"),
     )
     HPU320 = Code(
         "megatron-or-horovod", severity="error", effort="hours", lower=by_package("warning")
     )
     HPU609 = Code("gpu-data-loader", severity="error", effort="hours", lower=by_package("warning"))
-    HPU701 = Code("hugging-face-trainer", fix=("unsafe", "manual"), lower=by_package("info"))
+    HPU701 = Code("hugging-face-trainer", fix=("unsafe", "manual"), lower=by_package("note"))
     HPU702 = Code("device-map")
     HPU703 = Code(
         "flash-attention",
@@ -81,7 +81,7 @@ class Library(RowRule):
         fix=("unsafe", "manual"),
         effort="hours",
         effect="speed",
-        lower=by_package("warning", "info"),
+        lower=by_package("warning", "note"),
     )
     HPU704 = Code(
         "accelerate",
@@ -94,24 +94,24 @@ class Library(RowRule):
         "lightning",
         severity="error",
         fix=("safe", "unsafe", "manual"),
-        lower=by_package("warning", "info"),
+        lower=by_package("warning", "note"),
     )
     HPU706 = Code("diffusers")
-    HPU707 = Code("deepspeed", severity="error", lower=by_package("warning", "info"))
+    HPU707 = Code("deepspeed", severity="error", lower=by_package("warning", "note"))
     HPU708 = Code(
         "triton-kernel",
         severity="error",
         effort="none",
         effect="kernel",
-        lower=by_package("warning", "info"),
+        lower=by_package("warning", "note"),
     )
     HPU710 = Code("vision-operators", severity="error", effort="hours", lower=by_package("warning"))
     HPU712 = Code(
-        "cuda-arrays", severity="error", effort="hours", lower=by_package("warning", "info")
+        "cuda-arrays", severity="error", effort="hours", lower=by_package("warning", "note")
     )
-    HPU713 = Code("inference-server", effort="hours", lower=by_package("info"))
+    HPU713 = Code("inference-server", effort="hours", lower=by_package("note"))
     HPU714 = Code(
-        "training-toolbox", severity="error", effort="hours", lower=by_package("warning", "info")
+        "training-toolbox", severity="error", effort="hours", lower=by_package("warning", "note")
     )
     HPU715 = Code("graph-operators", severity="error", effort="hours", lower=by_package("warning"))
     wants = Wants(
@@ -165,7 +165,7 @@ class Library(RowRule):
         if optional(module, alias):
             use = unguarded(module, alias)
             if use is None:
-                severity, said = "info", f"{said}; the code also runs without it"
+                severity, said = "note", f"{said}; the code also runs without it"
             else:
                 said = (
                     f"{said}; the import is optional, but line {use.lineno} uses it without a check"
@@ -173,7 +173,7 @@ class Library(RowRule):
         elif severity == "error" and guarded(module, alias):
             severity = "warning"
         elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
-            severity, said = "info", f"{said}; a device is passed here"
+            severity, said = "note", f"{said}; a device is passed here"
         yield self.finding(
             module,
             alias,

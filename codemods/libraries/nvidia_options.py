@@ -45,7 +45,7 @@ class NvidiaOption(Rule):
         fix=("unsafe", "manual"),
         effort="hours",
         effect="speed",
-        lower=by_row("warning", "info"),
+        lower=by_row("warning", "note"),
     )
     wants = Wants(
         names=(*(f"faiss.{name}" for name in _FAISS), *TRAINERS),
@@ -105,7 +105,7 @@ class NvidiaOption(Rule):
         if option and not isinstance(node, ast.keyword):
             shown = f"{option} = {shown}"
         if severity is None:
-            severity = SEVERITY.get(answer.status, "info")
+            severity = SEVERITY.get(answer.status, "note")
             if severity == "error" and any(isinstance(a, ast.If) for a in module.ancestors(node)):
                 severity = "warning"  # requested only where somebody wants it
         return self.finding(

@@ -35,7 +35,7 @@ class OwnExtension(Rule):
         effect="kernel",
         lower={
             "warning": "only some runs reach the import",
-            "info": "the code also runs without it",
+            "note": "the code also runs without it",
         },
     )
     wants = Wants(words=("Function", "_C", "_ext"), required=("import",), facts=(EXTENSIONS,))
@@ -57,7 +57,7 @@ class OwnExtension(Rule):
                     continue
                 told.add(name)
                 if optional(module, alias) or (guarded(module, alias) and _is_checked(module)):
-                    yield self._told(module, alias, name, "info", "; the code also runs without it")
+                    yield self._told(module, alias, name, "note", "; the code also runs without it")
                 else:
                     without = guarded(module, alias)
                     yield self._told(module, alias, name, "warning" if without else "error")

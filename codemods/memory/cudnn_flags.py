@@ -24,8 +24,8 @@ _FLAGS = ("benchmark", "deterministic", "enabled", "benchmark_limit")
 class CudnnFlag(Rule):
     """``torch.backends.cudnn.benchmark = True``."""
 
-    HPU410 = Code("cudnn-flag", severity="info", fix=("safe", "manual"))
-    HPU419 = Code("cuda-kernel-choice", severity="info", effect="speed")
+    HPU410 = Code("cudnn-flag", severity="note", fix=("safe", "manual"))
+    HPU419 = Code("cuda-kernel-choice", severity="note", effect="speed")
     wants = Wants(names=("torch.backends.cudnn.*", f"{_KERNELS}*"))
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class CudnnFlag(Rule):
             f"`{module.source(node)}` has no effect on Gaudi: {note}",
             row=part if verdict is not None else None,
             code="HPU419" if name.startswith(_KERNELS) else None,
-            severity="info",
+            severity="note",
             safety="manual",
         )
 

@@ -14,16 +14,16 @@ class MemoryName(NameRule):
         "cuda-memory-statistics",
         severity="error",
         fix=("safe", "unsafe", "manual"),
-        lower=by_name("warning", "info"),
+        lower=by_name("warning", "note"),
     )
     HPU402 = Code(
-        "cuda-empty-cache", severity="error", fix=("safe", "manual"), lower=by_name("info")
+        "cuda-empty-cache", severity="error", fix=("safe", "manual"), lower=by_name("note")
     )
     HPU403 = Code(
         "cuda-memory-reset",
         severity="error",
         fix=("safe", "manual"),
-        lower=by_name("warning", "info"),
+        lower=by_name("warning", "note"),
     )
     HPU404 = Code("cuda-memory-limit", fix="safe", effort="hours")
     HPU405 = Code("cuda-allocator", severity="error", effort="hours")

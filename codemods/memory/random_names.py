@@ -31,7 +31,7 @@ _WORDS = {
 class RandomName(NameRule):
     """``torch.cuda.manual_seed_all`` and its neighbours."""
 
-    HPU407 = Code("cuda-seed", fix=("safe", "manual"), lower=by_name("info"))
+    HPU407 = Code("cuda-seed", fix=("safe", "manual"), lower=by_name("note"))
     HPU408 = Code(
         "cuda-random-state",
         severity="error",

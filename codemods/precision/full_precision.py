@@ -28,7 +28,7 @@ _DECIDED = lazily(
 class FullPrecision(Rule):
     """A program whose loop takes gradients, without a word on precision."""
 
-    HPU217 = Code("training-in-float32", severity="info", effect="speed")
+    HPU217 = Code("training-in-float32", severity="note", effect="speed")
     also = Wants(words=("backward",), required=("cuda", "hpu", "device"))
     strength = Strength.FIRM
 

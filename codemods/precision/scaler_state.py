@@ -32,7 +32,7 @@ class ScalerState(Rule):
     HPU206 = Code(
         "grad-scaler-state",
         fix=("safe", "manual"),
-        lower={"info": "its state is empty and still loads"},
+        lower={"note": "its state is empty and still loads"},
     )
     wants = Wants(
         attributes=(*_STATE, *_READS),
@@ -71,7 +71,7 @@ class ScalerState(Rule):
                 f"`{module.source(func)}` returns an empty dict while loss scaling is off; old "
                 "checkpoints still load",
                 row=ask(module, _ROW).row,
-                severity="info",
+                severity="note",
             )
 
     def _scale(self, module: Module, read: ast.Subscript, holder: ast.expr) -> Yield:

@@ -30,7 +30,7 @@ _ASKS = frozenset({"isfinite", "isnan", "isinf"})
 class SkippedStep(Rule):
     """``scaler.step(optimizer)``, which makes no step where a gradient is infinite or NaN."""
 
-    HPU215 = Code("skipped-step", severity="info", fix=("unsafe", "manual"), effect="numbers")
+    HPU215 = Code("skipped-step", severity="note", fix=("unsafe", "manual"), effect="numbers")
     wants = Wants(calls=("step",), required=("GradScaler",))
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

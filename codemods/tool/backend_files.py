@@ -33,7 +33,7 @@ class BackendFile(Rule):
     HPU026 = Code(
         "file-of-one-backend",
         effort="hours",
-        lower={"info": "the file is for an accelerator other than CUDA"},
+        lower={"note": "the file is for an accelerator other than CUDA"},
     )
     also = Wants(texts=("",))
 
@@ -67,7 +67,7 @@ class BackendFile(Rule):
             module,
             module.tree.body[0],
             message,
-            severity=None if found.accelerator == CUDA else "info",
+            severity=None if found.accelerator == CUDA else "note",
             claims=(module.tree,),
         )
 

@@ -42,7 +42,7 @@ class CheckRegions(Rule):
         fix=("unsafe", "manual"),
         lower={
             "warning": "Gaudi only skips code that has no counterpart there",
-            "info": "it only guards a query of the device in its own condition",
+            "note": "it only guards a query of the device in its own condition",
         },
     )
     wants = Wants(words=("cuda", "is_cuda"), facts=(KERNEL_USERS,))
@@ -234,7 +234,7 @@ class _Review:
             ):
                 line = holds[0].check.node.lineno  # type: ignore[attr-defined]
                 told = f"{item.finding.message}; Gaudi skips this code, since the check on line {line} stays"
-                finding = msgspec.structs.replace(item.finding, severity="info", message=told)
+                finding = msgspec.structs.replace(item.finding, severity="note", message=told)
                 yield item, replace(item, finding=finding)
 
     def _leaves_gaudi(self, check: Check) -> bool:
@@ -269,7 +269,7 @@ class _Review:
         stuck = self._stuck.get(check, ())
         if stuck and all(_same_condition(module, check.node, node) for node in stuck):
             told = f"`{shown}` is not changed: False is the right answer where `{kept}` requires a CUDA device in the same condition"
-            severity = "info"
+            severity = "note"
         finding = msgspec.structs.replace(
             item.finding, code=self._rule.code, name=code.name, severity=severity, message=told
         )

@@ -30,7 +30,7 @@ _GAUDI = lazily(r"hpu|gaudi|hccl", re.IGNORECASE)
 class Comment(Rule):
     """``x = x.cuda()  # NCCL needs a CUDA tensor``."""
 
-    HPU029 = Code("comment-names-cuda", severity="info")
+    HPU029 = Code("comment-names-cuda", severity="note")
     also = Wants(texts=_WORDS)
     strength = Strength.REST
 

@@ -28,7 +28,7 @@ _WITHOUT_TORCH = (
 class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
-    HPU023 = Code("accelerator-constant", severity="info", fix=("safe", "unsafe"))
+    HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
     wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS))
     strength = Strength.FIRM
 

@@ -31,7 +31,7 @@ _WORDS = ("cuda", "nccl", "NCCL", ACCELERATOR, *neutral.FUNCTIONS)
 class GaudiAware(Rule):
     """``if is_hpu_available(): …``."""
 
-    HPU009 = Code("file-handles-gaudi", severity="info")
+    HPU009 = Code("file-handles-gaudi", severity="note")
     also = Wants(texts=("hpu", "HPU", "Hpu"))
 
     def on_module(self, module: Module) -> Yield:

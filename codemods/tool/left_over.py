@@ -43,7 +43,7 @@ class LeftOver(Rule):
     HPU010 = Code(
         "cuda-word-unknown",
         severity="unknown",
-        lower={"info": "the matrix says that it has no effect"},
+        lower={"note": "the matrix says that it has no effect"},
     )
     wants = Wants(
         names=(_MODULE, f"{_MODULE}.*"),

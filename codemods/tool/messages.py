@@ -37,7 +37,7 @@ _GAUDI = re.compile(r"hpu|gaudi|hccl|habana", re.I)
 class Message(Rule):
     """``assert torch.hpu.is_available(), "CUDA is not available"``."""
 
-    HPU027 = Code("message-names-cuda", severity="info", fix="safe")
+    HPU027 = Code("message-names-cuda", severity="note", fix="safe")
     wants = Wants(
         strings=("cuda", "CUDA", "nccl", "NCCL"), required=(DEVICE, BACKEND, "accel", "cpu")
     )

@@ -26,7 +26,7 @@ _OLDEST = {"torch": ".".join(map(str, TORCH)), "Python": ".".join(map(str, PYTHO
 class OldReleases(Rule):
     """``if torch.__version__ < "1.6": from apex import amp``."""
 
-    HPU030 = Code("branch-for-old-release", severity="info")
+    HPU030 = Code("branch-for-old-release", severity="note")
     also = Wants(texts=("",), facts=(FLAGS,))
     strength = Strength.FIRM
 

@@ -42,8 +42,8 @@ _SCALING = re.compile(
 class OptionName(Rule):
     """``parser.add_argument("--use_cuda")``, ``"--fp16"``."""
 
-    HPU024 = Code("option-named-for-cuda", severity="info", fix=("safe", "manual"))
-    HPU214 = Code("option-for-float16", severity="info", effect="numbers")
+    HPU024 = Code("option-named-for-cuda", severity="note", fix=("safe", "manual"))
+    HPU214 = Code("option-for-float16", severity="note", effect="numbers")
     wants = Wants(calls=_DECLARING, required=_NAMED)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:

@@ -31,7 +31,7 @@ class OwnRow(Rule):
         "row-of-the-project",
         severity="error",
         fix=("safe", "unsafe", "manual"),
-        lower=by_row("warning", "info"),
+        lower=by_row("warning", "note"),
     )
     #: Any file that is read: which words these are, only the project knows.
     also = Wants(texts=("",))

@@ -34,7 +34,7 @@ class GpuTool(Rule):
 
     HPU620 = Code("nvidia-tool")
     HPU020 = Code("nvidia-command")
-    HPU621 = Code("nvidia-peak-rate", severity="info")
+    HPU621 = Code("nvidia-peak-rate", severity="note")
     wants = Wants(imports=_PACKAGES, strings=_COMMANDS, numbers=_PEAKS)
     also = Wants(strings=_PROFILERS)
     strength = Strength.FIRM

@@ -21,7 +21,7 @@ _TROUBLE = {"HPU001", "HPU002", "HPU004", "HPU006"}
 _FAILING = {
     "error": ("error",),
     "warning": ("error", "warning", "unknown"),
-    "note": ("error", "warning", "unknown", "info"),
+    "note": ("error", "warning", "unknown", "note"),
     "never": (),
 }
 #: Kinds of file that a report never is, so that one is not written over the other by mistake.
@@ -135,7 +135,7 @@ def show_diff(report: Report) -> None:
 def _show_left(report: Report) -> None:
     """Says what a diff does not show: the findings that no rewrite of it settles."""
     left = [
-        f for file in report.files for f in file.findings if not f.applied and f.severity != "info"
+        f for file in report.files for f in file.findings if not f.applied and f.severity != "note"
     ]
     if not left:
         return

@@ -53,7 +53,7 @@ def wanted(report: Report) -> Wanted:
     for file in report.files:
         text = _text(file)
         for finding in file.findings:
-            if finding.severity == "info" and not finding.applied:
+            if finding.severity == "note" and not finding.applied:
                 continue
             if is_of_the_tool(finding):
                 continue

@@ -106,7 +106,7 @@ class LineCounts(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """Counts over all files.
 
-    ``findings`` = ``errors + warnings + infos + undetermined`` = ``applied + pending_safe + pending_unsafe + manual + notes``.
+    ``findings`` = ``errors + warnings + notes + undetermined`` = ``applied + pending_safe + pending_unsafe + manual + no_action``.
     ``unknown`` are the findings of severity ``unknown`` (``undetermined``) and those on a matrix row of that status, ``inferred`` those
     on a row that was concluded and not stated. ``kernel_files`` are CUDA sources, which no rule reads.
     """
@@ -119,13 +119,13 @@ class Summary(msgspec.Struct, frozen=True):
     findings: int
     errors: int
     warnings: int
-    infos: int
+    notes: int
     undetermined: int
     applied: int
     pending_safe: int
     pending_unsafe: int
     manual: int
-    notes: int
+    no_action: int
     unknown: int
     inferred: int
     lines_added: int
@@ -178,13 +178,13 @@ def assess(report: Report) -> Assessment:
         findings=len(items),
         errors=severity["error"],
         warnings=severity["warning"],
-        infos=severity["info"],
+        notes=severity["note"],
         undetermined=severity["unknown"],
         applied=handling["rewritten"],
         pending_safe=handling["safe"],
         pending_unsafe=handling["unsafe"],
         manual=handling["by-hand"],
-        notes=handling["note"],
+        no_action=handling["note"],
         unknown=sum(item.unknown or item.finding.row in report.unknown for item in items),
         inferred=sum(item.inferred for item in items),
         lines_added=added,
@@ -225,7 +225,7 @@ def handling_of(finding: Finding) -> Handling:
         return "rewritten"
     if finding.fix is not None and finding.safety != "manual":
         return finding.safety
-    return "note" if finding.severity == "info" else "by-hand"
+    return "note" if finding.severity == "note" else "by-hand"
 
 
 def _trouble(
@@ -251,7 +251,7 @@ def _trouble(
     return "speed" if effect == "speed" else "other"
 
 
-_WORST: dict[str, int] = {"error": 0, "warning": 1, "unknown": 2, "info": 3}
+_WORST: dict[str, int] = {"error": 0, "warning": 1, "unknown": 2, "note": 3}
 
 
 def _groups(items: Iterable[Item]) -> dict[Trouble, tuple[Item, ...]]:
@@ -270,7 +270,7 @@ def _lines(items: Iterable[Item]) -> LineCounts:
     for item in items:
         if item.finding.code not in NO_LINE:
             place = (item.path, item.finding.line)
-            offered = item.finding.severity == "info"  # a rewrite that nobody has to take
+            offered = item.finding.severity == "note"  # a rewrite that nobody has to take
             level = 0 if offered else {"unsafe": 1, "by-hand": 2}.get(item.handling, 0)
             asked[place] = max(asked.get(place, 0), level)
     levels = Counter(asked.values())

@@ -23,7 +23,7 @@ def render_csv(report: Report) -> str:
     for item in assess(report).items:
         finding = item.finding
         effort = words.EFFORTS[item.effort] if item.effort else ""
-        row = (showing.quoted(item.path), finding.line, finding.column, finding.code, finding.name, words.severity(item),
+        row = (showing.quoted(item.path), finding.line, finding.column, finding.code, finding.name, item.finding.severity,
                TROUBLES[item.trouble], item.handling, effort, item.area, words.doubt(item), finding.message)  # fmt: skip
         writer.writerow([cell(value) for value in row])
     return out.getvalue()

@@ -28,7 +28,7 @@ def _command(item: Item) -> str:
     places["title"] = f"hpushim {finding.code}"
     properties = ",".join(f"{name}={_property(value)}" for name, value in places.items())
     message = _data(f"{finding.message} {words.tags(item)}".rstrip())
-    return f"::{_LEVELS[words.severity(item)]} {properties}::{message}"
+    return f"::{_LEVELS[item.finding.severity]} {properties}::{message}"
 
 
 def _data(text: str) -> str:

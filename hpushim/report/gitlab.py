@@ -34,6 +34,6 @@ def _severity(item: Item) -> str:
     """One of GitLab's five."""
     if item.handling in ("rewritten", "note"):
         return "info"
-    if words.severity(item) == "error":
+    if item.finding.severity == "error":
         return "blocker" if item.handling == "by-hand" else "critical"
-    return "minor" if words.severity(item) == "note" else "major"
+    return "minor" if item.finding.severity == "note" else "major"

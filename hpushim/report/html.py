@@ -128,7 +128,7 @@ def _cards(made: Assessment) -> ET.Element:
             "Who resolves the findings",
             f"{s.findings:,}",
             words.by_severity(made).partition(" = ")[2],
-            (("auto", "rewritten", s.applied), ("auto", "migrate", s.pending_safe), ("unsafe", "migrate --unsafe", s.pending_unsafe), ("hand", "by hand", s.manual), ("info", "no action needed", s.notes)),
+            (("auto", "rewritten", s.applied), ("auto", "migrate", s.pending_safe), ("unsafe", "migrate --unsafe", s.pending_unsafe), ("hand", "by hand", s.manual), ("info", "no action needed", s.no_action)),
         ),
         class_="cards",
     )  # fmt: skip
@@ -249,7 +249,7 @@ def _findings(made: Assessment) -> ET.Element:
 
 
 def _filter(made: Assessment) -> ET.Element:
-    used_severities = {words.severity(item) for item in made.items}
+    used_severities = {item.finding.severity for item in made.items}
     used_areas = {item.area for item in made.items}
     used_handlings = {item.handling for item in made.items}
     return el(

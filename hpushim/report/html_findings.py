@@ -38,14 +38,14 @@ def messages(items: tuple[Item, ...]) -> list[list[Item]]:
     """The findings of each message."""
     same: dict[tuple[str, str, str, str], list[Item]] = {}
     for item in items:
-        key = (item.finding.code, words.severity(item), item.finding.message, words.tags(item))
+        key = (item.finding.code, item.finding.severity, item.finding.message, words.tags(item))
         same.setdefault(key, []).append(item)
     return list(same.values())
 
 
 def _group(items: list[Item], trouble: Trouble, code: _Code) -> ET.Element:
     first = items[0]
-    severity = words.severity(first)
+    severity = first.finding.severity
     head: list[Content] = [
         el("span", severity, class_=f"sev {severity}"),
         " ",

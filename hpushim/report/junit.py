@@ -50,10 +50,10 @@ def _case(path: str, item: Item) -> ET.Element:
     name = f"{finding.code} {finding.name} {finding.line}:{finding.column}"
     case = ET.Element("testcase", classname=path, name=_text(name), time="0")
     message = _text(f"{finding.message} {words.tags(item)}".rstrip())
-    if item.handling == "rewritten" or finding.severity == "info":
+    if item.handling == "rewritten" or finding.severity == "note":
         ET.SubElement(case, "system-out").text = message
     else:
-        failure = ET.SubElement(case, "failure", message=message, type=words.severity(item))
+        failure = ET.SubElement(case, "failure", message=message, type=item.finding.severity)
         failure.text = _text(f"{path}:{finding.line}:{finding.column}: {message}")
     return case
 

@@ -67,7 +67,7 @@ def _table(items: list[Item]) -> Iterator[str]:
         place = code(f"{showing.quoted(item.path)}:{finding.line}")
         doubt = f" ({words.doubt(item)})" if words.doubt(item) else ""
         effort = words.EFFORTS[item.effort or "minutes"]
-        yield f"| {place} | {finding.code} | {words.severity(item)} | {prose(finding.message)}{doubt} | {effort} |"
+        yield f"| {place} | {finding.code} | {item.finding.severity} | {prose(finding.message)}{doubt} | {effort} |"
     yield from _more(len(items), _MOST)
 
 

@@ -24,7 +24,7 @@ SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 _NO_PAGE = Page()
-_LEVELS = {"error": "error", "warning": "warning", "unknown": "warning", "info": "note"}
+_LEVELS = {"error": "error", "warning": "warning", "unknown": "warning", "note": "note"}
 
 
 def render_sarif(report: Report) -> str:

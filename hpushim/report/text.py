@@ -64,7 +64,7 @@ def _concise(assessment: Assessment) -> Iterator[Line]:
         finding = item.finding
         yield [
             (f"{showing.quoted(item.path)}:{finding.line}:{finding.column}: ", "bold"),
-            (f"{finding.code} {words.severity(item)}", _STYLE[words.severity(item)]),
+            (f"{finding.code} {item.finding.severity}", _STYLE[item.finding.severity]),
             (f": {_clipped(finding.message)} {words.tags(item)}", ""),
         ]
     yield from _verdict(assessment)
@@ -184,7 +184,7 @@ def _messages(
     for item in items:
         message = item.finding.message
         said = _shape(message) if alike else message
-        key = (item.finding.code, words.severity(item), said, words.tags(item))
+        key = (item.finding.code, item.finding.severity, said, words.tags(item))
         same.setdefault(key, []).append(item)
     for (code, severity, _, tags), found in same.items():
         others = len({item.finding.message for item in found}) - 1
@@ -243,7 +243,7 @@ def _short(text: str) -> str:
 
 
 def _legend(assessment: Assessment) -> Iterator[Line]:
-    used = {words.severity(item) for item in assessment.items}
+    used = {item.finding.severity for item in assessment.items}
     meant = "; ".join(f"{name}: {does}" for name, does in words.SEVERITIES.items() if name in used)
     yield [(f"Legend:   {meant}.", "dim")]
     yield [("          A CUDA line is a line with a finding. `hpushim explain CODE` explains a code.", "dim")]  # fmt: skip

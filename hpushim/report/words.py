@@ -24,11 +24,6 @@ EFFORTS: dict[Effort, str] = {
 }
 
 
-def severity(item: Item) -> str:
-    """``error``, ``warning``, ``unknown`` or ``note``."""
-    return "note" if item.finding.severity == "info" else item.finding.severity
-
-
 def doer(item: Item) -> str:
     """Who takes care of a finding, in a word or two; empty for a note, of which nobody has to."""
     if item.handling == "by-hand":
@@ -137,7 +132,7 @@ def files(assessment: Assessment) -> str:
 def by_severity(assessment: Assessment) -> str:
     """All findings by severity."""
     s = assessment.summary
-    return f"{s.findings:,} = {count(s.errors, 'error')} + {count(s.warnings, 'warning')} + {s.undetermined:,} unknown + {count(s.infos, 'note')}"
+    return f"{s.findings:,} = {count(s.errors, 'error')} + {count(s.warnings, 'warning')} + {s.undetermined:,} unknown + {count(s.notes, 'note')}"
 
 
 def by_handling(assessment: Assessment) -> str:
@@ -145,7 +140,7 @@ def by_handling(assessment: Assessment) -> str:
     s = assessment.summary
     return (
         f"{s.findings:,} = {s.applied:,} rewritten + {s.pending_safe:,} for migrate + {s.pending_unsafe:,} for migrate --unsafe"
-        f" + {s.manual:,} by hand + {s.notes:,} that need no action"
+        f" + {s.manual:,} by hand + {s.no_action:,} that need no action"
     )
 
 

@@ -34,7 +34,7 @@ def _kinds(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str
         (_record(), _record(_FINDING), "new", "HPU102"),
         (_record(_FINDING), _record(), "gone", "HPU102"),
         (_record(_FINDING), _record(_with(2, "HPU105")), "code", "HPU102 → HPU105"),
-        (_record(_FINDING), _record(_with(3, "info")), "severity", "HPU102"),
+        (_record(_FINDING), _record(_with(3, "note")), "severity", "HPU102"),
         (_record(_FINDING), _record(_with(4, "manual")), "safety", "HPU102"),
         (_record(_FINDING), _record(_with(5, None)), "row", "HPU102"),
         (_record(_FINDING), _record(_with(6, True)), "applied", "HPU102"),

@@ -175,7 +175,7 @@ def _told(
     far: list[str] = []
     for path, findings in migrated.findings.items():
         for finding in findings:
-            if finding.applied or finding.severity == "info" or finding.code.startswith(_ADVICE):
+            if finding.applied or finding.severity == "note" or finding.code.startswith(_ADVICE):
                 continue
             steps = [made[one] for one in program.at([(path, finding.line)]) if one in made]
             if steps:

@@ -74,7 +74,7 @@ def _json(made: Assessment, text: str) -> dict[str, int]:
         {(file["path"], f["fingerprint"]) for file in data["files"] for f in file["findings"]}
     ) == len(found)
     handled = Counter(f["handling"] for f in found)
-    return {"findings": len(found), "manual": handled["by-hand"], "notes": handled["note"]}
+    return {"findings": len(found), "manual": handled["by-hand"], "no_action": handled["note"]}
 
 
 def _sarif(made: Assessment, text: str) -> dict[str, int]:

@@ -78,7 +78,7 @@ def test_the_marked_part_is_what_the_finding_is_about(
 def test_quiet_messages_that_quote_other_code_are_told_once() -> None:
     said = "`%s` waits for the card"
     notes = [
-        finding("HPU513", severity="info", safety="manual", fix=None, message=said % name)
+        finding("HPU513", severity="note", safety="manual", fix=None, message=said % name)
         for name in ("loss.item()", "accuracy.item()", "loss.item()")
     ]
     loud = [finding("HPU514", message=said % name, fix=None, safety="manual") for name in "xy"]

@@ -34,7 +34,7 @@ def finding(draw: st.DrawFn) -> Finding:
     return Finding(
         code=draw(st.sampled_from(["HPU001", "HPU003", "HPU101", "HPU204", "HPU503", "HPU711", "HPU818"])),
         name="some-name",
-        severity=draw(st.sampled_from(["error", "warning", "info", "unknown"])),
+        severity=draw(st.sampled_from(["error", "warning", "note", "unknown"])),
         safety=safety,
         message=draw(st.sampled_from(["`\"cuda\"` is not there", "a | b", ODD, "=1+1"])),
         span=Span(0, 1),
@@ -85,8 +85,8 @@ def report(draw: st.DrawFn) -> Report:
 def test_totals_add_up(given_report: Report) -> None:
     s = assess(given_report).summary
     assert s.findings == sum(len(file.findings) for file in given_report.files)
-    assert s.findings == s.errors + s.warnings + s.infos + s.undetermined
-    assert s.findings == s.applied + s.pending_safe + s.pending_unsafe + s.manual + s.notes
+    assert s.findings == s.errors + s.warnings + s.notes + s.undetermined
+    assert s.findings == s.applied + s.pending_safe + s.pending_unsafe + s.manual + s.no_action
     assert s.findings == sum(s.troubles.values()) == sum(s.codes.values())
     assert s.manual == s.effort.total
     by_hand = {f"{i.path}:{i.finding.line}" for i in assess(given_report).items if i.effort}
@@ -254,8 +254,8 @@ def test_a_page_lists_what_was_not_checked_where_there_is_some(
         ("error", "safe", "critical", "error", "error"),
         ("warning", "manual", "major", "warning", "warning"),
         ("warning", "safe", "major", "warning", "warning"),
-        ("info", "safe", "minor", "note", "notice"),
-        ("info", "manual", "info", "note", "notice"),
+        ("note", "safe", "minor", "note", "notice"),
+        ("note", "manual", "info", "note", "notice"),
     ],
 )
 def test_what_each_host_of_code_calls_a_severity(

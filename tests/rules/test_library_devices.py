@@ -81,8 +81,8 @@ def test_not_a_library_that_trains_with_torch(package: str) -> None:
 @pytest.mark.parametrize(
     ("calls", "severity"),
     [
-        ('PPO("P", "E", device=place)', "info"),
-        ('PPO("P", "E", device=place)\nmake_env("E")', "info"),
+        ('PPO("P", "E", device=place)', "note"),
+        ('PPO("P", "E", device=place)\nmake_env("E")', "note"),
         ('PPO("P", "E", device=place)\nPPO("P", "E")', "warning"),
         ('PPO("P", "E", device=place)\nDQN("P", "E")', "warning"),
         ('PPO("P", "E")', "warning"),

@@ -27,14 +27,14 @@ def severities(text: str, code: str) -> list[str]:
     [
         (STOPS + USE, "HPU709", "error"),
         (STOPS_UNLESS + USE, "HPU709", "error"),
-        (FALLS_BACK + USE, "HPU709", "info"),
+        (FALLS_BACK + USE, "HPU709", "note"),
         (STOPS + USE, "HPU212", "error"),
         (FALLS_BACK + USE, "HPU212", "warning"),
         ("from apex.parallel import DistributedDataParallel as DDP\n" + WRAP, "HPU718", "error"),
         (FALLS_BACK.replace("apex import amp", "apex.parallel import DistributedDataParallel as DDP") + WRAP, "HPU718", "warning"),
         ("import torch\n\nx = torch.nn.Embedding(4, 4, sparse=True).cuda()\n", "HPU124", "error"),
         ("import torch\n\nx = torch.nn.Embedding(4, 4, sparse=args.sparse).cuda()\n", "HPU124", "warning"),
-        ("import torch\n\nprint(torch.version.cuda)\n", "HPU122", "info"),
+        ("import torch\n\nprint(torch.version.cuda)\n", "HPU122", "note"),
         ("import torch\n\nnew = torch.version.cuda > '11'\n", "HPU122", "warning"),
     ],
 )  # fmt: skip

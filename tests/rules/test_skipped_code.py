@@ -34,11 +34,11 @@ def severities(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("form", SKIPPED)
 def test_it_is_a_note_behind_a_check_that_stays(form: str, call: str) -> None:
     found = severities(form.format(call))
-    assert found and set(found.values()) == {"info"}
+    assert found and set(found.values()) == {"note"}
 
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("form", RUNS)
 def test_it_keeps_its_severity_where_it_runs(form: str, call: str) -> None:
     found = severities(form.format(call))
-    assert found and not set(found.values()) & {"info"}
+    assert found and not set(found.values()) & {"note"}

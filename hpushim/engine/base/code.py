@@ -9,12 +9,12 @@ from types import MappingProxyType
 from hpushim.model import Effect, Effort, Safety, Severity
 
 #: Severities, the gravest first.
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "unknown", "info")
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "unknown", "note")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """``HPU125 = Code("comparison-chooses-kernels", severity="info")`` in the body of a rule, or in a table of codes.
+    """``HPU125 = Code("comparison-chooses-kernels", severity="note")`` in the body of a rule, or in a table of codes.
 
     ``fix`` says how its fixes are applied, the surest first; ``manual`` where there is none. ``effort`` is what one place costs a person where no
     rewrite does it, ``effect`` what it does to a run beyond stopping it. A finding may be less severe than its code: ``lower``

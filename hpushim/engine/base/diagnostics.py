@@ -9,10 +9,10 @@ from hpushim.model import Finding, Fix, Span
 CODES = {
     "HPU001": Code("file-does-not-parse", severity="error"),
     "HPU002": Code("file-not-decodable", severity="error"),
-    "HPU003": Code("file-left-out", severity="info"),
+    "HPU003": Code("file-left-out", severity="note"),
     "HPU004": Code("rewrite-taken-back", severity="error"),
     "HPU006": Code("rewrites-overlap"),
-    "HPU007": Code("suppression-unused", severity="info", fix=("unsafe", "manual")),
+    "HPU007": Code("suppression-unused", severity="note", fix=("unsafe", "manual")),
 }
 
 
