@@ -87,6 +87,8 @@ def command(
             propose=format_ in PROPOSING,
             cache=cache,
         )
+    if asked.target.style == "agnostic":
+        report = narrowing.for_every_device(report)
     if write_baseline:
         return _write(asked, narrowing.baseline_of(report), exit_code(report))
     if past is not None:

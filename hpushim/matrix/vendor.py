@@ -20,3 +20,10 @@ def neutral_message(message: str, shown: str, new: str) -> str:
         return message
     use = f"use `{new}`" if new else "`migrate --style agnostic` writes the form for every device"
     return f"`{shown}` works on CUDA only; {use}"
+
+
+def kept_message(message: str, shown: str) -> str:
+    """The message of a finding whose place stays, for what would be written names a vendor."""
+    if not _IN_MESSAGE.search(message):
+        return message
+    return f"`{shown}` works on CUDA only and has no neutral form here; it is not changed"

@@ -45,7 +45,8 @@ def render_sarif(report: Report) -> str:
                 "name": "hpushim",
                 "semanticVersion": report.tool.removeprefix("hpushim ") or "0",
                 "rules": [
-                    _rule(codes[code], report.pages.get(code, _NO_PAGE)) for code in sorted(codes)
+                    _rule(codes[code], report.pages.get(code, _NO_PAGE), report.target.style)
+                    for code in sorted(codes)
                 ],
             }
         },
@@ -74,10 +75,12 @@ def render_sarif(report: Report) -> str:
             "target": msgspec.to_builtins(report.target),
         },
     }
+    if report.target.style == "agnostic":  # kept apart from a run for Gaudi
+        run["automationDetails"] = {"id": "hpushim/agnostic/"}
     return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _rule(item: Item, page: Page) -> dict[str, Any]:
+def _rule(item: Item, page: Page, style: str) -> dict[str, Any]:
     finding = item.finding
     return {
         "id": finding.code,
@@ -86,7 +89,7 @@ def _rule(item: Item, page: Page) -> dict[str, Any]:
         "fullDescription": {"text": page.what or finding.name},
         "help": {"text": page.what or finding.name, "markdown": page.text or finding.name},
         "defaultConfiguration": {"level": _LEVELS[page.severity or finding.severity]},
-        "properties": {"tags": ["gaudi", item.area]},
+        "properties": {"tags": [style if style == "agnostic" else "gaudi", item.area]},
     }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -187,3 +189,21 @@ def test_a_name_of_a_star_import_is_not_taken() -> None:
 def test_messages_say_the_neutral_form() -> None:
     (finding,) = [f for f in written(HEAD + "torch.cuda.synchronize()\n").findings if f.applied]
     assert "torch.accelerator.synchronize" in finding.message and "Gaudi" not in finding.message
+
+
+def test_check_leaves_out_what_concerns_gaudi_alone_and_sarif_keeps_its_runs_apart(tmp_path: Path) -> None:  # fmt: skip
+    (tmp_path / "train.py").write_text(
+        "import torch\n\n\ndef run(model, loader, opt):\n    model.cuda()\n    name = torch.cuda.get_device_name(0)\n"
+        "    for x in loader:\n        loss = model(x).sum()\n        opt.zero_grad()\n        loss.backward()\n        opt.step()\n        print(loss.item(), name)\n"
+    )
+    sarif = {}
+    for style in ("native", "agnostic"):
+        words = ("check", "--style", style, "--format", "sarif", "--exit-zero", str(tmp_path))
+        done = subprocess.run([sys.executable, "-m", "hpushim", *words], capture_output=True, text=True, check=True)  # fmt: skip
+        (sarif[style],) = json.loads(done.stdout)["runs"]
+    rules = {style: {each["id"] for each in run["tool"]["driver"]["rules"]} for style, run in sarif.items()}  # fmt: skip
+    assert {"HPU102", "HPU112"} <= rules["agnostic"] < rules["native"]
+    assert not [rule for rule in rules["agnostic"] if rule.startswith(("HPU5", "HPU118"))]
+    assert sarif["agnostic"]["automationDetails"] == {"id": "hpushim/agnostic/"}
+    assert "automationDetails" not in sarif["native"]
+    assert "Gaudi" not in json.dumps(sarif["agnostic"]["results"])

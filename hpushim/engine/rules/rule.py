@@ -187,6 +187,8 @@ class Rule(Named):
         span = where if isinstance(where, Span) else module.span(where)
         if fix is not None and not fix.fits(module.target.style, vendor.is_named):
             fix, safety = None, "manual"
+            if module.target.style == "agnostic":
+                message = vendor.kept_message(message, " ".join(module.source(span).split()))
         if fix is not None and module.target.style == "agnostic":
             message = _neutrally(module, span, message, fix.changes)
         plain = Fix(fix.title, fix.safety, (), fix.group) if fix is not None else None
