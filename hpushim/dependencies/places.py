@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import site
 import stat
@@ -107,10 +108,16 @@ def _site_packages(environment: Path) -> Iterator[Path]:
 def _installed(folder: Path) -> Iterator[Package]:
     for found in metadata.distributions(path=[str(folder)]):
         try:
-            name, version = found.metadata["Name"], found.version
-            listed = [str(file) for file in found.files or ()]
-            requires = tuple(found.requires or ())
-        except (OSError, KeyError, ValueError, UnicodeError, TypeError):
+            about = found.metadata  # parsed each time that it is asked for
+            name, version = about["Name"], about["Version"]
+            record = found.read_text("RECORD")
+            if record is None:
+                listed = [str(file) for file in found.files or ()]
+                requires = tuple(found.requires or ())
+            else:  # ``files`` makes a path of each of tens of thousands
+                listed = [row[0] for row in csv.reader(record.splitlines()) if row]
+                requires = tuple(about.get_all("Requires-Dist") or ())
+        except (OSError, KeyError, ValueError, UnicodeError, TypeError, csv.Error):
             continue
         if name:
             yield _package(name, version, listed, requires, folder)

@@ -76,21 +76,45 @@ def odd(request: pytest.FixtureRequest, project: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_name_in_a_report(odd: Path, hpushim: Run, form: str) -> None:
+def test_names_in_a_report(project: Path, hpushim: Run, form: str) -> None:
     """names of files in each format"""
+    text = (project / "train.py").read_text()
+    (project / "train.py").unlink()
+    made = {raw for raw in NAMES.values() if _made(project, raw, text)}
+    assert len(made) > 20
     done = hpushim("check", ".", "--format", form)
     assert done.code == 1 and not ORDERS.search(done.said), ascii(done.said)
     if form == "json":
-        (file,) = json.loads(done.out)["files"]
-        shown = file["path"]
-        raw = os.fsencode(odd.parent.name) + b"/" + os.fsencode(odd.name)
-        assert shown == (raw.decode() if _is_plain(raw) else shown) and file["findings"]
+        files = json.loads(done.out)["files"]
+        assert len(files) == len(made) and all(file["findings"] for file in files)
+        plain = {b"/".join(_parts(raw)).decode() for raw in made if _is_plain(b"/".join(_parts(raw)))}  # fmt: skip
+        assert plain and plain <= {file["path"] for file in files}
     if form == "concise":
-        first = done.out.split("\n")[0]
-        assert re.match(r'(?:"(?:[^"\\]|\\.)*"|[^"\\]*):3:\d+: HPU102 ', first), first
-    if form == "text":
-        places = [line for line in done.out.split("\n") if line.startswith("    ")]
-        assert any(re.match(r' {4}(?:"(?:[^"\\]|\\.)*"|[^"\\]*):3:\d+: ', line) for line in places)
+        places = [line for line in done.out.split("\n") if " HPU102 " in line]
+        assert len(places) == len(made)
+        for line in places:
+            assert re.match(r'(?:"(?:[^"\\]|\\.)*"|[^"\\]*):3:\d+: HPU102 ', line), line
+    if form == "text":  # which shows a few places of each code: one by one
+        for raw in made:
+            done = hpushim("check", project / os.fsdecode(_parts(raw)[0]), "--format", form)
+            assert done.code == 1 and not ORDERS.search(done.said), ascii(done.said)
+            places = [line for line in done.out.split("\n") if line.startswith("    ")]
+            assert any(re.match(r' {4}(?:"(?:[^"\\]|\\.)*"|[^"\\]*):3:\d+: ', line) for line in places)  # fmt: skip
+
+
+def _parts(raw: bytes) -> tuple[bytes, bytes]:
+    """The folder and the file of a hostile name."""
+    return raw.removesuffix(b".py")[:200], raw
+
+
+def _made(project: Path, raw: bytes, text: str) -> bool:
+    folder, name = map(os.fsdecode, _parts(raw))
+    try:
+        (project / folder).mkdir()
+        (project / folder / name).write_text(text)
+    except OSError:  # no such name here
+        return False
+    return True
 
 
 def _is_plain(raw: bytes) -> bool:
@@ -169,29 +193,41 @@ CHARACTERS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("character", CHARACTERS, ids=ascii)
-def test_a_line_of_source(project: Path, hpushim: Run, character: str, form: str) -> None:
-    """source lines that are shown"""
-    text = f'import torch\nx = torch.zeros(2, device="cuda")  # {character}{character}\ny = "{character}", x.cuda()\n'
-    (project / "train.py").write_bytes(text.encode())
+def _shown(project: Path, hpushim: Run, form: str) -> list[runs.Done]:
+    """Reports that show each of the files a0, a1 and so on; some formats show a few places of each code."""
+    (project / "train.py").unlink()
+    if form in ("text", "markdown"):
+        return [hpushim("check", path, "--format", form) for path in sorted(project.iterdir())]
     done = hpushim("check", ".", "--format", form)
-    assert not ORDERS.search(done.said), ascii(done.said)
-    assert done.code in (1, 3)
+    assert all(f"a{number}" in done.said for number in range(len(CHARACTERS)))
+    return [done]
 
 
-@pytest.mark.parametrize("character", CHARACTERS, ids=ascii)
-def test_names_in_source(project: Path, hpushim: Run, character: str) -> None:
+@pytest.mark.parametrize("form", FORMATS)
+def test_lines_of_source(project: Path, hpushim: Run, form: str) -> None:
+    """source lines that are shown"""
+    for number, character in enumerate(CHARACTERS):
+        text = f'import torch\nx = torch.zeros(2, device="cuda")  # {character}{character}\ny = "{character}", x.cuda()\n'
+        (project / f"a{number}.py").write_bytes(text.encode())
+    for done in _shown(project, hpushim, form):
+        assert done.code in (1, 3) and not ORDERS.search(done.said), ascii(done.said)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_names_in_source(project: Path, hpushim: Run, form: str) -> None:
     """strings of the source that messages repeat"""
-    (project / "train.py").write_text(
-        f'import torch\nx = "cuda{character}"\ntorch.cuda.set_device("{character}")\n'
-    )
-    (project / "run.sh").write_text(
-        f'export CUDA_VISIBLE_DEVICES="{character}"\nNCCL_{character}=1 python a.py\n'
-    )
-    (project / "c.yaml").write_text(f'device: cuda\n"{character}": nccl\n')
-    for form in FORMATS:
-        assert not ORDERS.search(hpushim("check", ".", "--format", form).said)
+    for number, character in enumerate(CHARACTERS):
+        folder = project / f"a{number}"
+        folder.mkdir()
+        (folder / "train.py").write_text(
+            f'import torch\nx = "cuda{character}"\ntorch.cuda.set_device("{character}")\n'
+        )
+        (folder / "run.sh").write_text(
+            f'export CUDA_VISIBLE_DEVICES="{character}"\nNCCL_{character}=1 python a.py\n'
+        )
+        (folder / "c.yaml").write_text(f'device: cuda\n"{character}": nccl\n')
+    for done in _shown(project, hpushim, form):
+        assert not ORDERS.search(done.said), ascii(done.said)
 
 
 @pytest.mark.parametrize(
@@ -225,10 +261,10 @@ def test_settings_and_rows(project: Path, hpushim: Run, character: str) -> None:
         *((e, "text") for e in ("latin-1", "cp1252", "utf-8")),
     ],
 )
-def test_a_terminal_of_a_narrow_encoding(project: Path, form: str, encoding: str) -> None:
+def test_a_terminal_of_a_narrow_encoding(
+    project: Path, hpushim: Run, form: str, encoding: str
+) -> None:
     """output that cannot hold every character"""
-    import sys
-
     (project / "caf\u00e9\u4e2d.py").write_text(
         "import torch\nx = torch.zeros(2).cuda()  # \u4e2d \u00e9\n"
     )
@@ -237,13 +273,9 @@ def test_a_terminal_of_a_narrow_encoding(project: Path, form: str, encoding: str
         ("migrate", "--diff", "."),
         ("check", "\u4e2d\u00e9"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "hpushim", *words], cwd=project, capture_output=True, check=False,
-            env={**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"},
-        )  # fmt: skip
-        assert done.returncode in (1, 2) and b"Error:" not in done.stderr.replace(
-            b"Error: Invalid", b""
-        )
+        done = hpushim(*words, PYTHONIOENCODING=f"{encoding}:strict")
+        assert done.code in (1, 2) and "Traceback" not in done.said
+        assert "Error:" not in done.err.replace("Error: Invalid", "")
 
 
 # -- generated --------------------------------------------------------------------------------

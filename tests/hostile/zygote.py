@@ -22,8 +22,9 @@ def _child(words: list[str], cwd: str, out: str, err: str, env: dict[str, str]) 
     for number, name in ((0, os.devnull), (1, out), (2, err)):
         descriptor = os.open(name, flags if number else os.O_RDONLY)
         os.dup2(descriptor, number)
+    encoding, _, errors = env.get("PYTHONIOENCODING", "utf-8:strict").partition(":")
     sys.stdin, sys.stdout, sys.stderr = (
-        os.fdopen(number, "w" if number else "r", encoding="utf-8", errors="strict")
+        os.fdopen(number, "w" if number else "r", encoding=encoding, errors=errors)
         for number in range(3)
     )
     from hpushim.cli import main
@@ -51,20 +52,40 @@ def _wait(pid: int, seconds: float) -> int | None:
         time.sleep(0.001)
 
 
+#: One of each parser.
+_FILES = {
+    "a.py": "import torch\nx = torch.zeros(2).cuda()\n",
+    "a.ipynb": '{"cells": [{"cell_type": "code", "source": ["x.cuda()"], "metadata": {}}], "nbformat": 4}',
+    "a.sh": "CUDA_VISIBLE_DEVICES=0 python a.py\n",
+    "a.yaml": "device: cuda\n",
+    "a.toml": 'device = "cuda"\n',
+    "Dockerfile": "FROM nvidia/cuda:12\n",
+    "requirements.txt": "torch==2.1.0+cu118\n",
+}
+
+
 def _warm() -> None:
     """Loads what commands load, by giving one something to do."""
     import contextlib
+    import gc
     import tempfile
     from pathlib import Path
 
     from hpushim.cli import main
+    from hpushim.report import FORMATS
 
     with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
-        (Path(folder) / "a.py").write_text("import torch\nx = torch.zeros(2).cuda()\n")
+        for name, text in _FILES.items():
+            Path(folder, name).write_text(text)
         with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-            for form in ("text", "json", "markdown"):
+            for form in FORMATS:
                 main(["check", "--format", form, folder])
+            main(["report", folder])
             main(["migrate", "--diff", folder])
+            main(["api", "torch.cuda.synchronize"])
+            main(["matrix", "show"])
+    gc.collect()
+    gc.freeze()  # else each child's collector writes into all pages, which copies them
 
 
 def main() -> None:
