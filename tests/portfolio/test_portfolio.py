@@ -33,6 +33,14 @@ BLOCKED = "import apex\nimport torch\nmodel = apex.normalization.FusedLayerNorm(
 PLAIN = "print(1)\n"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Rules and templates, once: each repository is assessed in a fork, which would load them anew."""
+    folder = tmp_path_factory.mktemp("first")
+    (folder / "train.py").write_text(BLOCKED)
+    assert judge(Job("first", folder, Target())).report
+
+
 @pytest.fixture
 def repositories(tmp_path: Path) -> Path:
     """A folder of repositories: one of each kind."""
