@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import warm
 
@@ -25,6 +26,10 @@ for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
 sys.dont_write_bytecode = False
 # What a test finds is found by the rules that it has, not by those of a run before.
 os.environ["HPUSHIM_CACHE"] = "0"
+
+# How long an example takes is nothing that a test asks: where others work, any of them may be slow once.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 #: Where the long files are. They begin, in this order, and the short ones fill up what is left of the workers' time.
 LONG = ("emulator", "prove", "projects", "shim", "hostile", "rules", "test_rules.py")

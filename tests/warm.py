@@ -65,6 +65,7 @@ ALLOWED = {
     "OMP_NUM_THREADS",
     "TORCH_DEVICE_BACKEND_AUTOLOAD",
     "TORCHINDUCTOR_CACHE_DIR",
+    "TORCHINDUCTOR_COMPILE_THREADS",
 }
 #: Of launchers, for their workers.
 ALLOWED_STARTS = ("TORCHELASTIC_", "TORCH_NCCL_", "TORCH_DISABLE_")
@@ -113,7 +114,7 @@ def python() -> str:
         [sys.executable, __file__, str(listening.fileno()), str(client)],
         stdin=subprocess.PIPE,
         pass_fds=[listening.fileno()],
-        env={**env, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env={**env, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHINDUCTOR_COMPILE_THREADS": "1"},
     )
     listening.close()
 
@@ -202,6 +203,7 @@ def _differ(env: Mapping[str, str], server: Mapping[str, str]) -> bool:
     return (
         any(env.get(name) != server.get(name) for name in read)
         or env.get("OMP_NUM_THREADS", "1") != "1"
+        or env.get("TORCHINDUCTOR_COMPILE_THREADS", "1") != "1"  # set by ``hpushim run``
         or env.get("PYTHONHASHSEED", "0") != "0"
     )
 

@@ -1,4 +1,4 @@
-"""Processes: how they start with the device, and how they end."""
+"""Processes: how they start with the device, and how they end; where that is the subject, by ``start``, in one of their own."""
 
 from __future__ import annotations
 
@@ -20,27 +20,21 @@ model(torch.randn(8, 64, device="hpu")).sum().backward()
 """
 
 
-@pytest.fixture
-def run(start):
-    """A process of its own: how it starts and ends is the subject."""
-    return start
-
-
-def test_ends_cleanly_right_after_backward(run):
+def test_ends_cleanly_right_after_backward(start):
     for _ in range(5 if crossed.EVERY else 2):
-        assert run(BACKWARD).stderr == ""
+        assert start(BACKWARD).stderr == ""
 
 
-def test_ends_cleanly_after_backward_in_a_thread(run):
+def test_ends_cleanly_after_backward_in_a_thread(start):
     code = BACKWARD + (
         "import threading\n"
         "def work(): model(torch.randn(8, 64, device='hpu')).sum().backward()\n"
         "t = threading.Thread(target=work); t.start(); t.join()\n"
     )
-    assert run(code).stderr == ""
+    assert start(code).stderr == ""
 
 
-def test_children_emulate_by_environment_alone(run, monkeypatch):
+def test_children_emulate_by_environment_alone(start, monkeypatch):
     changes = hpushim.emulator.environment(gaudi="gaudi3")
     code = """
     import torch
@@ -52,16 +46,16 @@ def test_children_emulate_by_environment_alone(run, monkeypatch):
     told = subprocess.run(["hl-smi", "-v"], capture_output=True, text=True, check=True).stdout
     assert version in told and "emulated" in told
     """
-    run(code, **changes)
+    start(code, **changes)
 
 
-def test_without_the_environment_nothing_is_emulated(run):
+def test_without_the_environment_nothing_is_emulated(start):
     code = """
     import torch, importlib.util
     assert importlib.util.find_spec("habana_frameworks") is None
     assert not hasattr(torch, "hpu")
     """
-    run(code, PYTHONPATH="")
+    start(code, PYTHONPATH="")
 
 
 def test_enable_twice_is_once_and_children_inherit(run):
@@ -77,7 +71,7 @@ def test_enable_twice_is_once_and_children_inherit(run):
     run(code)
 
 
-def test_torch_asked_for_an_accelerator_before_the_emulator_came(run):
+def test_torch_asked_for_an_accelerator_before_the_emulator_came(start):
     code = """
     import torch
     assert torch.accelerator.current_accelerator() is None
@@ -89,14 +83,14 @@ def test_torch_asked_for_an_accelerator_before_the_emulator_came(run):
     x.sum().backward()
     assert x.grad.tolist() == [1, 1]
     """
-    run(code)
+    start(code)
 
 
-def test_a_real_package_is_never_shadowed(run, tmp_path):
+def test_a_real_package_is_never_shadowed(start, tmp_path):
     (tmp_path / "habana_frameworks").mkdir()
     (tmp_path / "habana_frameworks" / "__init__.py").write_text("")
     code = "import hpushim.emulator as e; e.enable()"
-    result = run(code, check=False, PYTHONPATH=str(tmp_path))
+    result = start(code, check=False, PYTHONPATH=str(tmp_path))
     assert result.returncode != 0
     assert "real habana_frameworks is installed" in result.stderr and str(tmp_path) in result.stderr
 
@@ -127,7 +121,7 @@ if __name__ == "__main__":
     assert "rror" not in result.stderr, result.stderr
 
 
-def test_two_first_uses_at_once_build_the_environment_once(tmp_path, run):
+def test_two_first_uses_at_once_build_the_environment_once(tmp_path, start):
     code = """
     import os
     from concurrent.futures import ThreadPoolExecutor
@@ -136,7 +130,7 @@ def test_two_first_uses_at_once_build_the_environment_once(tmp_path, run):
         found = set(pool.map(lambda _: emulator.environment()["PYTHONPATH"], range(32)))
     assert len(found) == 1
     """
-    run(code, HPUSHIM_CACHE_DIR=str(tmp_path))
+    start(code, HPUSHIM_CACHE_DIR=str(tmp_path))
     made = list((tmp_path / "environment").iterdir())
     assert len(made) == 1 and os.access(made[0] / "bin" / "hl-smi", os.X_OK)
 

@@ -375,7 +375,7 @@ def test_every_kind_of_newline_stays() -> None:
 # -- real code --------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_any_expression_of_the_standard_library_can_be_replaced(rng: random.Random) -> None:
     """The result is what cutting the node's bytes out and putting the text in gives."""

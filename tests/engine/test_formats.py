@@ -328,7 +328,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(KINDS), st.lists(PARTS, max_size=14).map("".join))
 def test_a_reader_raises_nothing_else_and_every_place_is_in_the_text(kind: Kind, text: str) -> None:
     doc = document(text, kind)
@@ -344,7 +344,7 @@ def test_a_reader_raises_nothing_else_and_every_place_is_in_the_text(kind: Kind,
         doc.source(span)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         PARTS | st.sampled_from(["a: ", "- ", "\n", "\n  ", "é", "😀", "'x'"]), max_size=14

@@ -203,7 +203,7 @@ def test_a_damaged_original_is_not_put_back(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.binary(max_size=40), st.binary(max_size=40)), min_size=1, max_size=4))
 def test_any_bytes_come_back(
     tmp_path_factory: pytest.TempPathFactory, files: list[tuple[bytes, bytes]]

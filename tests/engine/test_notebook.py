@@ -164,7 +164,7 @@ LINES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(LINES, max_size=5), max_size=4),
     st.booleans(),

@@ -295,9 +295,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(PIECES, st.binary(max_size=3)), max_size=12).map(b"".join))
 def test_any_bytes_are_left_or_rewritten_validly(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
@@ -317,9 +315,7 @@ def test_any_bytes_are_left_or_rewritten_validly(
     assert path.read_bytes() == data
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(sorted(set(TORTURE) - {"latin.py", "bom.py", "cr.py"})),
     st.sampled_from(["utf-8", "utf-8-sig", "latin-1", "cp1252", "koi8-r"]),

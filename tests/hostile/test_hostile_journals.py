@@ -255,7 +255,6 @@ _entry = st.fixed_dictionaries(
 
 @settings(
     max_examples=int(os.environ.get("HPUSHIM_HOSTILE_EXAMPLES", "60")),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(entries=st.lists(_entry, min_size=1, max_size=3), force=st.booleans())

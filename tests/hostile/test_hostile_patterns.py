@@ -118,7 +118,6 @@ def ignored(patterns: Patterns, path: str) -> bool:
 
 @settings(
     max_examples=int(os.environ.get("HPUSHIM_HOSTILE_EXAMPLES", "150")),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(patterns=_patterns, paths=_paths)

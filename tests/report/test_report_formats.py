@@ -80,7 +80,7 @@ def report(draw: st.DrawFn) -> Report:
     )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(report())
 def test_totals_add_up(given_report: Report) -> None:
     s = assess(given_report).summary
@@ -97,7 +97,7 @@ def test_totals_add_up(given_report: Report) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(report())
 def test_a_format_tells_what_was_counted(form: str, given_report: Report) -> None:
     made = assess(given_report)

@@ -59,7 +59,7 @@ def told(findings: tuple[Finding, ...], line: int) -> bool:
     return any(f.line <= line <= f.end_line for f in findings if not f.code.startswith("HPU5"))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.sampled_from(WORDS), st.sampled_from(TAKEN), st.sampled_from(HOLDERS), st.booleans())
 def test_a_value_is_told_of_wherever_it_is_given(
     word: str, taken: str, holder: str, torch: bool

@@ -147,7 +147,7 @@ MODES: list[Mode] = ["portable", "eager", "lazy", "compile"]
 STYLES: list[Style] = ["native", "dual"]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(programs(), st.sampled_from(MODES), st.sampled_from(STYLES), st.booleans())
 def test_generated_programs(
     program: tuple[str, list[str]], mode: Mode, style: Style, unsafe: bool
