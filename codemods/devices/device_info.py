@@ -126,8 +126,8 @@ class DeviceInfo(NameRule):
         return self.finding(
             module,
             use.node,
-            f"`{module.source(use.node)}` returns the properties of an NVIDIA GPU; on Gaudi, "
-            "one call for each property replaces it",
+            f"`{module.source(use.node)}` returns the properties of an NVIDIA GPU; on Gaudi, read each "
+            "property that the code uses with a call of its own, such as `torch.hpu.get_device_name()`",
             fix=Rewrite("query each property separately", "safe", tuple(changes), harmless=stays),
             row=use.name,
             code=code,

@@ -250,7 +250,7 @@ class Library(RowRule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node).splitlines()[0]}` requires bitsandbytes: {inside(answer.note)}",
+            f"`{module.source(node).splitlines()[0]}` requires bitsandbytes; {inside(answer.note)}",
             row=answer.row,
             severity="warning",
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hpushim import showing
 from hpushim.report import words
-from hpushim.report.assessment import TROUBLES, Assessment, Item, Trouble
+from hpushim.report.assessment import Assessment, Item, Trouble
 from hpushim.report.elements import Content, el, sentence
 from hpushim.report.hunks import Hunk, Hunks
 from hpushim.report.source import Lines
@@ -28,7 +28,7 @@ def sections(made: Assessment) -> Iterator[ET.Element]:
     for trouble, items in made.groups.items():
         yield el(
             "section",
-            el("h3", sentence(TROUBLES[trouble]), f": {len(items):,}"),
+            el("h3", sentence(words.heading(made, trouble)), f": {len(items):,}"),
             (_group(found, trouble, code) for found in messages(items)),
             data_trouble=trouble,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hpushim import showing
 from hpushim.model import Report
 from hpushim.report import words
-from hpushim.report.assessment import TROUBLES, Assessment, Item, assess
+from hpushim.report.assessment import Assessment, Item, assess
 from hpushim.report.markup import code, prose
 from hpushim.report.verdict import count
 
@@ -29,7 +29,7 @@ def _lines(made: Assessment) -> Iterator[str]:
     for trouble, items in made.groups.items():
         left = [item for item in items if item.handling == "by-hand"]
         if left:
-            yield from (f"### {TROUBLES[trouble]}: {len(left):,} by hand", "")
+            yield from (f"### {words.heading(made, trouble)}: {len(left):,} by hand", "")
             yield from _table(left)
     broken = [file for file in report.files if file.status in ("failed", "skipped")]
     if broken:

@@ -79,7 +79,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     sources = _Sources(report)
     for trouble, items in assessment.groups.items():
         yield [("", "")]
-        yield [(f"{TROUBLES[trouble]}: {len(items):,}", "bold underline")]
+        yield [(f"{words.heading(assessment, trouble)}: {len(items):,}", "bold underline")]
         yield from (_quiet if trouble in _QUIET else _messages)(items, sources)
     yield from _dependencies(report)
     if not summary.findings:

@@ -6,7 +6,7 @@ import re
 
 from hpushim import showing
 from hpushim.model import Dependency, DependencyKind, Effort, Report
-from hpushim.report.assessment import Assessment, Item, Summary
+from hpushim.report.assessment import TROUBLES, Assessment, Item, Summary, Trouble
 from hpushim.report.verdict import count
 from hpushim.report.work import Work, in_words
 
@@ -31,6 +31,13 @@ def doer(item: Item) -> str:
     return {"rewritten": "rewritten", "safe": "migrate", "unsafe": "migrate --unsafe", "note": ""}[
         item.handling
     ]
+
+
+def heading(made: Assessment, trouble: Trouble) -> str:
+    """The heading of a group; what stops is named apart from the program where no training run needs its files."""
+    aside = made.report.around
+    outside = trouble == "stops" and all(item.path in aside for item in made.groups[trouble])
+    return f"{TROUBLES[trouble]}{', outside the training code' if outside else ''}"
 
 
 def doubt(item: Item) -> str:
@@ -132,7 +139,8 @@ def files(assessment: Assessment) -> str:
 def by_severity(assessment: Assessment) -> str:
     """All findings by severity."""
     s = assessment.summary
-    return f"{s.findings:,} = {count(s.errors, 'error')} + {count(s.warnings, 'warning')} + {s.undetermined:,} unknown + {count(s.notes, 'note')}"
+    unknown = f" + {s.undetermined:,} of unknown severity" if s.undetermined else ""
+    return f"{s.findings:,} = {count(s.errors, 'error')} + {count(s.warnings, 'warning')}{unknown} + {count(s.notes, 'note')}"
 
 
 def by_handling(assessment: Assessment) -> str:

@@ -96,7 +96,7 @@ def test_kernels_are_written_once_whatever_builds_imports_and_guards_them() -> N
 
 
 @pytest.mark.parametrize(
-    ("severity", "verdict"), [("info", "ready"), ("warning", "ready"), ("error", "blocked")]
+    ("severity", "verdict"), [("note", "ready"), ("warning", "ready"), ("error", "blocked")]
 )
 def test_kernels_that_the_project_can_do_without_do_not_block_it(
     severity: str, verdict: Verdict
