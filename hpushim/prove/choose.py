@@ -15,7 +15,7 @@ import msgspec
 
 from hpushim.model import FileResult, Finding, Origin, Report
 from hpushim.prove import covered
-from hpushim.prove.trial import Outcome, Request, prove
+from hpushim.prove.trial import Outcome, Request, prove, reached
 
 Fate = Literal["kept", "taken back", "did not run"]
 
@@ -68,8 +68,7 @@ class _Choosing:
         say("proving the safe rewrites")
         self._best = first = prove(self._request, say)
         self._request.baseline = self._best
-        shim = self._best.runs[-2].record
-        places = covered.covered(wanted, shim.lines, shim.files, request.folder).rewrites_run
+        places = covered.covered(wanted, *reached(first.runs), request.folder).rewrites_run
         ran = {(place.file, place.line, place.code) for place in places}
         parts = [one for one in candidates if (one.file, one.line, one.code) in ran]
         if parts and not self._best.verdict.startswith("not"):

@@ -18,6 +18,8 @@ _ALIKE = 0.6  # of the letters of two lines
 _NEAR = 1  # lines between a hunk and the finding that it belongs to
 #: What only CUDA's side says.
 _LEFT = re.compile(r"\b(cuda|nccl|float16|half)\b|\bcuda:")
+#: What Gaudi's side says in its place.
+_COUNTERPART = re.compile(r"\b(hpu|hccl|bfloat16)\b")
 
 
 class Hunk(msgspec.Struct, frozen=True):
@@ -207,8 +209,23 @@ def is_left(line: str) -> bool:
 def repaired(line: str) -> list[str]:
     """What a line that was left could be in HPU code."""
     words = re.sub(r"\bcuda\b", "hpu", re.sub(r"\bnccl\b", "hccl", line))
+    words = re.sub(r"\b(float16|half)\b", "bfloat16", words)
     general = line.replace("torch.cuda.", "torch.")
     return [one for one in dict.fromkeys((words, general)) if one != line]
+
+
+def lost(hunks: list[Hunk], ran: Callable[[str, int], bool]) -> list[tuple[str, int, str]]:
+    """The lines (of the copy) that ``ran``, whose original names what only CUDA has and that name nothing of Gaudi's; with the original."""
+    return [
+        (hunk.file, hunk.new_end, hunk.old[0])
+        for hunk in hunks
+        if len(hunk.old) == len(hunk.new) == 1
+        and hunk.file.endswith(".py")
+        and is_left(hunk.old[0])
+        and not is_left(hunk.new[0])
+        and not _COUNTERPART.search(hunk.new[0])
+        and ran(hunk.file, hunk.start + 1)
+    ]
 
 
 def left_over(

@@ -93,8 +93,8 @@ class _Search:
             return True
         left = hunk_tools.left_over(self.outcome.report, self.copy, self.hunks, self._ran)
         for file, number in left[:_MOST_REPAIRS]:
-            if self._is_repaired_at(file, number):
-                self._at_original(file, hunk_tools.original_line(self.hunks, file, number))
+            text = hunk_tools.line_of(self.copy, file, number)
+            if self._is_repaired_at(file, number, text):
                 self.cause.how = "the copy still names there what only CUDA has; with hpu in its place it does what the original does"
                 return True
         if difference.kind == "error" and place is not None and place in left:
@@ -102,10 +102,10 @@ class _Search:
             return True
         return False
 
-    def _is_repaired_at(self, file: str, number: int) -> bool:
-        """Whether the copy does what the original does once one line of it says hpu."""
+    def _is_repaired_at(self, file: str, number: int, line: str) -> bool:
+        """Whether the copy does what the original does once a line of it is ``line`` with hpu for CUDA; names it then."""
         trial, outcome = self.trial, self.outcome
-        for text in hunk_tools.repaired(hunk_tools.line_of(self.copy, file, number)):
+        for text in hunk_tools.repaired(line):
             if outcome.rehearsals >= _MOST_RUNS:
                 return False
             outcome.rehearsals += 1
@@ -114,6 +114,7 @@ class _Search:
             hunk_tools.with_line(self.copy, folder, self.hunks, (file, number), text)
             pair = compare(self.shim, trial.run("native", "repaired", folder), same_device=True)
             if pair.difference is None and self.wrong.what not in [one.shown() for one in pair.odd]:
+                self._at_original(file, hunk_tools.original_line(self.hunks, file, number))
                 return True
         return False
 
@@ -130,6 +131,14 @@ class _Search:
         # Under the shim the copy does what it should: what is wrong is what it lacks, or is there natively alone.
         if self.missing is not None:
             self._at_original(*self.missing)
+        elif not found and any(
+            self._is_repaired_at(*lost)
+            for lost in hunk_tools.lost(self.hunks, self._ran)[:_MOST_REPAIRS]
+        ):
+            self.cause.how = (
+                "natively the copy does what the original does with Gaudi's word there for CUDA's"
+            )
+            return
         elif at is not None and difference.kind not in _OF_VALUES and not found:
             self._at_original(at[0].file, line)
             self.cause.how = "the copy does it natively, and not under the shim"

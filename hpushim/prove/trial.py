@@ -277,12 +277,19 @@ def _proved(trial: Trial) -> Outcome:
         runs = _on_cpu(trial)
         runs += _on_hpu(trial, migrated, runs)
     shim, native = runs[-2:]
-    coverage = covered.covered(wanted, shim.record.lines, shim.record.files, trial.root)
+    coverage = covered.covered(wanted, *reached(runs), trial.root)
     outcome = Outcome(
         "not proved", "", migrated, runs, [], coverage, trial.on_cpu, _share(shim, native), report
     )
     outcome.asked = trial.asked
     return _judged(trial, runs, outcome)
+
+
+def reached(runs: list[Run]) -> tuple[set[tuple[str, int]], set[str]]:
+    """The lines and files that the original's run on hpu went through; where it fails there, those of its run on the CPU too."""
+    shim = runs[-2].record
+    cpu = runs[0].record if len(runs) == 3 and failure(runs[-2]) else shim
+    return shim.lines | cpu.lines, shim.files | cpu.files
 
 
 def _on_cpu(trial: Trial) -> list[Run]:
@@ -292,7 +299,8 @@ def _on_cpu(trial: Trial) -> list[Run]:
         return []
     trial.on_cpu = words.on_cpu(request.command.args, _source(trial), request.cpu_args)
     trial.say(f"running the original on the CPU ({trial.on_cpu.why})")
-    return [trial.run("cpu", _TITLES["cpu"], trial.copy("cpu"))]
+    asked = {file: sorted(lines) for file, lines in trial.asked.items()}
+    return [trial.run("cpu", _TITLES["cpu"], trial.copy("cpu"), lines=asked)]
 
 
 def _on_hpu(trial: Trial, migrated: Path, before: list[Run]) -> list[Run]:

@@ -549,3 +549,16 @@ def test_the_first_operator_that_differs_is_found_with_what_ran_before_it() -> N
         found = first_operator(noted(1.0, 2.0, 3.0), noted(*second))
         assert found is not None
         assert (found.after, found.place) == (after, ("t.py", after))
+
+
+def test_lines_that_lost_their_device_are_found(tmp_path: Path) -> None:
+    old = ["dist.init_process_group('nccl')", "x = x.cuda()", "y = y.half()", "z = 1", "torch.cuda.empty_cache()"]  # fmt: skip
+    new = ["dist.init_process_group('gloo')", "x = x.to('hpu')", "y = y.float()", "z = 2", ""]
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    for folder, lines in ((root, old), (copy, new)):
+        folder.mkdir()
+        (folder / "a.py").write_text("".join(f"{line}\n" for line in lines if line))
+    found = hunks.lost(hunks.between(root, copy, ["a.py"]), lambda file, line: True)
+    assert found == [("a.py", 1, old[0] + "\n"), ("a.py", 3, old[2] + "\n")]
+    assert hunks.lost(hunks.between(root, copy, ["a.py"]), lambda file, line: False) == []
+    assert hunks.repaired(old[2]) == ["y = y.bfloat16()"]
