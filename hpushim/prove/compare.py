@@ -21,6 +21,8 @@ _CARRY = re.compile(
 #: What a tensor of a checkpoint is that holds the state of a generator.
 _RANDOM_STATE = ["torch.uint8"]
 _EXACT = ("gradients", "parameters")
+#: The kind of a difference that is in the bits alone.
+BITS = "bits"
 _LOOK_AHEAD = 24  # operators
 _MARKS = (
     "behind the optimizer's step",
@@ -66,10 +68,13 @@ class Comparison(msgspec.Struct):
         return max(self.loss, self.gradients, self.parameters)
 
 
-def compare(first: Run, second: Run, *, same_device: bool, until: int = 0) -> Comparison:
+def compare(
+    first: Run, second: Run, *, same_device: bool, until: int = 0, repeats: bool = True
+) -> Comparison:
     """``second`` against ``first``. On the ``same_device`` the same numbers are expected, but for the rounding of float32.
 
-    With ``until`` the second run was ended after that step, so how the runs end is no difference.
+    With ``until`` the second run was ended after that step, so how the runs end is no difference. Where the first run does not repeat
+    its own bits, other bits alone are none either.
     """
     result = Comparison(first.way, second.way)
     processes = [*first.record.processes, *second.record.processes]
@@ -78,6 +83,7 @@ def compare(first: Run, second: Run, *, same_device: bool, until: int = 0) -> Co
     _ranks(first, second, result, found, same_device)
     found.sort(key=lambda one: one.step)
     ended = _endings(first, second, result) if not until else None
+    found = [one for one in found if repeats or one.kind != BITS]
     result.difference = found[0] if found else ended
     _output(first, second, result)
     _metrics(first, second, result, same_device)
@@ -324,7 +330,7 @@ def _operators(
         wrong = first_operator(a, b) if same else None
         if same and wrong is None and _bits(one, step) != _bits(other, step):
             what = "the same operators gave different bits: a value was changed between them"
-            found.append(Difference("parameters", what, step, max(one.rank, 0)))
+            found.append(Difference(BITS, what, step, max(one.rank, 0)))
             return
         if wrong is not None:
             what, at = wrong.what, f" ({wrong.place[0]}:{wrong.place[1]})" if wrong.place else ""

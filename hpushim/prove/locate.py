@@ -14,7 +14,7 @@ import msgspec
 
 from hpushim.model import Finding
 from hpushim.prove import hunks as hunk_tools
-from hpushim.prove.compare import Difference, compare, first_operator
+from hpushim.prove.compare import BITS, Difference, compare, first_operator
 from hpushim.prove.hunks import Hunk
 from hpushim.prove.runs import Run
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_RUNS = 10
 _MOST_REPAIRS = 4  # lines that still name CUDA
 _CODE = re.compile(r"HPU\d{3}")
-_OF_VALUES = ("loss", "gradients", "parameters")
+_OF_VALUES = ("loss", "gradients", "parameters", BITS)
 
 
 class Cause(msgspec.Struct):

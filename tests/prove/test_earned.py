@@ -156,6 +156,36 @@ def test_a_rewritten_line_is_not_blamed_for_the_error_that_shows_there(
     assert (outcome.cause.file, outcome.cause.line) == ("train.py", line), outcome.cause
 
 
+NOISE = """\
+import os
+import torch
+
+model = torch.nn.Linear(4, 2).double().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(2):
+    x = torch.randn(8, 4).double()
+    x[0, 0] += {noise}
+    optimizer.zero_grad()
+    model(x.cuda()).square().mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("noise", "verdict"),
+    [("os.getpid() * 1e-15", "equal within"), ('1e-13 * ("hpushim.shim.patches" in __import__("sys").modules)', "different")],
+)  # fmt: skip
+def test_other_bits_count_where_the_original_repeats_its_own(
+    noise: str, verdict: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(NOISE.format(noise=noise))
+    outcome = prove_here(Request(command=parse(("train.py",)), cwd=tmp_path, no_cpu=True, locate=False))  # fmt: skip
+    assert outcome.verdict == verdict, outcome.reason
+    assert (outcome.difference and outcome.difference.kind) == (
+        "bits" if verdict == "different" else None
+    )
+
+
 #: Its CPU run computes in float32, its run on a device in bfloat16; {narrow} is what else it does there.
 NARROW = """\
 import torch

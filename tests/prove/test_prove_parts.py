@@ -203,7 +203,7 @@ def test_the_same_operators_give_the_same_bits() -> None:
     assert compare(run(7), run(7), same_device=True).difference is None
     other = compare(run(7), run(8), same_device=True).difference
     assert other is not None
-    assert other.kind == "parameters"
+    assert other.kind == "bits"
     # With another operator, the last bits may differ.
     fused = ["aten.addmm.default", [["float32", "hpu", [2, 2]]], ["t.py", 4], 2, ["hpu"]]
     ran = "aten.addmm.default ran"
