@@ -446,8 +446,10 @@ def _in_float32(trial: Trial, outcome: Outcome) -> None:
     again = []
     for run in (one for one in outcome.runs if one.way in (pair.first, pair.second)):
         outcome.rehearsals += 1
-        name = f"float32-{outcome.rehearsals}"
-        folder = outcome.migrated if run.way == "native" else trial.copy(name)
+        folder = trial.copy(f"float32-{outcome.rehearsals}")
+        if run.way == "native":  # what the first run wrote into its copy is not in this one
+            for file in {one.file for one in trial.changes(outcome.report, outcome.migrated)}:
+                shutil.copyfile(outcome.migrated / file, folder / file)
         again.append(trial.run(run.way, run.title, folder, float32=True))
     if any(failure(run) for run in again) or not all(run.record.steps for run in again):
         return

@@ -79,7 +79,8 @@ for step in range(3):
     loss.backward()
     optimizer.step()
 print(f"mean {y.detach().cpu().numpy().mean():.3f}")
-print(f"least {y.detach().cpu().numpy().min():.3f}")
+with open("least.txt", "a") as log:
+    log.write(f"{y.detach().cpu().numpy().min():.6f}\\n")
 """
 
 
