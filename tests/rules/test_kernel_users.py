@@ -65,7 +65,7 @@ def test_it_stays_beside_a_question_for_gpus_of_amd() -> None:
     (found,) = [
         f for f in examine(text, "python", "train.py", Context(Target(), load())) if f.line == 2
     ]
-    assert (found.code, found.severity) == ("HPU028", "info")
+    assert (found.code, found.severity) == ("HPU028", "note")
 
 
 def test_operators_of_torch_are_no_kernels_of_the_project(tmp_path: Path) -> None:
