@@ -200,7 +200,7 @@ class Report(msgspec.Struct, frozen=True):
     other_framework: str = ""
     #: The files that no training run needs: tests, exporters, images, what nothing imports that trains.
     around: frozenset[str] = frozenset()
-    #: The options that the project declares for a device (``--device``), without dashes, of which a command line may hold `cuda`.
+    #: The options that the project declares for a device (``--device``): command lines may still give them ``cuda``.
     device_options: tuple[str, ...] = ()
     #: How many findings a baseline or a revision leaves out; None where all are shown.
     hidden: int | None = None

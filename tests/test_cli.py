@@ -68,6 +68,29 @@ def test_check_of_clean_code_is_zero(project: Path) -> None:
     assert done.stdout.startswith("Verdict: nothing to do. ")
 
 
+@pytest.mark.parametrize(
+    ("declared", "shown"),
+    [
+        ('add_argument("--device", default="cuda")', "--device hpu"),
+        ('add_argument("--run-on", default="cuda:0")', "--run-on hpu"),
+        ('add_argument("-d", "--dev", help="cpu, cuda, mps")', "--dev hpu"),
+        ('add_argument("--name", default="cuda")', ""),
+        ('add_argument("--lr", type=float)', ""),
+    ],
+)
+def test_next_names_the_options_that_take_a_device(
+    project: Path, declared: str, shown: str
+) -> None:
+    code = f"import argparse\n\nparser = argparse.ArgumentParser()\nparser.{declared}\n"
+    (project / "options.py").write_text(code)
+    for words in (("report", "-q", "."), ("migrate", "--allow-dirty", ".")):
+        said = hpushim(*words, cwd=project).stdout
+        assert "Next: " in said
+        lines = [line for line in said.splitlines() if "on your command lines" in line]
+        assert len(lines) == bool(shown)
+        assert not shown or f"{shown} " in lines[0]
+
+
 def test_diff_shows_and_writes_nothing(project: Path) -> None:
     done = hpushim("migrate", "--diff", ".", cwd=project)
     assert done.returncode == 1

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hpushim.engine.rules.wants import FRAMEWORKS, TRAINS, ProjectFact
+from hpushim.engine.rules.wants import FRAMEWORKS, TAKE_DEVICES, TRAINS, ProjectFact
 from hpushim.matrix import load
 from hpushim.patterns import lazily
 
+from .device_texts import device_name
 from .names import is_made_of_torch
 
 # -- what a project trains with ------------------------------------------------------------------
@@ -50,6 +51,19 @@ def _device_options(data: bytes) -> Iterable[bytes]:
 
 #: As they are read: ``where`` for ``--where``.
 DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
+
+
+def _named_for_devices(data: bytes) -> Iterable[bytes]:
+    """The options that a command line gives a device to, as they are written there."""
+    sure = set(_device_options(data))
+    if b"cuda" in data:
+        for found in _DECLARATION.finditer(data):
+            for option in _OPTION.findall(found[1]):
+                if option.lstrip(b"-").replace(b"-", b"_") in sure or device_name(option.decode()):
+                    yield option
+
+
+COMMAND_OPTIONS = ProjectFact(TAKE_DEVICES, _named_for_devices)
 
 # -- classes that pick a device ----------------------------------------------------------------
 

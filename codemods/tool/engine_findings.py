@@ -6,7 +6,7 @@ from hpushim.engine.base.diagnostics import CODES
 from hpushim.engine.rules.rule import Rule
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.project_facts import FRAMEWORKS_USED, TRAINS_HERE
+from ..analysis.project_facts import COMMAND_OPTIONS, FRAMEWORKS_USED, TRAINS_HERE
 
 
 class EngineFindings(Rule):
@@ -14,4 +14,4 @@ class EngineFindings(Rule):
 
     codes = CODES
     #: A directive is assessed even where nothing else is to be found.
-    wants = Wants(texts=("hpushim:",), facts=(FRAMEWORKS_USED, TRAINS_HERE))
+    wants = Wants(texts=("hpushim:",), facts=(COMMAND_OPTIONS, FRAMEWORKS_USED, TRAINS_HERE))

@@ -44,6 +44,7 @@ from hpushim.engine.files.source import Source, Unreadable, decode, read, rewrit
 from hpushim.engine.judge import accounted, interesting, own_words, parse, wanted_kinds
 from hpushim.engine.one_file import examine, settle
 from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.wants import TAKE_DEVICES
 from hpushim.errors import HpushimError
 from hpushim.model import (
     Basis,
@@ -238,6 +239,7 @@ class _Run:
         self.other_framework = facts.other_framework
         self.around = facts.around
         project = facts.project(self.root, self.found.files)
+        self.device_options = tuple(sorted(project.names(TAKE_DEVICES)))
         self.context = Context(
             target=target,
             matrix=matrix,
@@ -337,6 +339,7 @@ class _Run:
             python_lines=self.python_lines,
             other_framework=self.other_framework,
             around=self.around,
+            device_options=self.device_options,
         )
 
 

@@ -174,6 +174,9 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     """How to run the project: unedited or as it was migrated, then what compares the two and what takes a migration back."""
     script, migrated = showing.quoted(_script(assessment)), assessment.report.stage == "migrated"
     found: list[tuple[str, str]] = []
+    for option in assessment.report.device_options[:1]:
+        after = "" if migrated else ", after migrate"
+        found.append((f"{option} hpu", f"replaces {option} cuda on your command lines{after}"))
     if script and migrated:
         native = f"hpushim run --native {script}"
         found.append((native, "runs the migrated script, on Gaudi or emulated"))

@@ -30,6 +30,9 @@ FRAMEWORKS = "frameworks"
 #: The fact of this name says that a file trains (``b"trains"``), and that it is a program (``b"program"``).
 TRAINS = "trains"
 
+#: The fact of this name tells the options of the command line whose values are devices: ``b"--device"``.
+TAKE_DEVICES = "options that are named for devices"
+
 
 class Wants(msgspec.Struct, frozen=True):
     """The words of a rule, each kind with the handler that is called for it: a rule sees a file only where one of its words is in it."""
