@@ -151,7 +151,11 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
         outer = made
     if is_chosen(module, outer):
         now = current(module, node)
-        return NONE if now == NONE else f"{now}.type"
+        choice = module.parent(outer)
+        beside = choice.body if isinstance(choice, ast.IfExp) and outer is choice.orelse else None
+        if now == NONE or module.constant(beside) in _OTHERS:
+            return NONE  # behind the choice of another device there may be none at all
+        return f"{now}.type"
     above = module.parent(outer)
     if isinstance(above, (ast.List, ast.Tuple, ast.Set)) and not isinstance(
         module.parent(above), ast.Assign

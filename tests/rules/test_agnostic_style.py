@@ -75,6 +75,7 @@ def body(text: str) -> str:
         ("class A:\n    autocast = torch.cuda.amp.autocast", "class A:\n    autocast = torch.cuda.amp.autocast"),
         ('d = "cuda" if torch.cuda.is_available() and use else "cpu"', f'd = {CURRENT}.type if {AVAILABLE} and use else "cpu"'),
         ('if self.device.type == "cuda":\n    with torch.cuda.amp.autocast():\n        y = x.cuda()', 'if self.device.type != "cpu":\n    with torch.autocast(device_type=self.device.type):\n        y = x.to(self.device)'),
+        ('d = "xpu" if is_torch_xpu_available() else "cuda"', 'd = "xpu" if is_torch_xpu_available() else "cuda"'),
         # a check and what it controls are one group; a torch.device equals no text, an option may be any
         ("if torch.cuda.is_available():\n    torch.backends.cudnn.benchmark = True", "if torch.cuda.is_available():\n    torch.backends.cudnn.benchmark = True"),
         ("if torch.cuda.is_available():\n    m = nn.DataParallel(m).cuda()", "if torch.cuda.is_available():\n    m = nn.DataParallel(m).cuda()"),
