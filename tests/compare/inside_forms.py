@@ -34,6 +34,11 @@ _MEASURED = [
     "x.device.type.isalpha() and len(x.device.type) == 4",
     'difflib.get_close_matches(x.device.type, ["cuda", "cpu"]) == ["cuda"]',
     "collections.Counter(x.device.type)['d'] == 1",
+    # Beside nothing that names CUDA:
+    "[x.device.type * 2] == [given * 2]",
+    "[x.device.type[0]] == [given]",
+    "[c for c in x.device.type] == given",
+    "[len(x.device.type)] == [4]",
 ]
 _ORDERED = [
     'x.device.type < "d"',

@@ -272,3 +272,24 @@ def test_another_run_inside_a_run_has_books_of_its_own(run, tmp_path):
     run(code, HPUSHIM_LEDGER=str(tmp_path / "ledger.json"))
     assert json.loads(other.read_text())["operators"] == 2
     assert json.loads((tmp_path / "ledger.json").read_text())["operators"] == 1
+
+
+@pytest.mark.parametrize("owner", ["mine", "another's", "nobody's"])
+@pytest.mark.parametrize("rank", [None, 0, 2])
+def test_where_the_books_of_a_process_go(tmp_path, monkeypatch, owner, rank):
+    """The owner and the first rank take the file, further ranks theirs, helpers one by their number if they have something to tell."""
+    from hpushim.emulator import ledger_file
+
+    path = tmp_path / "ledger.json"
+    process = {"mine": os.getpid(), "another's": 1, "nobody's": ""}[owner]
+    monkeypatch.setenv("HPUSHIM_LEDGER_OWNER", f"{process} {path}")
+    helper = tmp_path / f"ledger.json.pid{os.getpid()}"
+    if rank:
+        expected = tmp_path / "ledger.json.rank2"
+    else:
+        expected = path if rank == 0 or owner == "mine" else helper
+    assert ledger_file.place(path, rank, active=True) == expected
+    assert ledger_file.place(path, rank, active=False) == (None if expected == helper else expected)
+    expected.write_text('{"complete": true}')  # another process of this run was first
+    assert ledger_file.place(path, rank, active=True) == helper
+    assert ledger_file.place(path, rank, active=False) is None

@@ -14,7 +14,7 @@ import pytest
 import warm
 
 from hpushim.model import Target
-from hpushim.prove import bounds, certificate, copies, covered, hunks, trial, words
+from hpushim.prove import bounds, certificate, copies, covered, hunks, locate, trial, words
 from hpushim.prove.compare import compare, first_operator
 from hpushim.prove.records import Process, Record, read
 from hpushim.prove.runs import STARTUP, Run
@@ -562,3 +562,14 @@ def test_lines_that_lost_their_device_are_found(tmp_path: Path) -> None:
     assert found == [("a.py", 1, old[0] + "\n"), ("a.py", 3, old[2] + "\n")]
     assert hunks.lost(hunks.between(root, copy, ["a.py"]), lambda file, line: False) == []
     assert hunks.repaired(old[2]) == ["y = y.bfloat16()"]
+
+
+def test_a_hunk_is_about_lines_and_its_distance_to_one_counts_from_its_ends() -> None:
+    def hunk(start: int, end: int, new_start: int, new_end: int) -> hunks.Hunk:
+        old, new = ("x",) * (end - start), ("y",) * (new_end - new_start)
+        return hunks.Hunk("a.py", start, end, new_start, new_end, old, new)
+
+    replaced, added, at_the_top = hunk(2, 4, 2, 5), hunk(6, 6, 7, 9), hunk(0, 0, 0, 1)
+    assert [list(locate._about(one)) for one in (replaced, added, at_the_top)] == [[3, 4], [6], [1]]
+    assert [locate._far(replaced, ("a.py", line)) for line in (1, 2, 3, 5, 6, 9)] == [2, 1, 0, 0, 1, 4]  # fmt: skip
+    assert locate._far(replaced, ("b.py", 3)) == locate._far(replaced, None) > 10_000

@@ -91,6 +91,16 @@ def test_quiet_messages_that_quote_other_code_are_told_once() -> None:
     assert "By hand: 1 piece of work, 5 to 20 minutes" in text
 
 
+def test_markdown_says_what_to_do_where_there_is_something_to_do() -> None:
+    clean = render(report(FileResult("a.py", "unchanged", None, (), BEFORE)), "markdown")
+    assert "### Next steps" not in clean and "Findings:" not in clean
+    found = render(report(FileResult("a.py", "unchanged", None, (finding(),), BEFORE)), "markdown")
+    steps, _, codes = found.partition("### Next steps")[2].partition("Findings by code")
+    assert (
+        "| `hpushim migrate` |" in steps and "Findings: 1 " in steps and "| HPU101 | 1 |" in codes
+    )
+
+
 def test_a_failed_file_leaves_the_verdict_open() -> None:
     done = report(FileResult("bad.py", "failed", "does not parse: line 3"))
     assert summarise(done).verdict == "incomplete"
