@@ -120,7 +120,7 @@ def test_a_damaged_store_is_none(folder: Path, damage: str) -> None:
 
 def test_answers_of_another_hpushim_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _found(folder)
-    monkeypatch.setattr(cache, "_state", lambda _matrix: b"another")
+    monkeypatch.setattr(cache, "state", lambda _matrix: b"another")
     read: list[dict[bytes, cache.Entry]] = []
     original = cache.Cache._read
     monkeypatch.setattr(cache.Cache, "_read", lambda self: read.append(original(self)) or read[-1])  # type: ignore[func-returns-value]
