@@ -53,7 +53,7 @@ class DefaultDevice(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         call = called(module, node) if module.qualified(node) == name else None
         if name == _LEGACY:
-            self._legacy += [call] if call is not None else []
+            self._legacy += [call] if call is not None and not _is_moved(module, call) else []
             return ()
         if call is not None and len(call.args) == 1 and not call.keywords:
             self._calls.append(call)
@@ -125,6 +125,18 @@ class DefaultDevice(Rule):
             ),
             row=ask(module, SET_DEFAULT).row,
         )
+
+
+def _is_moved(module: Module, call: ast.Call) -> bool:
+    """``torch.Tensor(values).float().cuda()``: does the chain move it itself?"""
+    above = module.parent(call)
+    while isinstance(above, (ast.Attribute, ast.Call)):
+        if isinstance(above, ast.Attribute) and above.attr in ("cuda", "to", "cpu", "numpy"):
+            return True
+        if isinstance(above, ast.Call) and not isinstance(above.func, ast.Attribute):
+            return False
+        above = module.parent(above)
+    return False
 
 
 def _moved(place: str, call: Any) -> Any:
