@@ -40,6 +40,8 @@ Verdict = Literal["equal", "equal within", "different", "not distinguishable", "
 #: How far apart (relative) two runs may be and be called equal, whatever rounding explains beyond that; and how much it may explain.
 _WIDTH = {"loss": 0.02, "parameters": 0.02, "gradients": 0.2}
 _WIDEST = 0.02
+#: How far apart two runs of the same operators may be without a value that was changed: less than float32 can say.
+_NOTHING = 1e-9
 
 _TITLES = {
     "cpu": "original, on the CPU",
@@ -516,6 +518,10 @@ def _on_one_device(trial: Trial, outcome: Outcome) -> Comparison:
     pair = compare(shim, native, same_device=True)
     if pair.difference is None or pair.difference.kind != BITS:
         return pair
+    if (
+        0 < pair.largest <= _NOTHING
+    ):  # kernels in float64 round by how their arguments lie in memory
+        return compare(shim, native, same_device=True, repeats=False)
     outcome.rehearsals += 1
     trial.say("running the original under the shim again, to check whether its bits repeat")
     again = trial.run("shim", "again", trial.copy(f"again-{outcome.rehearsals}"))

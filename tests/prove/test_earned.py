@@ -173,7 +173,7 @@ for step in range(2):
 
 @pytest.mark.parametrize(
     ("noise", "verdict"),
-    [("os.getpid() * 1e-15", "equal within"), ('1e-13 * ("hpushim.shim.patches" in __import__("sys").modules)', "different")],
+    [("os.getpid() * 1e-10", "equal within"), ('1e-13 * ("hpushim.shim.patches" in __import__("sys").modules)', "equal within"), ('1e-6 * ("hpushim.shim.patches" in __import__("sys").modules)', "different")],
 )  # fmt: skip
 def test_other_bits_count_where_the_original_repeats_its_own(
     noise: str, verdict: str, tmp_path: Path
