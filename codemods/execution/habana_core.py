@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
@@ -20,6 +21,7 @@ from ..edits.spelling import agnostic
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+_COLLECTED = re.compile(r"test_\w+\.py|\w+_test\.py|conftest\.py")
 _DEVICE = re.compile(r"cuda(:\d+)?|nccl")
 
 
@@ -32,7 +34,11 @@ class HabanaCore(Rule):
     def on_module(self, module: Module) -> Yield:
         top = module.global_scope
         torch = [s for s in module.imports if module.scope(s) is top and _imports_torch(s)]
-        if not torch or not is_entry(module) or module.holds("habana_frameworks"):
+        if (
+            not torch
+            or not (is_entry(module) or _is_collected(module))
+            or module.holds("habana_frameworks")
+        ):
             return
         if agnostic(module):
             return  # torch loads the bridge by itself since 2.5
@@ -47,6 +53,11 @@ class HabanaCore(Rule):
                 fix=Rewrite("import the bridge", "safe", (core(module)[1],)),
                 row=ask(module, CORE).row,
             )
+
+
+def _is_collected(module: Module) -> bool:
+    """Does pytest load the file, by its name?"""
+    return bool(_COLLECTED.fullmatch(PurePath(module.path).name))
 
 
 def _imports_torch(statement: ast.Import | ast.ImportFrom) -> bool:
