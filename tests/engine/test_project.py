@@ -138,9 +138,9 @@ def test_select_and_ignore(tmp_path: Path) -> None:
 
 
 def test_a_raising_rule_loses_only_its_own_part(tmp_path: Path) -> None:
-    lay(tmp_path, {"a.py": b"old_name\nbomb\n", "b.py": b"old_name\n"})
+    lay(tmp_path, {"a.py": b"old_name\nbreakpoint\n", "b.py": b"old_name\n"})
     done = run(tmp_path)
-    assert (tmp_path / "a.py").read_bytes() == b"new_name\nbomb\n"
+    assert (tmp_path / "a.py").read_bytes() == b"new_name\nbreakpoint\n"
     assert [(f.code, f.line) for f in done["a.py"].findings] == [("HPU004", 2), ("HPU901", 1)]
     assert "KeyError" in done["a.py"].findings[0].message
     assert done["b.py"].status == "changed"

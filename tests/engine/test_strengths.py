@@ -23,7 +23,7 @@ def found(text: str) -> list[tuple[str, int, str]]:
     ("text", "lines"),
     [
         ("odd\n", [1]),
-        ("bomb(odd)\n", [1]),
+        ("breakpoint(odd)\n", [1]),
         ("wrap(odd)\n", []),
         ("wrap(1); odd\n", [1]),  # that one goes, and tells of no more than it touches
         ("old_name = 1\nodd\n", [2]),

@@ -95,14 +95,14 @@ class Keeps(Rule):
 
 
 class Raises(Rule):
-    """Fails on the name ``bomb``."""
+    """Fails on the name ``breakpoint``."""
 
     HPU903 = Code("raises", fix="safe")
-    wants = Wants(names=("builtins.bomb",))
+    wants = Wants(names=("builtins.breakpoint",))
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         yield self.finding(module, node, "seen")
-        raise KeyError("bomb")
+        raise KeyError("breakpoint")
 
 
 class Restless(_OnWords):
