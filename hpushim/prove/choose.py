@@ -1,7 +1,8 @@
 """``hpushim migrate --prove``: the unsafe rewrites of a script that a proof keeps.
 
 The safe rewrites are proved first. Then all unsafe ones whose lines ran are proved together; where that is different they are divided, until
-each one that makes a difference is found. A rewrite that did not run stays out: no proof says anything about it.
+each one that makes a difference is found. A rewrite that did not run stays out, and so does one whose effect a run of a few steps cannot
+show: no proof says anything about it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from hpushim.model import FileResult, Finding, Origin, Report
 from hpushim.prove import covered
 from hpushim.prove.trial import Outcome, Request, prove, reached
 
-Fate = Literal["kept", "taken back", "did not run"]
+Fate = Literal["kept", "taken back", "not tested", "did not run"]
+#: What runs of a few steps on an emulated device cannot tell from the original, by code, each with the reason.
+_NOT_TESTED = {
+    "HPU312": "an emulated device has no number of its own, so no run shows which one is used",
+    "HPU526": "whether a short batch would have come depends on the data, not on these steps",
+}
 
 
 class Candidate(msgspec.Struct):
@@ -71,6 +77,10 @@ class _Choosing:
         places = covered.covered(wanted, *reached(first.runs), request.folder).rewrites_run
         ran = {(place.file, place.line, place.code) for place in places}
         parts = [one for one in candidates if (one.file, one.line, one.code) in ran]
+        for one in parts:
+            if why := _NOT_TESTED.get(one.code):
+                one.fate, one.why = "not tested", why
+        parts = [one for one in parts if one.fate != "not tested"]
         if parts and not self._best.verdict.startswith("not"):
             self._divide(parts)
         runs = len(first.runs) + first.rehearsals

@@ -99,6 +99,21 @@ def test_a_rewrite_without_which_the_script_fails_on_hpu_is_kept(tmp_path: Path)
     assert others[-1] == ["both without autocast"]
 
 
+def test_what_a_few_steps_cannot_show_is_not_kept(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    loader = "from torch.utils.data import DataLoader\nloader = DataLoader(torch.ones(8, 8), batch_size=4, shuffle=True)\n"
+    text = TRAIN.replace("for step in range(3):\n", f"{loader}for step, _ in enumerate(loader):\n")
+    (project / "train.py").write_text(text)
+    proof = tmp_path / "proof.json"
+    _hpushim("migrate", "--no-cpu", "--certificate", str(proof), "--prove", "train.py", cwd=project)
+    found = {one["code"]: one for one in json.loads(proof.read_text())["unsafe_rewrites"]}
+    assert (
+        found["HPU526"]["fate"] == "not tested" and "depends on the data" in found["HPU526"]["why"]
+    )
+    assert "drop_last" not in (project / "train.py").read_text()
+
+
 def test_what_is_equal_is_kept_and_undone(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -113,7 +128,7 @@ def test_what_is_equal_is_kept_and_undone(tmp_path: Path) -> None:
     lines = [TRAIN.splitlines().index(text) + 1 for text in ("    return thing.cuda()", "    model.half()")]  # fmt: skip
     assert [fates.pop(line) for line in lines] == ["kept", "did not run"]
     assert list(fates.values()) == ["taken back"]
-    assert "1 kept, 1 taken back, 1 did not run; 5 runs" in done.stdout
+    assert "1 kept, 1 taken back, 0 not tested, 1 did not run; 5 runs" in done.stdout
     again = json.loads(proof.read_text())["again"]
     assert again == "hpushim migrate --no-cpu --prove train.py --steps"
     assert _hpushim("migrate", "--undo", cwd=project).returncode == 0
