@@ -13,6 +13,7 @@ from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.bridge import loads_itself
+from ..analysis.devices import Devices
 from ..analysis.entry import is_entry
 from ..analysis.verdict import ask
 from ..edits.imports import CORE, core
@@ -44,7 +45,11 @@ class HabanaCore(Rule):
             return  # torch loads the bridge by itself since 2.5
         if _builds(module):
             return
-        if _on_cuda(module) and not loads_itself(module):
+        if (
+            _on_cuda(module)
+            and (is_entry(module) or _uses_devices(module))
+            and not loads_itself(module)
+        ):
             yield self.finding(
                 module,
                 torch[0],
@@ -58,6 +63,11 @@ class HabanaCore(Rule):
 def _is_collected(module: Module) -> bool:
     """Does pytest load the file, by its name?"""
     return bool(_COLLECTED.fullmatch(PurePath(module.path).name))
+
+
+def _uses_devices(module: Module) -> bool:
+    """Does a file use more of CUDA than its name?"""
+    return bool(module.index.attributes("cuda") or module.view(Devices).sites)
 
 
 def _imports_torch(statement: ast.Import | ast.ImportFrom) -> bool:

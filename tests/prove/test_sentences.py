@@ -130,7 +130,10 @@ def test_what_became_of_unsafe_rewrites() -> None:
     candidates = [Candidate("t.py", 3, "HPU201", "scaler", "kept"), Candidate("t.py", 5, "HPU202", "cast", "taken back", "it differs")]  # fmt: skip
     said = text.chosen(Choice(outcome(), candidates, 4, 12.0)).splitlines()
     assert said[0] == PLAIN[0].strip()
-    assert said[1] == "unsafe rewrites: 1 kept, 1 taken back, 0 did not run; 4 runs, 12 s"
+    assert (
+        said[1]
+        == "unsafe rewrites: 1 kept, 1 taken back, 0 not tested, 0 did not run; 4 runs, 12 s"
+    )
     assert [line.split() for line in said[2:]] == [["kept", "t.py:3", "HPU201", "scaler"], ["taken", "back", "t.py:5", "HPU202", "cast:", "it", "differs"]]  # fmt: skip
 
 

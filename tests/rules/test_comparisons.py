@@ -60,7 +60,7 @@ def test_nearly_every_form_spells_cuda() -> None:
 )  # fmt: skip
 def test_comparisons_of_unittest(before: str, after: str) -> None:
     head = "import torch\nimport unittest\n\n\nclass T(unittest.TestCase):\n    def test(self):\n        x = torch.zeros(3, device=device)\n        "
-    done = settle(f"{head}{before}\n", "python", "test_x.py", Context(Target(), load(), ALONE))
+    done = settle(f"{head}{before}\n", "python", "cases.py", Context(Target(), load(), ALONE))
     assert done.text == f"{head}{after}\n"
 
 
