@@ -108,7 +108,7 @@ def _site_packages(environment: Path) -> Iterator[Path]:
 def _installed(folder: Path) -> Iterator[Package]:
     for found in metadata.distributions(path=[str(folder)]):
         try:
-            about = found.metadata  # parsed each time that it is asked for
+            about = found.metadata  # parsed at each access
             name, version = about["Name"], about["Version"]
             record = found.read_text("RECORD")
             if record is None:

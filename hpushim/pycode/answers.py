@@ -36,7 +36,7 @@ class Answers(Generic[A]):
         self._own = own
         self._edges = edges
         self._carry = carry
-        #: What is asked at the end of an edge for something of a part.
+        #: The question at the end of an edge for something of a part.
         self._asks = asks
         self._known: dict[At, A] = {}
         #: What values say by themselves, and what is known of the answer before all of it is.
