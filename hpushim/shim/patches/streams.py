@@ -99,10 +99,6 @@ def kin() -> Undo:
     undos.append(
         in_place.set_attribute(torch.cuda.Stream, "priority_range", staticmethod(lambda: (0, 0)))
     )
-    if not hasattr(torch.hpu.Stream, "priority_range"):
-        undos.append(
-            in_place.set_attribute(torch.hpu.Stream, "priority_range", staticmethod(lambda: (0, 0)))
-        )
     if not hasattr(torch.hpu.Stream, "priority"):
         undos.append(in_place.set_attribute(torch.hpu.Stream, "priority", 0))
 

@@ -52,6 +52,11 @@ class Stream(torch.Stream):
         """Wait until all work of this stream is done."""
         super().synchronize()
 
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The vendor's answer, although all streams have equal priority."""
+        return 0, -1
+
     @property
     def hpu_stream(self) -> int:
         """The stream's number; 0 is the default stream."""
