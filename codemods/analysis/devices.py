@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.answers import Circular
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 
-class Devices:
+class Devices(Circular):
     """The device texts of a file: ``module.view(Devices)``."""
 
     def __init__(self, module: Module) -> None:

@@ -16,7 +16,7 @@ from hpushim.compare.inside import is_changed_inside
 from hpushim.compare.subjects import OF_SETS, SET_METHODS, Holds
 from hpushim.compare.subjects import Evidence as Subjects
 from hpushim.matrix import signatures
-from hpushim.pycode.answers import Answers
+from hpushim.pycode.answers import Answers, Circular
 from hpushim.pycode.cells import CHANGED, LOOK_UP, PARTS, is_enum
 from hpushim.pycode.places import SAME, At, Cell, Edge, How, Part, Way, last_name
 from hpushim.pycode.values import Values
@@ -84,7 +84,7 @@ def _takes_word(name: str) -> bool:
     )
 
 
-class Flow:
+class Flow(Circular):
     """Follows values through one file: to the places that take a device, and to what they are compared with or looked up in.
 
     A text is a device where one of these is: ``kind == x.device.type`` shows as much of ``kind`` as ``torch.zeros(1, device=kind)``.

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hpushim.matrix import signatures
-from hpushim.pycode.answers import Answers, Asked
+from hpushim.pycode.answers import Answers, Asked, Circular
 from hpushim.pycode.places import FUNCTIONS, At, Cell, Edge, How, Way
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -93,7 +93,7 @@ def _members(owner: str) -> dict[str, signatures.Signature]:
     return signatures.members(f"torch.{owner}")
 
 
-class Kinds:
+class Kinds(Circular):
     """The answers for one file; request it as a view."""
 
     def __init__(self, module: Module) -> None:

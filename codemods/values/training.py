@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hpushim.patterns import lazily
-from hpushim.pycode.answers import Answers
+from hpushim.pycode.answers import Answers, Circular
 from hpushim.pycode.places import FUNCTIONS, At, Cell, Function
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
@@ -69,7 +69,7 @@ _FABRIC = lazily(r"^_?fabric$|_fabric$", re.I)
 _LOSS = lazily(r"loss|cost|^err(or)?$", re.I)
 
 
-class Roles:
+class Roles(Circular):
     """The answers for one file; request it as a view."""
 
     def __init__(self, module: Module) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from hpushim.compare import texts
-from hpushim.pycode.answers import Answers
+from hpushim.pycode.answers import Answers, Circular
 from hpushim.pycode.cells import CHANGED, PARTS
 from hpushim.pycode.places import At, Cell, Edge, Function, How, Part, Way, last_name
 from hpushim.pycode.source import Source
@@ -58,7 +58,7 @@ _DEVICE, _READING, _OTHER, _COMPOSED, _CUDA = (int(one) for one in Holds)
 _SAME_WAY = frozenset(("given", "taken"))
 
 
-class Evidence:
+class Evidence(Circular):
     """The answers for the expressions of one file: ``source.view(Evidence)``."""
 
     def __init__(self, source: Source) -> None:

@@ -18,6 +18,21 @@ A = TypeVar("A", bound=_Joins)
 Asked: TypeAlias = tuple[A, tuple[tuple[A, A], ...]]
 
 
+class Circular:
+    """What holds something that points back at it: :class:`Answers` that ask its methods, or another of this kind.
+
+    It is emptied when nobody needs it any more; else the tree that it holds would wait for the collector of circles.
+    """
+
+    def empty(self) -> None:
+        """Lets go of all that it holds."""
+        held = vars(self)
+        parts = [part for part in held.values() if isinstance(part, Circular)]
+        held.clear()
+        for part in parts:
+            part.empty()
+
+
 class Answers(Generic[A]):
     """Answers that grow along edges: an ``enum.Flag``, an ``int`` of bits or a ``frozenset``.
 

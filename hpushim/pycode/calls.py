@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpushim.pycode.answers import Answers
+from hpushim.pycode.answers import Answers, Circular
 from hpushim.pycode.places import FUNCTIONS, At, Cell, Edge, Function, Part, Way, last_name
 from hpushim.pycode.scope import parameters
 from hpushim.pycode.walk import walk
@@ -81,7 +81,7 @@ class Applied(NamedTuple):
     loops: list[ast.Call]
 
 
-class Calls:
+class Calls(Circular):
     """The calls of one file. Asked through :class:`~hpushim.pycode.values.Values`."""
 
     def __init__(self, source: Source, values: Cells) -> None:

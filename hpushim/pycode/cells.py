@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.answers import Circular
 from hpushim.pycode.calls import Calls
 from hpushim.pycode.options import Options
 from hpushim.pycode.places import (
@@ -53,7 +54,7 @@ CHANGED = frozenset((
 ))  # fmt: skip
 
 
-class Cells:
+class Cells(Circular):
     """The cells of one file, what its statements assign to them, and what its calls reach."""
 
     def __init__(self, source: Source) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 from hpushim.pycode import scope as scopes
+from hpushim.pycode.answers import Circular
 from hpushim.pycode.index import Index
 from hpushim.pycode.lines import starts_of_lines
 from hpushim.pycode.names import Names
@@ -72,8 +73,12 @@ class Source:
             return made
 
     def forget(self) -> None:
-        """Lets go of the views, which point back here: a circle."""
+        """Lets go of the views, which point back here, and empties those that point at themselves."""
+        views = list(self._views.values())
         self._views.clear()
+        for view in views:
+            if isinstance(view, Circular):
+                view.empty()
 
     # -- structure --------------------------------------------------------------------------
 
