@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hpushim.compare import Comparison, Form, find_named
+from hpushim.compare import PART, PARTS, Comparison, Form, find_named
 from hpushim.compare.inside import readings_of
 from hpushim.compare.subjects import Evidence
 from hpushim.engine.base.code import Code
@@ -30,7 +30,9 @@ _LOOKS_UP = ("getattr", "hasattr", "globals", "vars")
 
 
 def _may_compare(module: Module) -> bool:
-    """Is there a text with CUDA's name beside something else, or a name of CUDA's that may be looked up by a device's text?"""
+    """Is there a text with CUDA's name beside something else or a part of it, or a name of CUDA's that may be looked up by a device's text?"""
+    if module.holds("device") and module.matches(PART):
+        return True
     if any(True for _ in other_texts(module)) or any(map(module.holds, ('b"cuda', "b'cuda"))):
         return True
     return any(map(module.holds, _LOOKS_UP)) and (
@@ -53,7 +55,10 @@ class DeviceCompare(Rule):
         lower={"warning": "the text of the device is compared in a form that has no rewrite"},
     )
     HPU125 = Code("comparison-chooses-kernels", severity="note")
-    wants = Wants(words=("cuda",), texts=("_cuda", "Cuda"))
+    wants = Wants(
+        words=("cuda",),
+        texts=("_cuda", "Cuda", *(f"{q}{part}{q}" for part in sorted(PARTS) for q in "'\"")),
+    )
 
     def on_module(self, module: Module) -> Yield:
         devices = module.view(Devices)

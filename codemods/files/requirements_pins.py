@@ -12,15 +12,13 @@ from hpushim.engine.rules.rule import TextRule
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
 
-from ..analysis.project_facts import MAKERS, MAKERS_NAMED
-from ..analysis.verdict import ask, inside
-from ..analysis.versions import judge
+from ..analysis.required import TORCH, replaces_torch, said
+from ..analysis.verdict import ask
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
     from hpushim.engine.shell.words import Command, Requirement
 
-_TORCH = ("torch", "torchvision", "torchaudio")
 _CONDA = re.compile(
     r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cudnn|nccl|cuda(?:-[\w-]+)?|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
 )
@@ -29,7 +27,6 @@ _PINNED = re.compile(
 )
 _INSTALLERS = frozenset(["pip", "conda", "mamba", "micromamba", "uv"])
 _CUDA_BUILD = re.compile(r"\+cu\d+")
-_FOR_CUDA = re.compile(r"(?:^|-)(?:cuda|cu\d{2,3}|cuda\d+x?)(?:$|-)")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 
 
@@ -66,7 +63,7 @@ class RequirementsPins(TextRule):
         for item in document.requirements:
             if item.option:
                 yield from self._option(document, item)
-            elif item.name in _TORCH:
+            elif item.name in TORCH:
                 yield from self._torch(document, item)
             elif item.name:
                 yield from self._package(document, item)
@@ -103,7 +100,7 @@ class RequirementsPins(TextRule):
     def _asked(self, document: Document, written: str, span: Span) -> Iterator[Finding]:
         """A package that is named in a list or in a command, where no line can be commented out."""
         for item in requirements(written):
-            told = self._said(document, item.name) if item.name and not item.option else None
+            told = said(document, item.name) if item.name and not item.option else None
             if told is not None:
                 note, row, _ = told
                 text = f"`{item.name}`: {note}"
@@ -172,14 +169,13 @@ class RequirementsPins(TextRule):
         return self.finding(
             document,
             span,
-            f"`{name}{asked}` may replace Gaudi's torch, which must fit the Gaudi release; remove "
-            "the version",
+            replaces_torch(f"{name}{asked}"),
             row=ask(document, "torch").row,
             code="HPU817",
         )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
-        told = self._said(document, item.name)
+        told = said(document, item.name)
         if told is None:
             return
         note, row, useless = told
@@ -194,38 +190,7 @@ class RequirementsPins(TextRule):
             code="HPU815",
         )
 
-    def _said(self, document: Document, name: str) -> tuple[str, str | None, bool] | None:
-        """What is said of a package, the row that says so, and whether it is of no use at all; None where nothing is."""
-        if name.startswith("nvidia-"):
-            return "it works on NVIDIA GPUs only; remove it", ask(document, name).row, True
-        known = document.matrix.row(name.replace("-", "_"), "package")
-        if known is None and _FOR_CUDA.search(name):
-            return (
-                "its name contains CUDA, and hpushim does not know it; check whether it runs on the "
-                "CPU",
-                None,
-                False,
-            )
-        if (
-            known is None
-            or not known.rule.startswith(("HPU7", "HPU620"))
-            or _unmade(document, known.name)
-        ):
-            return None
-        verdict = judge(document, known)
-        if verdict.status not in ("unsupported", "changed", "partial"):
-            return None
-        return inside(verdict.note), known.name, verdict.status == "unsupported"
-
 
 def _program(word: str) -> str:
     """``pip`` for ``/opt/venv/bin/pip3.10``."""
     return re.sub(r"[\d.]+$", "", word.rpartition("/")[2])
-
-
-def _unmade(document: Document, package: str) -> bool:
-    """Do only some classes of the package pick a device, and no file of the project names one of them?"""
-    looked = MAKERS_NAMED.name in dict(document.project.collected)
-    named = document.project.names(MAKERS_NAMED.name)
-    made = {f"{package}.{name}" for name in MAKERS.get(package, ())}
-    return looked and package in MAKERS and not named & made

@@ -85,7 +85,7 @@ class AutocastHalf(Rule):
             module,
             func,
             f"`{last_line}()` converts to float16{wanted}; use bfloat16 on Gaudi{beside}",
-            fix=Rewrite("use bfloat16", "unsafe", (attribute(func, "bfloat16"),)) if sure else None,
+            fix=self._with_followers(module, attribute(func, "bfloat16")) if sure else None,
             row=ask(module, "torch.Tensor.half").row,
             code="HPU208",
         )
@@ -148,18 +148,22 @@ class AutocastHalf(Rule):
         )
 
     def _elsewhere(self, module: Module, node: ast.expr) -> Found:
-        with_it = [node] if self._turned else [node, *module.view(followers)]
-        self._turned = True
-        changes = (change for each in with_it for change in _as_bfloat16(module, each))
         return self.finding(
             module,
             node,
             f"`{module.source(node)}` selects float16, and there is no loss scaling here; use bfloat16 on Gaudi",
-            fix=Rewrite("use bfloat16", "unsafe", tuple(dict.fromkeys(changes)), "float16"),
+            fix=self._with_followers(module, *_as_bfloat16(module, node)),
             row=ask(module, "torch.float16").row,
             code="HPU209",
             severity="warning",
         )
+
+    def _with_followers(self, module: Module, *changes: Change) -> Rewrite:
+        """A rewrite to bfloat16; the first in a file also changes comparisons with the earlier float16."""
+        asked = [] if self._turned else module.view(followers)
+        self._turned = True
+        more = (change for each in asked for change in _as_bfloat16(module, each))
+        return Rewrite("use bfloat16", "unsafe", tuple(dict.fromkeys((*changes, *more))), "float16")
 
     def _fields(self, module: Module, node: ast.expr) -> Yield:
         """``fp16: bool = True`` in a class of the project that holds a trainer's settings."""

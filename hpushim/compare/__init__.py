@@ -18,6 +18,7 @@ What is not sure is a word that happens to be ``"cuda"``: ``backend == "cuda"``.
 from __future__ import annotations
 
 from hpushim.compare.comparison import Comparison, Form
-from hpushim.compare.finder import find, find_named
+from hpushim.compare.finder import PART, find, find_named
+from hpushim.compare.texts import PARTS
 
-__all__ = ["Comparison", "Form", "find", "find_named"]
+__all__ = ["PART", "PARTS", "Comparison", "Form", "find", "find_named"]

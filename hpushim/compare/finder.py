@@ -95,9 +95,11 @@ _LOOKUPS = frozenset(("get", "pop", "setdefault", "index", "__getitem__"))
 _READS = frozenset(("getattr", "hasattr"))
 _SEARCHES = frozenset(("match", "search", "fullmatch", "fnmatch", "fnmatchcase", "findall", "finditer", "sub", "subn", "filter"))  # fmt: skip
 #: What has to be written in a statement for :func:`_may_name` to be true of a node there.
+#: A part of CUDA's name as a text of its own.
+PART = re.compile(rb"""["'](?:%s)["']""" % "|".join(sorted(texts.PARTS)).encode())
 _NAMED = re.compile(
-    rb"""(?i:cuda)|["'](?:c|u|d|a|cu|ud|da|cud|uda)["']|\[|\b(?:match|%s)\b"""
-    % "|".join(sorted(_SEARCHES | _READS | _LOOKUPS)).encode()
+    rb"(?i:cuda)|%s|\[|\b(?:match|%s)\b"
+    % (PART.pattern, "|".join(sorted(_SEARCHES | _READS | _LOOKUPS)).encode())
 )
 _MODULES = frozenset(
     ("re", "regex", "fnmatch")

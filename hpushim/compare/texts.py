@@ -11,6 +11,8 @@ import string
 CUDA = "cuda"
 HPU = "hpu"
 
+#: What may be cut out of CUDA's name, as in ``x.device.type[:2] == "cu"``.
+PARTS = frozenset(CUDA[i:j] for i in range(4) for j in range(i + 1, 5)) - {CUDA}
 _WHOLE = re.compile(r"cuda(?::(\d+))?|device\(type='cuda'(?:, index=(\d+))?\)")
 _WORD = re.compile(r"(?<![a-z0-9])cuda(?![a-z])", re.IGNORECASE)
 #: A field of a ``%`` template; its name, where it has one, is what splitting gives between the texts.
@@ -178,7 +180,7 @@ def is_cased(node: ast.AST | None) -> bool:
 
 def is_part(node: ast.AST | None) -> bool:
     """Whether a literal may be cut out of CUDA's name: ``"c"``, ``"cu"``, ``"da"``."""
-    return len(constant(node)) < len(CUDA) and constant(node) in CUDA and bool(constant(node))
+    return constant(node) in PARTS
 
 
 def made_of(node: ast.expr) -> list[ast.expr]:

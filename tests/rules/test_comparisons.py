@@ -10,12 +10,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "compare"))
 from forms import FORMS, FormCase
 
+from hpushim.compare import PART, find_named
 from hpushim.engine.base.text import ALONE
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
 from hpushim.engine.settle import Settled
 from hpushim.matrix import load
 from hpushim.model import Target
+from hpushim.pycode.source import Source
 
 
 def settled(case: FormCase) -> Settled:
@@ -24,7 +26,13 @@ def settled(case: FormCase) -> Settled:
     )
 
 
-SPELLED = [case for case in FORMS if case.holds == "device" and "cuda" in case.code.lower()]
+def spells(case: FormCase) -> bool:
+    """Has it CUDA's name or, as the text that a device is compared with, a part of it: `x.device.type[:2] == "cu"`?"""
+    named = any(one.texts for one in find_named(Source(case.code)))
+    return "cuda" in case.code.lower() or (named and PART.search(case.code.encode()) is not None)
+
+
+SPELLED = [case for case in FORMS if case.holds == "device" and spells(case)]
 
 
 @pytest.mark.parametrize("case", SPELLED, ids=lambda case: case.name)

@@ -1,0 +1,50 @@
+"""Packages that a project requires: what the matrix says of each by its name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .project_facts import MAKERS, MAKERS_NAMED
+from .verdict import ask, inside
+from .versions import judge
+
+if TYPE_CHECKING:
+    from hpushim.engine.base.text import Text
+
+TORCH = ("torch", "torchvision", "torchaudio")
+_FOR_CUDA = re.compile(r"(?:^|-)(?:cuda|cu\d{2,3}|cuda\d+x?)(?:$|-)")
+
+
+def replaces_torch(written: str) -> str:
+    """The message on a requirement for some versions of torch."""
+    return f"`{written}` may replace Gaudi's torch, which must fit the Gaudi release; remove the version"
+
+
+def said(text: Text, name: str) -> tuple[str, str | None, bool] | None:
+    """What is said of a package, the row that says so, and whether it is of no use at all; None where nothing is."""
+    if name.startswith("nvidia-"):
+        return "it works on NVIDIA GPUs only; remove it", ask(text, name).row, True
+    plain = _FOR_CUDA.sub("", name)  # cupy-cuda12x
+    known = text.matrix.row(name.replace("-", "_"), "package") or text.matrix.row(plain, "package")
+    if known is None and _FOR_CUDA.search(name):
+        return (
+            "its name contains CUDA, and hpushim does not know it; check whether it runs on the "
+            "CPU",
+            None,
+            False,
+        )
+    if known is None or not known.rule.startswith(("HPU7", "HPU620")) or _unmade(text, known.name):
+        return None
+    verdict = judge(text, known)
+    if verdict.status not in ("unsupported", "changed", "partial"):
+        return None
+    return inside(verdict.note), known.name, verdict.status == "unsupported"
+
+
+def _unmade(text: Text, package: str) -> bool:
+    """Do only some classes of the package pick a device, and no file of the project names one of them?"""
+    looked = MAKERS_NAMED.name in dict(text.project.collected)
+    named = text.project.names(MAKERS_NAMED.name)
+    made = {f"{package}.{name}" for name in MAKERS.get(package, ())}
+    return looked and package in MAKERS and not named & made
