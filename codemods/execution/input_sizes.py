@@ -46,10 +46,10 @@ class InputSize(Rule):
     HPU525 = Code("changing-input-size", effect="speed")
     HPU526 = Code("short-last-batch", severity="note", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
-        names=(_LOADER,),
+        names=(_LOADER, *_RESIZE),
         required=("cuda", "hpu", "device", "accelerat"),
     )
-    also = Wants(names=(*_RESIZE, *_PAD, *_COLLATORS), keywords=("padding", "collate_fn"))
+    also = Wants(names=(*_PAD, *_COLLATORS), keywords=("padding", "collate_fn"))
 
     def __init__(self) -> None:
         self._told: set[ast.Call] = set()

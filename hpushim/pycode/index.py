@@ -20,7 +20,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from hpushim.pycode.binders import BINDERS
 from hpushim.pycode.literals import place
@@ -33,11 +33,9 @@ from hpushim.pycode.scope import (
 )
 from hpushim.pycode.steps import Steps
 from hpushim.pycode.walk import starts_at, walk
-from hpushim.pycode.words import words_in
+from hpushim.pycode.words import Use, words_in
 
 N = TypeVar("N", bound=ast.AST)
-#: What a word is wanted as.
-_Use = Literal["name", "attribute", "call", "keyword", "string"]
 #: From so many words on they are looked up in a table, which costs as much to make as this many searches.
 _MANY = 12
 
@@ -71,7 +69,7 @@ class Index:
         self._definitions: dict[str, list[ast.AST]] = {}
         self._opened: set[ast.AST] = set()
         #: What has been requested, and as what.
-        self._words: set[tuple[bytes, _Use]] = set()
+        self._words: set[tuple[bytes, Use]] = set()
         self._units_by_word: defaultdict[bytes, list[int]] | None = None
         self._whole = False
         self._names: defaultdict[str, list[ast.Name]] = defaultdict(list)
@@ -244,7 +242,7 @@ class Index:
 
     # -- the walk over expressions ----------------------------------------------------------
 
-    def _want(self, word: str, *, use: _Use = "name") -> None:
+    def _want(self, word: str, *, use: Use = "name") -> None:
         """Walks every unit that the word is in, where it may be what it is wanted as."""
         if self._whole:
             return
@@ -263,7 +261,7 @@ class Index:
         else:
             self._open(written, use, whole=whole)
 
-    def _open(self, word: bytes, use: _Use, *, whole: bool) -> None:
+    def _open(self, word: bytes, use: Use, *, whole: bool) -> None:
         """Walks the units that hold these bytes, as a whole word or anywhere."""
         # Between spaces, where all else is blanked: what only ends or begins with the word is passed over as fast as memory is read.
         find = self._text.blanked.find if whole else self.data.find
@@ -281,7 +279,7 @@ class Index:
                 return
             at = find(sought, starts[following])  # the rest of the unit is walked now
 
-    def _open_by_table(self, word: bytes, use: _Use) -> None:
+    def _open_by_table(self, word: bytes, use: Use) -> None:
         """The same for a whole word, by a table of the words in each unit: a search for each goes through all of the text."""
         table, units, opened = self._units_by_word, self.units, self._opened
         if table is None:
@@ -298,27 +296,11 @@ class Index:
             ):
                 self._walk(units[number])
 
-    def _may_be(self, word: bytes, use: _Use, number: int, at: int | None) -> bool:
-        """May a word be what it is wanted as, at a place in a unit or behind it? So far as the signs beside it say."""
-        data, starts = self.data, self._starts
-        start, end = starts[number], starts[number + 1] if number + 1 < len(starts) else len(data)
-        if use == "string":
-            return data.find(b'"', start, end) >= 0 or data.find(b"'", start, end) >= 0
-        find, sought, size = self._text.blanked.find, b" %b " % word, len(word)
-        if at is None:
-            at = find(sought, start, end + 2)
-        while 0 <= at < end:
-            if use == "attribute":
-                if _is_behind_a_dot(data, start, at):
-                    return True
-            else:
-                behind = at + size
-                while behind < end and data[behind] in _BETWEEN:
-                    behind += 1
-                if data[behind : behind + 1] in (b"(" if use == "call" else b"=", b"#"):
-                    return True
-            at = find(sought, at + size, end + 2)
-        return False
+    def _may_be(self, word: bytes, use: Use, number: int, at: int | None) -> bool:
+        """May a word be what it is wanted as, at a place in a unit or behind it?"""
+        starts = self._starts
+        end = starts[number + 1] if number + 1 < len(starts) else len(self.data)
+        return self._text.may_be(word, use, starts[number], end, at)
 
     def _open_all(self) -> None:
         if not self._whole:
@@ -420,23 +402,6 @@ class Index:
             elif value is not None:
                 parents[value] = node
                 stack.append(value)
-
-
-_BETWEEN = frozenset(b" \t\r\n\f\\")
-
-
-def _is_behind_a_dot(data: bytes, start: int, at: int) -> bool:
-    """Is a dot before a place in a unit, or may it be before a comment there?"""
-    before = at - 1
-    while before >= start and data[before] in _BETWEEN:
-        before -= 1
-    if before < start or before == at - 1:
-        return before >= start and data[before] == _DOT
-    line = data.rfind(b"\n", start, before) + 1 or start
-    return data[before] == _DOT or data.find(b"#", line, before + 1) >= 0
-
-
-_DOT = ord(".")
 
 
 def _outside(scope: Scope) -> Scope:

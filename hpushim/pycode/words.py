@@ -6,7 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
+from typing import Literal
 
+#: What a word is wanted as.
+Use = Literal["name", "attribute", "call", "keyword", "string"]
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 #: So many words are kept from file to file.
 _MOST = 100_000
@@ -26,6 +29,7 @@ class Words:
         self.words = frozenset(self.blanked.decode("ascii").split())
         self.data = data
         self._known: dict[str, bool] = {}
+        self._used: dict[str, bool] = {}
 
     @cached_property
     def _each_once(self) -> str:
@@ -38,10 +42,42 @@ class Words:
             known = self._known[text] = self._search(text)
         return known
 
-    def uses(self, word: str) -> bool:
-        """Does a word stand behind a dot or in an import? A text in a comment says it without either."""
-        behind_a_dot = rb"\.[\s\\]*%s\b" % word.encode()
-        return word in self._imported.words or re.search(behind_a_dot, self.data) is not None
+    def uses(self, written: str) -> bool:
+        """Does a word stand as code uses it: ``.word`` behind a dot or in an import, ``word(`` in a call, ``word=`` as a keyword?
+
+        A text in a comment has it without these signs.
+        """
+        known = self._used.get(written)
+        if known is None:
+            if written[0] == ".":
+                behind_a_dot = rb"\.[\s\\]*%s\b" % written[1:].encode()
+                known = written[1:] in self._imported.words or re.search(behind_a_dot, self.data) is not None  # fmt: skip
+            else:
+                use: Use = "call" if written[-1] == "(" else "keyword"
+                known = self.may_be(written[:-1].encode(), use, 0, len(self.data))
+            self._used[written] = known
+        return known
+
+    def may_be(self, word: bytes, use: Use, start: int, end: int, at: int | None = None) -> bool:
+        """May a word be what it is wanted as, at or behind a place in a part of the text? So far as the signs beside it say."""
+        data = self.data
+        if use == "string":
+            return data.find(b'"', start, end) >= 0 or data.find(b"'", start, end) >= 0
+        find, sought, size = self.blanked.find, b" %b " % word, len(word)
+        if at is None:
+            at = find(sought, start, end + 2)
+        while 0 <= at < end:
+            if use == "attribute":
+                if _is_behind_a_dot(data, start, at):
+                    return True
+            else:
+                behind = at + size
+                while behind < end and data[behind] in _BETWEEN:
+                    behind += 1
+                if data[behind : behind + 1] in (b"(" if use == "call" else b"=", b"#"):
+                    return True
+            at = find(sought, at + size, end + 2)
+        return False
 
     @cached_property
     def _imported(self) -> Words:
@@ -61,6 +97,23 @@ class Words:
             and (not part or part in self._each_once)
             and text.encode() in self.data
         )
+
+
+_BETWEEN = frozenset(b" \t\r\n\f\\")
+
+
+def _is_behind_a_dot(data: bytes, start: int, at: int) -> bool:
+    """Is a dot before a place in a unit, or may it be before a comment there?"""
+    before = at - 1
+    while before >= start and data[before] in _BETWEEN:
+        before -= 1
+    if before < start or before == at - 1:
+        return before >= start and data[before] == _DOT
+    line = data.rfind(b"\n", start, before) + 1 or start
+    return data[before] == _DOT or data.find(b"#", line, before + 1) >= 0
+
+
+_DOT = ord(".")
 
 
 class Texts:

@@ -27,14 +27,14 @@ from hpushim.pycode.words import Words
     ],
 )
 def test_a_word_that_code_uses(text: str) -> None:
-    assert Words(text.encode()).uses("load")
+    assert Words(text.encode()).uses(".load")
 
 
 @pytest.mark.parametrize(
     "text", ["# load it with torch", "def load(): ...", "torch.loader", "load = 1", "from x import loads"]
 )  # fmt: skip
 def test_a_word_that_stands_there(text: str) -> None:
-    assert not Words(text.encode()).uses("load")
+    assert not Words(text.encode()).uses(".load")
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_a_list_that_never_ends() -> None:
     """Where a comment can be read in several ways, all ways of all comments are tried: that comes to no end."""
     text = b"from torch import (\n" + b"name,  # of a thing\n" * 5000 + b"("
     Facts().see(File(Path("a.py"), "a.py", "python"), text)
-    assert not Words(text).uses("load")
+    assert not Words(text).uses(".load")

@@ -57,20 +57,20 @@ class _Choice(msgspec.Struct, frozen=True):
 
     def fitting(
         self, words: frozenset[str], texts: frozenset[str], uses: Callable[[str], bool] | None
-    ) -> list[int]:
-        """The places of the rules, for the words and texts of ours that a file holds.
+    ) -> Iterator[int]:
+        """The places of the rules, for the words and texts of ours that a file holds; some of them come again.
 
-        ``uses`` reports a word whether it is where code names something; without it any place will do.
+        ``uses`` answers whether a word is written as code uses it; without it any place will do.
         """
-        found: set[int] = set()
+        for key, table in (*((word, self.by_word) for word in words), *((text, self.by_text) for text in texts)):  # fmt: skip
+            yield from (at for at in table.get(key, ()) if self._is_beside(at, texts))
         for word in words:
-            found.update(self.by_word.get(word, ()))
             for needed, used, at in self.by_rarest.get(word, ()):
-                if needed <= words and (uses is None or not used or uses(used)):
-                    found.add(at)
-        for text in texts:
-            found.update(self.by_text.get(text, ()))
-        return sorted(at for at in found if at not in self.beside or self.beside[at] & texts)
+                if needed <= words and self._is_beside(at, texts) and (uses is None or not used or uses(used)):  # fmt: skip
+                    yield at
+
+    def _is_beside(self, at: int, texts: frozenset[str]) -> bool:
+        return at not in self.beside or not self.beside[at].isdisjoint(texts)
 
 
 def _by_key(pairs: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
@@ -152,7 +152,7 @@ def interesting(text: Words, candidates: tuple[Listed, ...]) -> bool:
     reading = _table(candidates).reading
     words = reading.words & text.words
     held = _texts(candidates, reading=True).held(text)
-    return bool(reading.fitting(words, held, text.uses))
+    return any(True for _ in reading.fitting(words, held, text.uses))
 
 
 def run(module: Module, candidates: tuple[Listed, ...]) -> list[tuple[type[Rule], Found]]:
@@ -172,7 +172,7 @@ class _Working:
         self._text = words_in(module.data)
         looking = table.looking
         self._held = _texts(candidates, reading=False).held(self._text)
-        fitting = looking.fitting(looking.words & self._text.words, self._held, None)
+        fitting = sorted({*looking.fitting(looking.words & self._text.words, self._held, None)})
         self._rules: dict[int, Rule] = {place: candidates[place].load()() for place in fitting}
         self._found: dict[type[Rule], list[Found]] = {}
         self._claims: list[tuple[type[Rule], Claim]] = []

@@ -73,12 +73,15 @@ class Wants(msgspec.Struct, frozen=True):
     def alternatives(self) -> tuple[tuple[frozenset[str], str], ...]:
         """Sets of words; the rule may find something where a file has all words of one of them.
 
-        With each the word that, to be found, is behind a dot or in an import; "" where it may stand anywhere.
+        With each the word as code has it (``.word``, ``word(``, ``word=``: :meth:`~hpushim.pycode.words.Words.uses`); "" where it may
+        stand anywhere.
         """
-        words = [*self.attributes, *self.calls, *self.keywords, *self.definitions, *self.words]
-        found = [(frozenset({word}), "") for word in words]
+        found = [(frozenset({word}), "") for word in (*self.definitions, *self.words)]
+        found += [(frozenset({word}), f".{word}") for word in self.attributes]
+        found += [(frozenset({word}), f"{word}(") for word in self.calls]
+        found += [(frozenset({word}), f"{word}=") for word in self.keywords]
         found += [(_of_name(name), _behind_a_dot(name)) for name in self.names]
-        found += [(frozenset(_WORD.findall(name)), last(name)) for name in self.imports]
+        found += [(frozenset(_WORD.findall(name)), f".{last(name)}") for name in self.imports]
         found += [(frozenset(_WORD.findall(number)), "") for number in self.numbers]
         return tuple(dict.fromkeys(found))
 
@@ -89,8 +92,8 @@ def last(name: str) -> str:
 
 
 def _behind_a_dot(name: str) -> str:
-    """The last word of a name; "" for what is named alone: packages, and builtins."""
-    return last(name) if "." in name.removeprefix("builtins.") else ""
+    """The last word of a name, behind a dot; "" for what is named alone: packages, and builtins."""
+    return f".{last(name)}" if "." in name.removeprefix("builtins.") else ""
 
 
 def _of_name(name: str) -> frozenset[str]:
