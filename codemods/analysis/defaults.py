@@ -37,7 +37,7 @@ def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
     if neutral.NONE in (neutral.current(module, first[0]), given):
         return None
     code = f"if {name} is None:\n    {name} = {given}"
-    return Replace(default, "None"), Insert(first[0], code, after=False)
+    return Replace(default, "None"), Insert(first[0], code, after=False, above_comments=True)
 
 
 def _is_declared(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -17,6 +17,7 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..edits import spelling
+from ..edits.neutral import of_tensor
 from ..edits.spelling import on_gaudi
 from .defaults import resolved
 from .device_index import reads_index
@@ -357,6 +358,9 @@ class Finder:
         if text.new:
             return (spelling.word(module, node, text.new),)
         choice = module.parent(node)
+        made = choice if isinstance(choice, ast.Call) else None
+        if of_tensor(module, module.parent(made) if made is not None else choice):
+            return ()  # the question for the tensor is replaced, and with it what it chooses
         if (
             isinstance(choice, ast.IfExp)
             and choice.body is node

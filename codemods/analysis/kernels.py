@@ -23,6 +23,8 @@ _EXTENSION = re.compile(r"_?cuda_\w+|\w+_cuda(_kernels?|_ext|_lib)?")
 _PARTS = ("_C", "_ext")
 #: Packages whose ``_C`` is no kernel of the project's.
 _OTHERS = frozenset(["torch", "torchvision", "torchaudio", "torchtext", "numpy", "scipy"])
+#: The part of such a package that has the kernels.
+_BRANCHES = ("gpu", "cuda")
 _LOADERS = {
     "load": "torch.utils.cpp_extension.load",
     "load_inline": "torch.utils.cpp_extension.load_inline",
@@ -82,6 +84,12 @@ def _is_nvidia(module: Module, name: str) -> bool:
 def kernel_calls(module: Module) -> Iterator[ast.expr]:
     """What is called of an extension, and ``apply`` of a Function of this file that calls one."""
     functions: set[str] = set()
+    for word, name in _LOADERS.items():
+        for made in module.index.calls(word):
+            if module.qualified(made.func) == name and _has_cuda_source(module, made):
+                yield made.func
+    for word in _BRANCHES:
+        yield from (each for each in module.index.attributes(word) if _is_own_kernel(module, each))
     for name in _names(module):
         for use in module.index.names(name):
             attribute = module.parent(use)
@@ -98,6 +106,22 @@ def kernel_calls(module: Module) -> Iterator[ast.expr]:
         if isinstance(attribute.value, ast.Name) and attribute.value.id in functions:
             yield attribute
             yield from _under_another_name(module, attribute)
+
+
+def _is_own_kernel(module: Module, attribute: ast.Attribute) -> bool:
+    """``src.gpu.forward(…)``, where ``src`` is a package beside the file."""
+    above, owner = module.parent(attribute), attribute.value
+    called = isinstance(above, ast.Attribute) and isinstance(module.parent(above), ast.Call)
+    bound = module.bindings(owner) if isinstance(owner, ast.Name) and called else []
+    froms = [module.parent(b.node) for b in bound if b.kind == "import"]
+    return bool(froms) and all(isinstance(f, ast.ImportFrom) and f.level for f in froms)
+
+
+def _has_cuda_source(module: Module, call: ast.Call) -> bool:
+    """Is a file of CUDA's compiled, or a text?"""
+    return any(keyword.arg == "cuda_sources" for keyword in call.keywords) or any(
+        isinstance(part, ast.Constant) and str(part.value).endswith(".cu") for part in walk(call)
+    )
 
 
 def kernel_users(module: Module) -> Iterator[ast.expr]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hpushim.engine.rules.wants import FRAMEWORKS, TAKE_DEVICES, TRAINS, ProjectFact
+from hpushim.engine.rules.wants import FRAMEWORKS, SHARED, TAKE_DEVICES, TRAINS, ProjectFact
 from hpushim.matrix import load
 from hpushim.patterns import lazily
 
@@ -96,6 +96,17 @@ def _makers(data: bytes) -> Iterable[bytes]:
 
 #: Of these classes, those that a file which imports their package names: ``lightning.Trainer``.
 MAKERS_NAMED = ProjectFact("classes that pick a device", _makers)
+
+# -- the function of the agnostic style ----------------------------------------------------------
+
+_DEVICE_FUNCTION = lazily(rb"\ndef[ \t]+default_device\([ \t]*\)")
+
+
+def _shared(data: bytes) -> Iterable[bytes]:
+    return (b"",) if b"default_device" in data and _DEVICE_FUNCTION.search(data) else ()
+
+
+SHARED_HERE = ProjectFact(SHARED, _shared)
 
 # -- files that train --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
-from hpushim.engine.python.changes import Change, Import, Remove, Rename, Replace, Rewrite
+from hpushim.engine.python.changes import Change, Guard, Import, Remove, Rename, Replace, Rewrite
 from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
@@ -47,6 +47,9 @@ _QUIET = frozenset(
     ]
 )  # fmt: skip
 
+
+#: Names below ``torch.cuda`` that are torch's own under another name.
+_SAME_CLASS = {"OutOfMemoryError": "torch.OutOfMemoryError"}
 
 _BY_NAME: dict[Severity, str] = {
     "warning": "its matrix row names a replacement",
@@ -158,7 +161,14 @@ class NameRule(Rule):
         if agnostic(module) and use.below in _QUIET and not module.view(Regions).owners(use.node):
             yield self.quiet(module, use, code, part)
             return
+        if agnostic(module) and use.below in _SAME_CLASS:
+            new = _SAME_CLASS[use.below]
+            yield self.rename(module, use, code, new, "safe", verdict)
+            return
         target = self.target(module, use)
+        if not target and agnostic(module) and (fix := for_cuda_only(module, use.node)):
+            yield self.quiet(module, use, code, part, harmless=False, fix=fix)
+            return
         if not target:
             yield self.finding(
                 module, use.node, f"`{shown}` {_verdict_words(verdict)}: {inside(verdict.note)}",
@@ -167,25 +177,35 @@ class NameRule(Rule):
             )  # fmt: skip
             return
         if agnostic(module) and _neutral(target) == neutral.NONE:
-            yield self.quiet(module, use, code, part, harmless=False)
+            fix = for_cuda_only(module, use.node)
+            yield self.quiet(module, use, code, part, harmless=False, fix=fix)
             return
         safety: Safety = "unsafe" if verdict.row.careful else "safe"
         yield self.rename(module, use, code, target, safety, verdict)
 
     def quiet(
-        self, module: Module, use: Name, code: str, row: str, *, harmless: bool = True
+        self,
+        module: Module,
+        use: Name,
+        code: str,
+        row: str,
+        *,
+        harmless: bool = True,
+        fix: Rewrite | None = None,
     ) -> Found:
         """A name that stays in the agnostic style: not every device has it, or it does nothing where CUDA is not."""
         shown = module.source(use.node)
         why = ", and is harmless without CUDA" if harmless else ""
+        does = "call it where CUDA is" if fix else "it is not changed"
         return self.finding(
             module,
             use.node,
-            f"`{shown}` has no neutral name that each device supports{why}; it is not changed",
+            f"`{shown}` has no neutral name that each device supports{why}; {does}",
+            fix=fix,
             row=row,
             code=code,
             severity="note" if harmless else None,
-            safety="manual",
+            safety=None if fix else "manual",
         )
 
     def rename(
@@ -375,6 +395,19 @@ def spelled(module: Module, node: ast.expr, target: str) -> tuple[str, tuple[Imp
         text, needed = through(module, node, "torch.get_device_module")
         return f"{text}({ACCELERATOR}){target.removeprefix('torch.hpu')}", needed
     return through(module, node, target)
+
+
+def for_cuda_only(module: Module, node: ast.expr) -> Rewrite | None:
+    """A statement whose results nobody needs runs only where CUDA is; None where a check controls it already."""
+    statement = module.statement(node)
+    if not isinstance(statement, ast.Expr) or module.view(Regions).owners(node):
+        return None
+    calls = [call for call in module.ancestors(node) if isinstance(call, ast.Call)]
+    if not calls or any(module.qualified(c.func) not in (module.qualified(node), "builtins.print") for c in calls):  # fmt: skip
+        return None
+    asked, needed = through(module, node, "torch.cuda.is_available")
+    changes: tuple[Change, ...] = (Guard(statement, f"{asked}()"), *needed)
+    return Rewrite("call it where CUDA is", "safe", changes, harmless=True)
 
 
 def call_statement(module: Module, node: ast.expr) -> ast.stmt | None:

@@ -21,6 +21,7 @@ from ..edits import neutral
 from ..edits.imports import through
 from ..edits.merged import merged
 from ..edits.spelling import agnostic, mark_of
+from ..values.checks import Regions
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -53,6 +54,8 @@ class Availability(NameRule):
         target = self.target(module, use)
         if verdict is None or not target:
             return self.finding(module, use.node, f"`{shown}` has no known counterpart on Gaudi")
+        if agnostic(module) and (why := _only_cuda(module, use)):
+            return self.finding(module, use.node, f"`{shown}` is not changed: {why}", row=use.name)
         further = _chosen(module, use) if agnostic(module) else ()
         call = called(module, use.node)
         if agnostic(module) and call is not None and (changes := merged(module, call)):
@@ -83,6 +86,21 @@ class Availability(NameRule):
         return all(nvidia_only(module, statement) for statement in guard.body)
 
 
+def _only_cuda(module: Module, use: Name) -> str:
+    """Why a host with another accelerator has to go on as it did without CUDA."""
+    if neutral.is_lacking(module, use.node):
+        return "the file computes in float64, which MPS does not have"
+    if neutral.is_replaced(module, use.node):
+        return "what it replaces is CUDA's device, which is not changed"
+    regions = module.view(Regions)
+    check = next((c for c in regions.checks if use.node in c.nodes), None)
+    for root in check.roots if check is not None else ():
+        for part in walk(root):
+            if isinstance(part, ast.Attribute) and part.attr == "pin_memory":
+                return "it controls `pin_memory()`, which fails where the accelerator is MPS"
+    return ""
+
+
 def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
     """``"cuda" if torch.cuda.is_available() else "cpu"`` as a whole, so that it is written as one.
 
@@ -107,7 +125,8 @@ def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
     text = outer is choice and isinstance(choice.body, ast.Constant)
     asked, _ = through(module, use.node, "torch.accelerator.is_available")
     test = module.source(choice.test).replace(module.source(use.node), asked)
-    new = neutral.choice(module, outer, now, mark_of(module), text=text, test=test)
+    marks = re.findall(r"[\"'](?=cpu[\"'])", module.source(outer)) or [mark_of(module)]
+    new = neutral.choice(module, outer, now, marks[0], text=text, test=test)
     return (Replace(outer, new),)
 
 

@@ -14,6 +14,7 @@ from hpushim.pycode.values import Values
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign
 from ..analysis.verdict import ask
+from ..edits import neutral
 from ..edits.arguments import call_of, unwrapped
 from ..edits.spelling import agnostic, quoted
 
@@ -54,6 +55,10 @@ def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Repla
     word, same, other = quoted(module, "hpu", node), "==", "!="
     if agnostic(module):
         word, same, other = quoted(module, "cpu", node), "!=", "=="
+        whole = neutral.of_tensor(module, parent)
+        if whole is not None:
+            place, new = whole
+            return Replace(place, lambda _: _parsed(new))
     device = ".data.device.type" if _is_packed(module, node.value) else ".device.type"
     if isinstance(parent, ast.BoolOp) and agnostic(module) and _is_any(module, node, parent):
         compared = f"{module.source(node.value)}{device} {same} {word}"
@@ -63,6 +68,12 @@ def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Repla
             parent, lambda there: unwrapped(there, _compared(there.expression, device, other, word))
         )
     return Replace(node, lambda there: unwrapped(there, _compared(there, device, same, word)))
+
+
+def _parsed(text: str) -> Any:
+    import libcst as cst
+
+    return cst.parse_expression(text)
 
 
 def _is_any(module: Module, node: ast.Attribute, parent: ast.BoolOp) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
@@ -12,13 +13,22 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.backends import BackendUse, backend_use
 from ..analysis.devices import Devices
-from ..analysis.names import called, is_none
+from ..analysis.names import called, is_none, word
 from ..analysis.roles import Role
 from ..analysis.spelled_names import availability
 from ..analysis.verdict import ask
 from ..edits.arguments import argument, drop
 from ..edits.imports import local_name, through
-from ..edits.spelling import BACKEND, agnostic, kept_for_cuda, on_gaudi, quoted, retext, shared
+from ..edits.spelling import (
+    BACKEND,
+    agnostic,
+    backend,
+    kept_for_cuda,
+    on_gaudi,
+    quoted,
+    retext,
+    shared,
+)
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -85,7 +95,10 @@ class Nccl(Rule):
             )
             yield self.finding(module, node, message, row=answer.row, code="HPU302")
             return
-        fix = Rewrite("use hccl", answer.safety, (retext(module, node, new),), _GROUP)
+        changes: tuple[Change, ...] = (retext(module, node, new),)
+        if agnostic(module):
+            changes = _chosen_later(module, node) or changes
+        fix = Rewrite("use hccl", answer.safety, changes, _GROUP)
         yield self.finding(
             module,
             node,
@@ -110,15 +123,15 @@ class Nccl(Rule):
 
     def on_module(self, module: Module) -> Yield:
         """``getattr(dist, f"is_{backend}_available")()``: torch has no such function for hccl, and one that takes the name."""
-        for call, where, backend in availability(module):
+        for call, where, name in availability(module):
             asked = f"{module.source(where)}.is_backend_available"
             above = module.parent(call)
             changes: tuple[Change, ...]
             if isinstance(above, ast.Call) and above.func is call and not above.args:
-                changes = (Replace(above, f"{asked}({module.source(backend)})"),)
+                changes = (Replace(above, f"{asked}({module.source(name)})"),)
             else:
                 tools = local_name(module, "functools")
-                new = f"{tools}.partial({asked}, {module.source(backend)})"
+                new = f"{tools}.partial({asked}, {module.source(name)})"
                 changes = (Replace(call, new), Import("functools"))
             yield self.finding(
                 module,
@@ -186,6 +199,35 @@ class Nccl(Rule):
             row=ask(module, _AVAILABLE[0]).row,
             code="HPU304",
         )
+
+
+def _chosen_later(module: Module, node: ast.Constant) -> tuple[Change, ...]:
+    """``add_argument("--backend", default="nccl")``: no default, and torch's for the device where the group is made."""
+    keyword = module.parent(node)
+    if not isinstance(keyword, ast.keyword) or keyword.arg != "default":
+        return ()
+    call = module.parent(keyword)
+    if not isinstance(call, ast.Call) or word(call.func) != "add_argument":
+        return ()
+    names = [str(module.constant(name)) for name in call.args]
+    given = next((str(module.constant(k.value)) for k in call.keywords if k.arg == "dest"), "")
+    dest = given or next((n for n in names if n.startswith("--")), names[0] if names else "")
+    uses = module.index.attributes(dest.lstrip("-").replace("-", "_"))
+    if not uses or not all(map(partial(_makes_group, module), uses)):
+        return ()
+    found = [(use, backend(module, use)) for use in uses]
+    return (
+        Replace(node, "None"),
+        *(Replace(use, f"{module.source(use)} or {new}") for use, new in found),
+    )
+
+
+def _makes_group(module: Module, use: ast.Attribute) -> bool:
+    above = module.parent(use)
+    call = module.parent(above) if isinstance(above, ast.keyword) else above
+    if not isinstance(call, ast.Call) or module.qualified(call.func) not in _INIT:
+        return False
+    return argument(call, "backend", 0) is use
 
 
 def _beside_a_kept_device(module: Module, node: ast.expr) -> bool:

@@ -12,6 +12,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.verdict import ask
 from ..edits.arguments import called
+from ..edits.spelling import DEVICE, agnostic, quoted
 from ..values.data_parallel import LeftBehind
 from ..values.tensors import used_as_torch
 
@@ -52,6 +53,8 @@ def _device(module: Module, loop: Loop, call: ast.Call) -> str:
     """What the rest of the batch is moved to, or else where the model is: right on every machine."""
     if loop.device is not None:
         return module.source(loop.device)
+    if agnostic(module):
+        return quoted(module, DEVICE, call)
     return f"next({module.source(call.func)}.parameters()).device"
 
 

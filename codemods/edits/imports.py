@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.python import imports
-from hpushim.engine.python.changes import Import
+from hpushim.engine.python.changes import Change, Import, Insert, Replace
 
 from .spelling import shared
 
@@ -33,6 +34,32 @@ def core(module: Module) -> tuple[str, Import]:
             f"    {name} = SimpleNamespace(mark_step=lambda: None)"
         )
     return name, Import(CORE, CORE_ALIAS, code)
+
+
+def taken_from(module: Module, home: str, name: str) -> Change:
+    """``from home import name``, in the import that the file has from there, or behind its last one."""
+    top = [s for s in module.tree.body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    own = [s for s in top if isinstance(s, ast.ImportFrom) and _of_project(module, s)]
+    for statement in own:
+        if f"{'.' * statement.level}{statement.module or ''}" == home and statement.names[0].name != "*":  # fmt: skip
+            return Replace(statement, partial(_with_name, name))
+    behind = (own or top)[-1]
+    return Insert(behind, f"from {home} import {name}", own_line=True)
+
+
+def _of_project(module: Module, statement: ast.ImportFrom) -> bool:
+    first = (statement.module or "").partition(".")[0]
+    return bool(statement.level) or first in module.project.modules
+
+
+def _with_name(name: str, node: Any) -> Any:
+    """A libcst import that takes one name more."""
+    import libcst as cst
+
+    *before, last = node.names
+    comma = before[-1].comma if before else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    added = cst.ImportAlias(cst.Name(name), comma=last.comma)
+    return node.with_changes(names=[*before, last.with_changes(comma=comma), added])
 
 
 def torch(module: Module, node: ast.AST, name: str) -> tuple[str, tuple[Import, ...]]:

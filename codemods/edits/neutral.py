@@ -45,11 +45,13 @@ NAMES = {
 }
 _ACCELERATOR = "torch.accelerator.current_accelerator"
 _CUDA = lazily(r"cuda(:\d+)?")
+_NUMBERED = lazily(r"cuda:")
 _DEVICE = lazily(r"(cuda|cpu|mps|xpu|npu)(:\d+)?")
 _NAMED = lazily(r"(?:^|_)(dev|device)$", re.I)
 #: Devices of other vendors, and where a file names them.
 _OTHERS = ("mps", "xpu", "npu", "xla", "tpu", "mlu", "musa", "hip")
 _NAMES = lazily(rf"""["']({"|".join(_OTHERS)})(?::\d+)?["']""")
+_DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 #: A condition that is true only where there is an accelerator.
 _CHECKS = lazily(r"cuda|gpu|accel", re.I)
 #: A line as long as the longest of its file may be, between these two.
@@ -72,6 +74,45 @@ def current(module: Module, node: ast.AST) -> str:
     return f"{name}()"
 
 
+def at_least(module: Module, node: ast.AST) -> str:
+    """The same where there surely is one when ``node`` runs, or the program stopped without CUDA as well."""
+    if is_early(module, node) or _is_given_again(module, node):
+        return NONE
+    return current(module, node)
+
+
+def _is_given_again(module: Module, node: ast.AST) -> bool:
+    """Does the variable get another value further down, such as the CPU where there is no CUDA?"""
+    if is_chosen(module, node):
+        return False
+    statement = module.statement(node)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    sides = [above for above in module.ancestors(statement) if isinstance(above, ast.If)]
+    return any(
+        module.statement(bound.node).lineno > statement.lineno
+        and not any(side in module.ancestors(bound.node) for side in sides)
+        for target in targets
+        if isinstance(target, ast.Name)
+        for bound in module.scope(target).bindings.get(target.id, ())
+    )
+
+
+def is_replaced(module: Module, check: ast.AST) -> bool:
+    """Does a branch behind the check give another device to a variable that holds a numbered one of CUDA's, which stays?"""
+    guard = next((above for above in module.ancestors(check) if isinstance(above, ast.If)), None)
+    stored = [s for s in (*guard.body, *guard.orelse) if isinstance(s, ast.Assign)] if guard else []
+    return any(
+        _NUMBERED.match(str(module.constant(part))) and at_least(module, bound.value) == NONE
+        for statement in stored
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+        for bound in module.scope(target).bindings.get(target.id, ())
+        if bound.value is not None
+        for part in walk(bound.value)
+        if isinstance(part, ast.Constant)
+    )
+
+
 def _comes_before_torch(module: Module, node: ast.AST) -> bool:
     """Is the node run where the file is loaded, above the import of torch?"""
     if _around(module, node) is not None:
@@ -83,7 +124,7 @@ def _comes_before_torch(module: Module, node: ast.AST) -> bool:
 def or_cpu(module: Module, node: ast.AST, mark: str, *, text: bool) -> str:
     """The accelerator where there is one, else the CPU: its type, or the device."""
     now = current(module, node)
-    if now == NONE or is_early(module, node):
+    if now == NONE or is_early(module, node) or is_lacking(module, node):
         return NONE
     return choice(module, node, now, mark, text=text)
 
@@ -92,18 +133,35 @@ def choice(
     module: Module, node: ast.AST, now: str, mark: str, *, text: bool, test: str = ""
 ) -> str:
     """The same as a conditional expression in place of ``node``, over several lines where one would be too long."""
-    torch = now.removesuffix(".accelerator.current_accelerator()")
-    test = test or f"{torch}.accelerator.is_available()"
-    cpu = f"{mark}cpu{mark}" if text else f"{torch}.device({mark}cpu{mark})"
-    parts = (f"{now}.type" if text else now, f"if {test}", f"else {cpu}")
+    parts = _parts(now, mark, text=text, test=test)
     plain = " ".join(parts)
     above = module.parent(node)
     whole = isinstance(above, (ast.Assign, ast.AnnAssign, ast.Return)) and above.value is node
     if not whole or _fits(module, node, plain):
         return plain
     assert above is not None
-    deeper = "\t" if module.indent(above).endswith("\t") else "    "
+    return _in_lines(module, above, parts)
+
+
+def _parts(now: str, mark: str, *, text: bool, test: str = "") -> tuple[str, str, str]:
+    torch = now.removesuffix(".accelerator.current_accelerator()")
+    test = test or f"{torch}.accelerator.is_available()"
+    cpu = f"{mark}cpu{mark}" if text else f"{torch}.device({mark}cpu{mark})"
+    return (f"{now}.type" if text else now, f"if {test}", f"else {cpu}")
+
+
+def _in_lines(module: Module, statement: ast.AST, parts: tuple[str, ...]) -> str:
+    deeper = "\t" if module.indent(statement).endswith("\t") else "    "
     return "(" + "".join(f"\n{deeper}{part}" for part in parts) + "\n)"
+
+
+def assigned(module: Module, first: ast.stmt, name: str, torch: str, mark: str) -> str:
+    """The statement in front of ``first`` that gives ``name`` the device."""
+    parts = _parts(f"{torch}.accelerator.current_accelerator()", mark, text=False)
+    plain = f"{name} = {' '.join(parts)}"
+    if len(module.indent(first)) + len(plain) <= _width(module):
+        return plain
+    return f"{name} = {_in_lines(module, first, parts)}"
 
 
 def _fits(module: Module, node: ast.AST, text: str) -> bool:
@@ -113,9 +171,12 @@ def _fits(module: Module, node: ast.AST, text: str) -> bool:
     last = module.line_span(node.end_lineno)  # type: ignore[attr-defined]
     before = module.source(Span(first, span.start))
     behind = module.source(Span(span.end, last.end)).rstrip("\r\n")
+    return len(before) + len(text) + len(behind) <= _width(module)
+
+
+def _width(module: Module) -> int:
     least, most = _LINES
-    longest = max(least, min(most, module.view(_longest_line)))
-    return len(before) + len(text) + len(behind) <= longest
+    return max(least, min(most, module.view(_longest_line)))
 
 
 def _longest_line(module: Module) -> int:
@@ -133,6 +194,9 @@ def kind(module: Module, node: ast.AST | None) -> str:
     found = at_hand(module, node, types=True) if node is not None else None
     if found and found[1] in ("device", "type"):
         return found[0] if found[1] == "type" else f"{found[0]}.type"
+    given = _given(module, node) if node is not None else None
+    if given is not None:
+        return given
     given = _default(module, node)
     return given if given == NONE else f"{given}.type"
 
@@ -153,7 +217,7 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
         now = current(module, node)
         choice = module.parent(outer)
         beside = choice.body if isinstance(choice, ast.IfExp) and outer is choice.orelse else None
-        if now == NONE or module.constant(beside) in _OTHERS:
+        if now == NONE or module.constant(beside) in _OTHERS or is_lacking(module, node):
             return NONE  # behind the choice of another device there may be none at all
         return f"{now}.type"
     above = module.parent(outer)
@@ -177,7 +241,7 @@ def made(module: Module, node: ast.AST, mark: str) -> str | None:
         return None
     now = current(module, call)
     if is_chosen(module, call):
-        return now
+        return NONE if is_lacking(module, call) else now
     above = module.parent(call)
     if isinstance(above, ast.Compare):
         return NONE
@@ -270,13 +334,18 @@ def _default(module: Module, node: ast.AST | None) -> str:
 def _function(module: Module) -> str:
     """The name of the file's function: of the one that is there, or a free one."""
     first, second = FUNCTIONS
-    taken = is_open(module) or not all(map(is_default, module.bindings_of(first)))
+    taken = (is_open(module) and module.project.home(module.path) is None) or not all(
+        map(is_default, module.bindings_of(first))
+    )
     return second if taken else first
 
 
 def is_default(bound: Binding) -> bool:
-    """Is a name bound to the function that gives the device?"""
-    return isinstance(bound.node, ast.FunctionDef) and not ast.dump(bound.node.args).count("arg(")
+    """Is a name bound to the function that gives the device, of the file or of another one of the project?"""
+    node = bound.node
+    if isinstance(node, ast.alias):
+        return node.name in FUNCTIONS
+    return isinstance(node, ast.FunctionDef) and not ast.dump(node.args).count("arg(")
 
 
 def is_open(module: Module) -> bool:
@@ -288,6 +357,53 @@ def _is_of_torch(statement: ast.Import | ast.ImportFrom) -> bool:
     if isinstance(statement, ast.ImportFrom):
         return not statement.level and (statement.module or "").partition(".")[0] == "torch"
     return any(alias.name.partition(".")[0] == "torch" for alias in statement.names)
+
+
+# -- what one accelerator lacks -------------------------------------------------------------
+
+
+def is_lacking(module: Module, node: ast.AST) -> bool:
+    """Does the file compute in float64, which MPS lacks, so that a host with MPS has to stay on the CPU?
+
+    A file that names MPS knows what it does there.
+    """
+    return module.view(_is_double) and "mps" not in _NAMES.findall(module.text)
+
+
+def _is_double(module: Module) -> bool:
+    words = (name.rpartition(".")[2] for name in _DOUBLE)
+    uses: list[ast.AST] = [
+        node
+        for word in words
+        for node in module.index.attributes(word)
+        if module.qualified(node) in _DOUBLE
+    ]
+    uses += [c for c in module.index.calls("double") if isinstance(c.func, ast.Attribute) and not c.args]  # fmt: skip
+    return any(not _is_elsewhere(module, use) for use in uses)
+
+
+def _is_elsewhere(module: Module, use: ast.AST) -> bool:
+    """Is a tensor made for CUDA, or the CPU, whatever the program chooses; is a dtype only compared?"""
+    if isinstance(use, ast.Call) and any(getattr(part, "attr", "") == "cpu" for part in walk(use)):
+        return True
+    for above in module.ancestors(use):
+        if isinstance(above, (ast.Compare, ast.Dict, ast.Subscript, ast.arguments)):
+            return True
+        if isinstance(above, ast.Call):
+            given = next((k.value for k in above.keywords if k.arg == "device"), None)
+            asked = isinstance(given, ast.Call) and _last(given.func) in FUNCTIONS
+            if asked or _DEVICE.fullmatch(str(module.constant(given))):
+                return True
+            if any(getattr(part, "attr", "") in ("cpu", "cuda") for part in walk(above.func)):
+                return True
+        if isinstance(above, ast.stmt):
+            return False
+    return False
+
+
+def _pins(module: Module) -> bool:
+    """Does the file pin memory by itself, which fails beside MPS?"""
+    return any(isinstance(call.func, ast.Attribute) for call in module.index.calls("pin_memory"))
 
 
 # -- the device at hand ---------------------------------------------------------------------
@@ -312,6 +428,33 @@ def at_hand(module: Module, node: ast.AST, *, types: bool = False) -> tuple[str,
             wide = any(b in module.global_scope.bindings.get(name, ()) for b in bound)
             return (wide and _of_self(module, node, types=types)) or (name, str(only))
     return _of_self(module, node, types=types)
+
+
+def _given(module: Module, node: ast.AST) -> str | None:
+    """The type of the device that the function around is given, by a parameter that it never gives another value."""
+    function = _around(module, node)
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    scope = module.scope(node)
+    for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
+        bound = scope.lookup(each.arg)
+        if not _NAMED.search(each.arg) or len(bound) != 1 or bound[0].kind != "param":
+            continue
+        uses = [use for use in module.index.names(each.arg) if function in module.ancestors(use)]
+        if any(getattr(module.parent(use), "attr", "") == "type" for use in uses):
+            return f"{each.arg}.type"
+        if bound[0].value is None and any(_goes_there(module, use) for use in uses):
+            name, needed = imports.through(module, node, "torch.device")
+            return f"{name}({each.arg}).type" if all(n.there for n in needed) else None
+    return None
+
+
+def _goes_there(module: Module, use: ast.Name) -> bool:
+    """``x.to(device)``, ``make(device=device)``."""
+    above = module.parent(use)
+    if isinstance(above, ast.keyword):
+        return above.arg == "device"
+    return isinstance(above, ast.Call) and _last(above.func) == "to" and use in above.args[:1]
 
 
 def _compared_around(module: Module, node: ast.AST) -> str | None:
@@ -559,6 +702,26 @@ def _type_of(module: Module, choice: ast.IfExp, subject: ast.expr) -> str | None
     return f"{name}({module.source(_inner(subject))}).type"
 
 
+def of_tensor(module: Module, choice: ast.AST | None) -> tuple[ast.expr, str] | None:
+    """``torch.device("cuda") if x.is_cuda else torch.device("cpu")`` is the device of ``x``: what is replaced, and by what."""
+    if not isinstance(choice, ast.IfExp) or getattr(choice.test, "attr", "") != "is_cuda":
+        return None
+    tensor = module.source(choice.test.value)  # type: ignore[attr-defined]
+    sides = [choice.body, choice.orelse]
+    made = [side.args[0] for side in sides if _is_device(module, side)]  # type: ignore[attr-defined]
+    if [module.constant(side) for side in made or sides] != ["cuda", "cpu"]:
+        return None
+    above = module.parent(choice)
+    if not made and isinstance(above, ast.Call) and _is_device(module, above):
+        return above, f"{tensor}.device"
+    return choice, f"{tensor}.device" if made else f"{tensor}.device.type"
+
+
+def _is_device(module: Module, node: ast.expr) -> bool:
+    call = isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device"
+    return call and len(node.args) == 1 and not node.keywords  # type: ignore[attr-defined]
+
+
 def _inner(subject: ast.expr) -> ast.expr:
     """The device in ``str(device)``."""
     if isinstance(subject, ast.Call) and _last(subject.func) == "str" and len(subject.args) == 1:
@@ -584,5 +747,5 @@ def _is_text(module: Module, node: ast.expr) -> bool:
 
 
 def _known(module: Module) -> list[str]:
-    """The other devices that the file knows by name: a comparison with CUDA does not mean these."""
-    return sorted(set(_NAMES.findall(module.text)))
+    """The other devices that the file knows by name, or cannot work on: a comparison with CUDA does not mean these."""
+    return sorted({*_NAMES.findall(module.text), *(("mps",) if _pins(module) else ())})

@@ -143,8 +143,8 @@ def backend(module: Module, at: ast.AST | None) -> str:
     """``torch.distributed.get_default_backend_for_device(…)``, of the accelerator or of the CPU."""
     if at is None:
         return neutral.NONE
-    now = neutral.current(module, at)
-    if now == neutral.NONE or neutral.is_early(module, at):
+    now = neutral.at_least(module, at)
+    if now == neutral.NONE:
         return neutral.NONE
     found = neutral.at_hand(module, at)
     given = found[0] if found and found[1] != "text" else now
@@ -275,10 +275,10 @@ def _neutral_device(module: Module, node: ast.expr, index: str) -> str:
     if isinstance(node, ast.Constant):
         if index in ("", "0"):
             return _neutral_text(module, node, DEVICE)
-        now = neutral.current(module, node)
+        now = neutral.at_least(module, node)
         return now if now == neutral.NONE else f"f{mark}{{{now}.type}}:{index}{mark}"
     number = _number(node)
-    now = neutral.current(module, node)
+    now = neutral.at_least(module, node)
     if number is None or now == neutral.NONE or _inside(module, node):
         return neutral.NONE
     own = module.source(number)
@@ -291,7 +291,8 @@ def _number(node: ast.expr) -> ast.expr | None:
     """The number that a composed text ends with: ``f"cuda:{rank}"``, ``"cuda:" + str(rank)``, ``"cuda:%d" % rank``."""
     if isinstance(node, ast.JoinedStr) and len(node.values) == 2:
         last = node.values[1]
-        plain = isinstance(last, ast.FormattedValue) and last.format_spec is None
+        spec = last.format_spec if isinstance(last, ast.FormattedValue) else None
+        plain = spec is None or ast.unparse(spec) in ("f'd'", 'f"d"')
         return last.value if plain and isinstance(last, ast.FormattedValue) else None
     if isinstance(node, ast.BinOp):
         right = node.right
@@ -313,7 +314,7 @@ def comparison(module: Module, owner: ast.AST, node: ast.expr) -> tuple[Change, 
 
 def type_beside(module: Module, node: ast.expr) -> str:
     """The type of the accelerator, beside the number of a device."""
-    now = neutral.current(module, node)
+    now = neutral.at_least(module, node)
     found = neutral.at_hand(module, node, types=True)
     if found and found[1] == "device" and now != neutral.NONE:
         return f"{found[0]}.type"
@@ -341,7 +342,7 @@ def word(module: Module, node: ast.expr, new: str) -> Replace:
 
 def _begun(module: Module, node: ast.expr) -> str:
     """``"cuda:"``, which a number is put behind."""
-    now = neutral.current(module, node)
+    now = neutral.at_least(module, node)
     if module.constant(node) != "cuda:" or now == neutral.NONE or _inside(module, node):
         return neutral.NONE
     mark = mark_of(module)

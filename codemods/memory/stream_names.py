@@ -6,13 +6,20 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.rules.references import find
+from hpushim.engine.rules.rule import Yield
 
 from ..analysis.names import called
 from ..bases.torch_name import Name, NameRule, by_name
+from ..edits.spelling import agnostic
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Verdict
+
+
+#: ``with torch.cuda.stream(stream):``; torch 2.6 has no such function for every device.
+_ENTERED = "torch.cuda.stream"
 
 
 class StreamName(NameRule):
@@ -21,6 +28,14 @@ class StreamName(NameRule):
     HPU412 = Code("cuda-stream", severity="error", fix=("safe", "manual"), lower=by_name("warning"))
     HPU413 = Code("cuda-event", severity="error", fix=("safe", "manual"))
     HPU414 = Code("cuda-synchronize", fix=("safe", "manual"))
+
+    def judge(self, module: Module, use: Name, code: str) -> Yield:
+        """Streams and events stay CUDA's in a file that enters a stream with CUDA's function, in the agnostic style as well."""
+        waits = code == "HPU414"
+        if agnostic(module) and not waits and any(find(module, _ENTERED)):
+            yield self.quiet(module, use, code, use.name, harmless=False)
+        else:
+            yield from super().judge(module, use, code)
 
     droppable = frozenset({"synchronize"})  # a process waits for its own device
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _ROW = "torch.cuda.amp.GradScaler"
 _NEW = "torch.amp.GradScaler"
+_DTYPE = re.compile(r"float16|dtype|precision")
 _FLOAT16 = re.compile(r"(?<!b)float16|fp16|half")
 
 
@@ -230,9 +231,9 @@ def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...
 
 def _is_decided(module: Module, call: ast.Call) -> bool:
     """Is the scaler made only where the program says so, by its own knowledge of the dtype?"""
-    return any(isinstance(above, (ast.If, ast.IfExp)) for above in module.ancestors(call)) and not (
-        module.view(Regions).owners(call)
-    )
+    tests = [a.test for a in module.ancestors(call) if isinstance(a, (ast.If, ast.IfExp))]
+    known = any(_DTYPE.search(module.source(test)) for test in tests)
+    return known and not module.view(Regions).owners(call)
 
 
 def _keyword(given: Any) -> str:

@@ -16,6 +16,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.model import Safety
 from hpushim.pycode.walk import walk
 
+from ..analysis.groups import AVAILABLE
 from ..analysis.kernels import PROVIDERS
 from ..analysis.project_facts import KERNEL_USERS
 from ..edits.spelling import agnostic
@@ -90,6 +91,8 @@ class _Review:
         self._stuck: dict[Check, list[ast.AST]] = {}
         self._keeps: dict[Check, ast.AST] = {}
         self._groups: dict[str, list[Found]] = {}
+        #: Checks of which one uses what the other prepares.
+        self._tied: list[tuple[Check, Check]] = []
         for item in self._fixed:
             fix = item.finding.fix
             if fix is not None and fix.group:
@@ -99,6 +102,7 @@ class _Review:
         self._assign()
         if agnostic(self._module):
             self._keep_groups()
+            self._tied = list(_tied(self._module, self._turns))
         while self._raise():
             pass
         return self._written()
@@ -112,7 +116,7 @@ class _Review:
             owned = [item for item in self._owned.get(check, ()) if item not in self._of]
             if items and not owned and (why := self._nvidia(check)) is not None:
                 self._stuck.setdefault(check, []).append(why)
-            if not items and check.compares:
+            if not items and (check.compares or _asks_for_cuda(self._module, check)):
                 for item, stops in self._owned.get(check, {}).items():
                     if not stops:
                         self._level[item] = 2
@@ -179,6 +183,12 @@ class _Review:
         for items in self._groups.values():
             # A comparison that stays is False; what it is compared with may turn all the same.
             level = max((self._level[i] for i in items if not self._detached(i)), default=0)
+            for item in items:
+                self._level[item] = max(self._level[item], level)
+        for pair in self._tied:
+            items = [item for check in pair for item in self._turns[check]]
+            alone = any(not self._turns[check] for check in pair)
+            level = 2 if alone else max(self._level[item] for item in items)
             for item in items:
                 self._level[item] = max(self._level[item], level)
         return before != self._level
@@ -302,6 +312,10 @@ class _Review:
                 same = self._level[item] == self._level[items[0]]
                 if item not in self._of and same and not stops:
                     merge(items[0], item)
+        for pair in self._tied:
+            items = [item for check in pair for item in self._turns[check]]
+            for item in items[1:] if all(self._turns[check] for check in pair) else ():
+                merge(items[0], item)
         members: dict[Found, list[Found]] = {}
         for item in self._fixed:
             members.setdefault(top(item), []).append(item)
@@ -313,6 +327,32 @@ class _Review:
             elif items[0].finding.fix and items[0].finding.fix.group:
                 named[items[0]] = ""
         return named
+
+
+def _asks_for_cuda(module: Module, check: Check) -> bool:
+    call = check.node
+    return isinstance(call, ast.Call) and module.qualified(call.func) == AVAILABLE
+
+
+def _tied(module: Module, checks: Iterable[Check]) -> Iterator[tuple[Check, Check]]:
+    """The pairs of checks that ask the same in one function, where a variable of one's branch is read in the other's."""
+    by_function: dict[tuple[ast.AST | None, str], list[Check]] = {}
+    for check in checks:
+        asked = " ".join(module.source(check.node).split())
+        by_function.setdefault((module.function(check.node), asked), []).append(check)
+    for same in by_function.values():
+        names = {check: _names(check) for check in same} if len(same) > 1 else {}
+        for one, (given, _) in names.items():
+            for other, (_, read) in names.items():
+                if one is not other and given & read:
+                    yield one, other
+
+
+def _names(check: Check) -> tuple[set[str], set[str]]:
+    """The names that a check's branch gives values, and those that it reads."""
+    found = [part for root in check.roots for part in walk(root) if isinstance(part, ast.Name)]
+    given = {name.id for name in found if isinstance(name.ctx, ast.Store)}
+    return given, {name.id for name in found if isinstance(name.ctx, ast.Load)}
 
 
 def _changed(item: Found) -> Iterator[ast.AST]:

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Change, Define, Import, Rewrite
-from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
+from hpushim.engine.python.changes import Change, Define, Import, Insert, Replace, Rewrite
+from hpushim.engine.rules.rule import Claim, Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
+from ..analysis.project_facts import SHARED_HERE
 from ..edits import neutral
-from ..edits.imports import local_name
-from ..edits.spelling import ACCELERATOR, agnostic, is_choice, shared
+from ..edits.device_kept import KEPT, hoisted, only_assigned, only_owner
+from ..edits.imports import local_name, taken_from
+from ..edits.spelling import ACCELERATOR, agnostic, is_choice, mark_of, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -29,7 +31,9 @@ class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
     HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
-    wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS))
+    wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS), facts=(SHARED_HERE,))
+    #: A file that defines the function for others may not use it.
+    also = Wants(words=("torch",))
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
@@ -61,26 +65,88 @@ class DualConstant(Rule):
 
     def _device(self, module: Module) -> Yield:
         """The function of the agnostic style that gives the device: the accelerator, or the CPU where there is none."""
+        home = module.project.home(module.path)
+        if home == "" and not module.bindings_of(neutral.FUNCTIONS[0]):
+            uses = module.index.names(neutral.FUNCTIONS[0])
+            where = uses[0] if uses else module.imports[0]
+            yield self._defined(module, neutral.FUNCTIONS[0], where, _first_user(module, uses))
+            return
         for name in neutral.FUNCTIONS:
             uses = [use for use in module.index.names(name) if not module.bindings(use)]
-            if not uses or (name == neutral.FUNCTIONS[0] and neutral.is_open(module)):
+            if not uses or (not home and name == neutral.FUNCTIONS[0] and neutral.is_open(module)):
+                yield from self._kept(module, name)
                 continue  # it may come from there
+            if home:
+                yield self.finding(
+                    module,
+                    uses[0],
+                    f"`{name}()` is the device of the machine: its accelerator, or the CPU; `{home}` defines it",
+                    fix=Rewrite(f"import {name}", "safe", (taken_from(module, home, name),)),
+                )
+                continue
             torch = local_name(module, "torch")
-            code = (
-                f"\ndef {name}():\n"
-                f"    if {torch}.accelerator.is_available():\n"
-                f"        return {torch}.accelerator.current_accelerator()\n"
-                f'    return {torch}.device("cpu")'
-            )
-            early = code if _imports_first(module) else f"import torch\n\n{code}"
-            user = _first_user(module, uses)
-            defined = Define(name, early, user, early)
+            here = _imports(module, "torch")
+            single = only_assigned(module, name) if here else None
+            if single is not None:
+                now = f"{torch}.accelerator.current_accelerator()"
+                chosen = neutral.choice(module, single, now, mark_of(module), text=False)
+                yield self._chosen(module, single, Replace(single, chosen))
+                continue
+            alone = only_owner(module, name) if here else None
+            if alone is not None:
+                calls, first = alone
+                code = neutral.assigned(module, first, KEPT, torch, mark_of(module))
+                first_ask = Insert(first, code, after=False, above_comments=True)
+                yield self._chosen(
+                    module, calls[0], first_ask, *(Replace(call, KEPT) for call in calls)
+                )
+                continue
+            yield self._defined(module, name, uses[0], _first_user(module, uses))
+            yield from self._kept(module, name)
+
+    def _chosen(self, module: Module, where: ast.AST, *changes: Change) -> Found:
+        return self.finding(
+            module,
+            where,
+            "the device of the machine is its accelerator, or the CPU; ask once where it is used",
+            fix=Rewrite("choose the device", "safe", (Import("torch"), *changes)),
+        )
+
+    def _defined(self, module: Module, name: str, where: ast.AST, user: ast.stmt | None) -> Found:
+        torch, mark = local_name(module, "torch"), mark_of(module)
+        code = (
+            f"def {name}():\n"
+            f"    if {torch}.accelerator.is_available():\n"
+            f"        return {torch}.accelerator.current_accelerator()\n"
+            f"    return {torch}.device({mark}cpu{mark})"
+        )
+        early = code if _imports_first(module) else f"import torch\n\n\n{code}"
+        return self.finding(
+            module,
+            where,
+            f"`{name}()` is the device of the machine: its accelerator, or the CPU; hpushim defines it "
+            "after the imports",
+            fix=Rewrite(
+                f"define {name}", "safe", (Import("torch"), Define(name, code, user, early))
+            ),
+        )
+
+    def _kept(self, module: Module, name: str) -> Yield:
+        """The device of a function that needs it more than once."""
+        text = f"{name}()"
+        for calls, first in hoisted(module, name):
             yield self.finding(
                 module,
-                uses[0],
-                f"`{name}()` is the device of the machine: its accelerator, or the CPU; hpushim defines it "
-                "after the imports",
-                fix=Rewrite(f"define {name}", "safe", (Import("torch"), defined)),
+                calls[0],
+                f"`{text}` gives the same device each time; ask once, and keep the answer as `{KEPT}`",
+                fix=Rewrite(
+                    "keep the device",
+                    "safe",
+                    (
+                        Insert(first, f"{KEPT} = {text}", after=False, above_comments=True),
+                        *(Replace(call, KEPT) for call in calls),
+                    ),
+                ),
             )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LOGS = frozenset(["print", "debug", "info", "warning", "warn", "error", "critical", "exception", "log", "write", "skip", "fail", "exit", "echo"])  # fmt: skip
 _OPTIONS = frozenset(["add_argument", "add_option", "option", "Option"])
 #: The word as a device or a backend, and no part of a name, a path, an option or a version.
-_NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/=]|\.\w)(?! ?[\d(])")
+_NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/=]|\.\w)(?! ?\(?\d)")
 #: A check of a device says nothing of backends.
 _DEVICE = re.compile(_NAMED.pattern.replace("|nccl|NCCL", ""))
 _ANY = re.compile(r"cuda|nccl|gpu-|https?:", re.I)
@@ -31,6 +31,8 @@ _NVIDIA = re.compile(r"triton|bitsandbytes|flash|apex|tilelang|cutlass|quanti[sz
 _ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl)\b)")
 #: A device that is named for what it is no more: "a CUDA GPU".
 _GPU = re.compile(r"\b(HPU|hpu) GPU(?=s?\b)")
+#: Where the word is no name of a kind, as in "on accelerator devices", it needs an article.
+_ALONE = re.compile(r"(\b(?:on|uses?|using|with|without|for|to|requires?|needs?|of) )accelerator(?=[\"'.,;:!?)]|$| (?:is|was|and|or|but)\b)")  # fmt: skip
 _GAUDI = re.compile(r"hpu|gaudi|hccl|habana", re.I)
 
 
@@ -91,6 +93,8 @@ class _Renamed:
         if hasattr(node, "value"):
             text = self._named.sub(lambda found: self._word or on_gaudi(found.group()), node.value)
             text = _GPU.sub(r"\1", text)
+            if self._word:
+                text = _ALONE.sub(rf"\1an {self._word}", text)
             return node.with_changes(value=_ARTICLE.sub(r"\1n ", text))
         return node.with_changes(left=self(node.left), right=self(node.right))
 

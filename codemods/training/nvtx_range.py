@@ -9,7 +9,8 @@ from hpushim.engine.python.changes import Remove, Rename, Rewrite
 from hpushim.engine.rules.rule import Yield
 
 from ..analysis.verdict import ask
-from ..bases.torch_name import Name, NameRule, call_statement
+from ..bases.torch_name import Name, NameRule, call_statement, for_cuda_only
+from ..edits.spelling import agnostic
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -32,7 +33,9 @@ class NvtxRange(NameRule):
         )
         statement = call_statement(module, use.node) if use.below in _MARKS else None
         fix = None
-        if statement is not None:
+        if agnostic(module):
+            fix = for_cuda_only(module, use.node)
+        elif statement is not None:
             fix = Rewrite("remove it", "safe", (Remove(statement),), harmless=True)
         elif use.below == _RANGE:
             fix = Rewrite(

@@ -103,6 +103,7 @@ def command(
                 jobs=jobs,
                 progress=update,
                 write=not (diff or asked.given or split),
+                shared=not split,
                 allow_dirty=allow_dirty,
             )
     except KeyboardInterrupt:
@@ -183,6 +184,7 @@ def _parts(asked: Request, report: Report, folder: Path | None, page: Path | Non
             exclude=asked.exclude,
             unsafe=asked.unsafe,
             write=False,
+            shared=False,
         )
 
     parts = split(report, alone) if folder else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
 from hpushim.engine.links import Links, imported
+from hpushim.engine.rules import references
 from hpushim.engine.rules.registry import rules
-from hpushim.engine.rules.wants import FRAMEWORKS, TRAINS, ProjectFact
+from hpushim.engine.rules.wants import FRAMEWORKS, SHARED, TRAINS, ProjectFact
 from hpushim.patterns import lazily
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
@@ -131,6 +132,16 @@ class Facts:
     def _count(self, fact: str) -> Counter[bytes]:
         """In how many files each name of a fact was found."""
         return Counter(name for _, said in self._said for name in said.collected.get(fact, ()))
+
+    def homes(self, texts: Mapping[str, bytes], users: Collection[str]) -> dict[str, str]:
+        """Which file defines for others what ``users`` need, see :mod:`hpushim.engine.homes`."""
+        from hpushim.engine.homes import Homes
+
+        python = {file.shown: said for file, said in self._said if file.kind == "python"}
+        defined = {path for path, said in python.items() if said.collected.get(SHARED)}
+        imports = {path: said.imports for path, said in python.items()}
+        main = references.ambient(rules())[0]
+        return Homes(imports, texts, main).of(users, defined)
 
     @property
     def other_framework(self) -> str:

@@ -54,8 +54,19 @@ class Links:
         """``starts`` and the files that import one of them, however far."""
         return frozenset(_closure(starts, self._resolved[1]))
 
+    def found(self, path: str, module: str, name: str = "") -> set[str]:
+        """The files that a module may be, or a name that is taken from it, where the file at ``path`` imports it."""
+        by_parts, by_last, packages = self._places
+        folder = PurePath(path).parent.parts
+        return {by_parts[each] for each in _candidates(folder, module, name, by_parts, by_last, packages)}  # fmt: skip
+
+    def is_package(self, folder: _Parts) -> bool:
+        """Is it a folder with ``__init__.py``?"""
+        return folder in self._places[2]
+
     @cached_property
-    def _resolved(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    def _places(self) -> tuple[dict[_Parts, str], dict[str, list[_Parts]], set[_Parts]]:
+        """The files by the parts of their paths, these parts by their last one, and the packages."""
         by_parts: dict[_Parts, str] = {}
         by_last: defaultdict[str, list[_Parts]] = defaultdict(list)
         packages = {p.parent.parts for p in map(PurePath, self._asked) if p.name == "__init__.py"}
@@ -65,15 +76,18 @@ class Links:
             by_parts[parts] = path
             if parts:
                 by_last[parts[-1]].append(parts)
+        return by_parts, by_last, packages
+
+    @cached_property
+    def _resolved(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
         on: defaultdict[str, set[str]] = defaultdict(set)
         back: defaultdict[str, set[str]] = defaultdict(set)
         for path, asked in self._asked.items():
-            folder = PurePath(path).parent.parts
             for module, name in asked:
-                for wanted in ((module, name), (module, "")) if name else ((module, ""),):
-                    for found in _candidates(folder, *wanted, by_parts, by_last, packages):
-                        on[path].add(by_parts[found])
-                        back[by_parts[found]].add(path)
+                for wanted in {name, ""}:
+                    for found in self.found(path, module, wanted):
+                        on[path].add(found)
+                        back[found].add(path)
         return on, back
 
 

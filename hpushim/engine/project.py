@@ -138,11 +138,12 @@ def migrate(
     jobs: int | None = None,
     progress: Progress | None = None,
     given: Given = _NONE,
+    shared: bool = True,
 ) -> Report:
     """Applies the safe fixes (and on request the unsafe ones, or those at some places) to the files under ``paths``.
 
     With ``write=False`` nothing is touched and the report carries what would be written; content may be ``given`` then, as in
-    :func:`analyse`. Raises
+    :func:`analyse`. Unless ``shared``, each file defines what it needs, so that it works without the changes of others. Raises
     :class:`~hpushim.errors.HpushimError`, before anything is written, when a file to be changed has
     uncommitted changes and ``allow_dirty`` is not given.
     """
@@ -153,6 +154,8 @@ def migrate(
         journal.tidy(project_root(paths))
     run = _Run(paths, target, matrix, select, ignore, exclude, unsafe=unsafe, given=given)
     results = run.results(_migrated, jobs, progress)
+    if shared and not given:
+        results = run.shared(results)
     if write:
         results = run.written(results, allow_dirty=allow_dirty)
     return run.report(results, "migrated" if write else "preview")
@@ -222,7 +225,7 @@ class _Run:
         self.python_lines = 0
         self.kernels = tuple(map(_counted, self.found.kernels))
         self.cache = self._opened(target, select, ignore, unsafe) if cached else None
-        facts = Facts()
+        self.facts = facts = Facts()
         own = own_words(matrix)
         for file in self.found.files:
             data = given[file.path] if file.path in given else read(file.path)
@@ -305,6 +308,21 @@ class _Run:
             self.cache.write()
         return [*(done[i] for i in range(total)), *map(_passed, self.found.passed)]
 
+    def shared(self, results: list[FileResult]) -> list[FileResult]:
+        """The results where one file defines what several come to need, and these import it."""
+        files = self.found.files
+        users = [f.shown for f, result in zip(files, results, strict=False) if f.kind == "python" and _defines(result)]  # fmt: skip
+        if not users or self.context.target.style != "agnostic":
+            return results
+        texts = {f.shown: data for f in files if isinstance(data := read(f.path), bytes)}
+        homes = self.facts.homes(texts, users)
+        project = msgspec.structs.replace(self.context.project, homes=tuple(homes.items()))
+        context = msgspec.structs.replace(self.context, project=project)
+        return [
+            _judged((0, file, texts[file.shown]), _migrated, context) if file.shown in homes else result
+            for file, result in zip(files, results, strict=False)
+        ] + results[len(files) :]  # fmt: skip
+
     def _known(self, file: File, data: bytes) -> FileResult | None:
         return self.cache.find(self.cache.key(file, data), data) if self.cache else None
 
@@ -341,6 +359,11 @@ class _Run:
             around=self.around,
             device_options=self.device_options,
         )
+
+
+def _defines(result: FileResult) -> bool:
+    """Did the file get a definition that others may need as well?"""
+    return any(finding.applied and finding.code == "HPU023" for finding in result.findings)
 
 
 def _counted(item: tuple[Path, str]) -> Kernels:

@@ -12,6 +12,7 @@ import pytest
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
+from hpushim.engine.project import migrate, undo
 from hpushim.engine.settle import Settled
 from hpushim.matrix import load
 from hpushim.model import Style, Target
@@ -21,6 +22,8 @@ CURRENT = "torch.accelerator.current_accelerator()"
 AVAILABLE = "torch.accelerator.is_available()"
 CHOICE = f'{CURRENT}.type if {AVAILABLE} else "cpu"'
 DEFAULT = "default_device()"
+#: Where one function, or the program, has all uses of the device.
+KEPT = f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'
 FUNCTION = (
     f"def {DEFAULT}:\n"
     f"    if {AVAILABLE}:\n"
@@ -53,10 +56,15 @@ def body(text: str) -> str:
         ('device = "cuda"', f"device = {CHOICE}"),
         ('device = torch.device("cuda")', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'),
         ('device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'),
-        ("x = x.cuda()", "x = x.to(default_device())"),
-        ('x = torch.zeros(2, device="cuda")', "x = torch.zeros(2, device=default_device())"),
+        ("x = x.cuda()", f"{KEPT}\nx = x.to(device)"),
+        ('x = torch.zeros(2, device="cuda")', f"{KEPT}\nx = torch.zeros(2, device=device)"),
+        ("def f(x):\n    return x.cuda()\ndef g(x):\n    return x.cuda()", "def f(x):\n    return x.to(default_device())\ndef g(x):\n    return x.to(default_device())"),
+        ("def f(xs):\n    return [x.cuda() for x in xs]\ndef g(x):\n    return x.cuda()", "def f(xs):\n    device = default_device()\n    return [x.to(device) for x in xs]\ndef g(x):\n    return x.to(default_device())"),
+        ("def f(x, y):\n    def g(z):\n        return z.cuda()\n    return g(x), y.cuda()", f"def f(x, y):\n    {KEPT}\n    def g(z):\n        return z.to(device)\n    return g(x), y.to(device)"),
+        ("def f(x, device):\n    return x.cuda() + x.to(device)", "def f(x, device):\n    return x.to(default_device()) + x.to(device)"),
+        ("def f(x):\n    if many:\n        x = x.cuda()\n    return x", f"def f(x):\n    if many:\n        {KEPT}\n        x = x.to(device)\n    return x"),
         ('def f(device="cuda"):\n    return device', "def f(device=None):\n    if device is None:\n        device = default_device().type\n    return device"),
-        ('def f(*, device=torch.device("cuda")):\n    """Text."""\n    return device', 'def f(*, device=None):\n    """Text."""\n    if device is None:\n        device = default_device()\n    return device'),
+        ('def f(*, device=torch.device("cuda")):\n    """Text."""\n    return device', f'def f(*, device=None):\n    """Text."""\n    if device is None:\n        {KEPT}\n    return device'),
         # too early to ask for a device: a parser, a field, a file that others import; a stub has no body
         ('def f(p):\n    p.add_argument("--device", default="cuda")', 'def f(p):\n    p.add_argument("--device", default="cuda")'),
         ('class C:\n    device = "cuda"', 'class C:\n    device = "cuda"'),
@@ -64,14 +72,14 @@ def body(text: str) -> str:
         ('def f(device="cuda"): ...', 'def f(device="cuda"): ...'),
         ('device = torch.device("cuda")\nx = x.cuda(non_blocking=True)', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")\nx = x.to(device, non_blocking=True)'),
         # not at hand: of another function, given later, given under a condition
-        ('def f():\n    device = "cuda"\ndef g(x):\n    return x.cuda()', f"def f():\n    device = {CHOICE}\ndef g(x):\n    return x.to(default_device())"),
+        ('def f():\n    device = "cuda"\ndef g(x):\n    return x.cuda()', f"def f():\n    device = {CHOICE}\ndef g(x):\n    {KEPT}\n    return x.to(device)"),
         ('x = x.cuda()\ndevice = "cuda"', f"x = x.to(default_device())\ndevice = {CHOICE}"),
         ('if many:\n    device = "cuda"\nx = x.cuda()', f"if many:\n    device = {CHOICE}\nx = x.to(default_device())"),
         # other devices that the accelerator covers are chosen no more
         ('d = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"', f"d = {CHOICE}"),
         ("half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()", "half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()"),
         ('assert backend in ["gloo", "nccl"]', 'assert backend in ["gloo", "nccl"]'),
-        ('m = dist.init_device_mesh("cuda", (2,))', "m = dist.init_device_mesh(default_device().type, (2,))"),
+        ('m = dist.init_device_mesh("cuda", (2,))', f"{KEPT}\nm = dist.init_device_mesh(device.type, (2,))"),
         ("class A:\n    autocast = torch.cuda.amp.autocast", "class A:\n    autocast = torch.cuda.amp.autocast"),
         ('d = "cuda" if torch.cuda.is_available() and use else "cpu"', f'd = {CURRENT}.type if {AVAILABLE} and use else "cpu"'),
         ('if self.device.type == "cuda":\n    with torch.cuda.amp.autocast():\n        y = x.cuda()', 'if self.device.type != "cpu":\n    with torch.autocast(device_type=self.device.type):\n        y = x.to(self.device)'),
@@ -107,11 +115,54 @@ def body(text: str) -> str:
         ("o = torch.optim.Adam(p, fused=True)", "o = torch.optim.Adam(p, fused=True)"),
         ('assert torch.cuda.is_available(), "no CUDA device"', f'assert {AVAILABLE}, "no accelerator device"'),
         # AMP
-        ("c = torch.cuda.amp.autocast()", 'c = torch.autocast(device_type=default_device().type, enabled=default_device().type != "cpu")'),
-        ("c = torch.cuda.amp.autocast(a or b)", 'c = torch.autocast(device_type=default_device().type, enabled=(a or b) and default_device().type != "cpu")'),
-        ("if torch.cuda.is_available():\n    c = torch.cuda.amp.autocast(amp)", f"if {AVAILABLE}:\n    c = torch.autocast(device_type=default_device().type, enabled=amp)"),
-        ("s = torch.cuda.amp.GradScaler()", "s = torch.amp.GradScaler(default_device().type, enabled=torch.get_autocast_dtype(default_device().type) == torch.float16)"),
-        ('s = torch.amp.GradScaler("cuda", enabled=dtype == "float16")', 's = torch.amp.GradScaler(default_device().type, enabled=dtype == "float16" and default_device().type != "cpu")'),
+        ("c = torch.cuda.amp.autocast()", f'{KEPT}\nc = torch.autocast(device_type=device.type, enabled=device.type != "cpu")'),
+        ("c = torch.cuda.amp.autocast(a or b)", f'{KEPT}\nc = torch.autocast(device_type=device.type, enabled=(a or b) and device.type != "cpu")'),
+        ("if torch.cuda.is_available():\n    c = torch.cuda.amp.autocast(amp)", f"if {AVAILABLE}:\n    {KEPT}\n    c = torch.autocast(device_type=device.type, enabled=amp)"),
+        ("s = torch.cuda.amp.GradScaler()", f"{KEPT}\ns = torch.amp.GradScaler(device.type, enabled=torch.get_autocast_dtype(device.type) == torch.float16)"),
+        ('s = torch.amp.GradScaler("cuda", enabled=dtype == "float16")', f'{KEPT}\ns = torch.amp.GradScaler(device.type, enabled=dtype == "float16" and device.type != "cpu")'),
+        # what the function is given
+        ("def f(m, x, device):\n    with torch.cuda.amp.autocast():\n        return m(x.to(device)), device.type", 'def f(m, x, device):\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m(x.to(device)), device.type'),
+        ("class A(nn.Module):\n    def forward(self, x):\n        with torch.cuda.amp.autocast():\n            return x.float() @ x", 'class A(nn.Module):\n    def forward(self, x):\n        with torch.autocast(device_type=x.device.type, enabled=x.device.type != "cpu"):\n            return x.float() @ x'),
+        ("class A(nn.Module):\n    def forward(self, batch):\n        with torch.cuda.amp.autocast():\n            return self.net(batch)", f'class A(nn.Module):\n    def forward(self, batch):\n        {KEPT}\n        with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n            return self.net(batch)'),
+        # what only CUDA has, and fails elsewhere, runs where CUDA is; a part of a statement stays
+        ("print(torch.cuda.memory_summary())", "if torch.cuda.is_available():\n    print(torch.cuda.memory_summary())"),
+        ("torch.cuda.reset_peak_memory_stats()", "if torch.cuda.is_available():\n    torch.cuda.reset_peak_memory_stats()"),
+        ('torch.cuda.nvtx.range_push("step")', 'if torch.cuda.is_available():\n    torch.cuda.nvtx.range_push("step")'),
+        ("s = torch.cuda.memory_summary()", "s = torch.cuda.memory_summary()"),
+        ("if torch.cuda.is_available():\n    print(torch.cuda.memory_summary())", "if torch.cuda.is_available():\n    print(torch.cuda.memory_summary())"),
+        ("s = torch.cuda.Stream()\nwith torch.cuda.stream(s):\n    f()", "s = torch.cuda.Stream()\nwith torch.cuda.stream(s):\n    f()"),
+        # a host that took the CPU goes on to: MPS has no float64, and pins no memory
+        ('x = x.double()\nd = "cuda" if torch.cuda.is_available() else "cpu"', 'x = x.double()\nd = "cuda" if torch.cuda.is_available() else "cpu"'),
+        ("x = torch.zeros(2, dtype=torch.float64)\nif torch.cuda.is_available():\n    x = x.cuda()", "x = torch.zeros(2, dtype=torch.float64)\nif torch.cuda.is_available():\n    x = x.cuda()"),
+        ('t = torch.zeros(2, dtype=torch.float64, device="cuda")', f"{KEPT}\nt = torch.zeros(2, dtype=torch.float64, device=device)"),
+        ('if device.type == "cuda":\n    x = x.pin_memory()', 'if device.type not in ("cpu", "mps"):\n    x = x.pin_memory()'),
+        ("if torch.cuda.is_available():\n    x = x.pin_memory().cuda()", "if torch.cuda.is_available():\n    x = x.pin_memory().cuda()"),
+        # a numbered device that is given up where there is no CUDA
+        ('device = f"cuda:{n}"\nif not torch.cuda.is_available():\n    device = "cpu"', 'device = f"cuda:{n}"\nif not torch.cuda.is_available():\n    device = "cpu"'),
+        ('if host:\n    device = "cpu"\nelse:\n    device = f"cuda:{n}"', f'if host:\n    device = "cpu"\nelse:\n    device = f"{{{CURRENT}.type}}:{{n}}"'),
+        ('x = x.double()\nif x.device.type == "mps":\n    pass\nd = "cuda" if torch.cuda.is_available() else "cpu"', f'x = x.double()\nif x.device.type == "mps":\n    pass\nd = {CHOICE}'),
+        # the device of a tensor
+        ('d = torch.device("cuda") if x.is_cuda else torch.device("cpu")', "d = x.device"),
+        ('d = torch.device("cuda" if x.is_cuda else "cpu")', "d = x.device"),
+        ('d = "cuda" if x.is_cuda else "cpu"', "d = x.device.type"),
+        ('d = (torch.device("cuda")\n     if x.is_cuda\n     else torch.device("cpu"))', "d = x.device"),
+        # what builds kernels for CUDA, and what has them
+        ('from torch.utils.cpp_extension import load\nif torch.cuda.is_available():\n    gpu = load("gpu", ["a.cpp", "b.cu"])', 'from torch.utils.cpp_extension import load\nif torch.cuda.is_available():\n    gpu = load("gpu", ["a.cpp", "b.cu"])'),
+        ("from .. import src\nif x.is_cuda:\n    src.gpu.forward(x)\nelse:\n    src.cpu.forward(x)", "from .. import src\nif x.is_cuda:\n    src.gpu.forward(x)\nelse:\n    src.cpu.forward(x)"),
+        # the scaler of a flag is on where autocast computes in float16
+        ("s = torch.cuda.amp.GradScaler() if fp16 else None", f"{KEPT}\ns = torch.amp.GradScaler(device.type, enabled=torch.get_autocast_dtype(device.type) == torch.float16) if fp16 else None"),
+        ("def f(m, x):\n    x = x.float()\n    with torch.cuda.amp.autocast(enabled=False):\n        return m(x)", "def f(m, x):\n    x = x.float()\n    with torch.autocast(device_type=x.device.type, enabled=False):\n        return m(x)"),
+        ("def f(x):\n    # about the move\n    return x.cuda()", f"def f(x):\n    {KEPT}\n    # about the move\n    return x.to(device)"),
+        # two checks of which one prepares what the other uses
+        ('if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())', 'if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())'),
+        # an option for the backend
+        ('p.add_argument("--backend", default="nccl")\nargs = p.parse_args()\ndist.init_process_group(args.backend)', f'p.add_argument("--backend", default=None)\nargs = p.parse_args()\ndist.init_process_group(args.backend or dist.get_default_backend_for_device({CURRENT}))'),
+        ('p.add_argument("--backend", default="nccl")\nargs = p.parse_args()\nprint(args.backend)\ndist.init_process_group(args.backend)', 'p.add_argument("--backend", default="nccl")\nargs = p.parse_args()\nprint(args.backend)\ndist.init_process_group(args.backend)'),
+        ("def f(m, x, device):\n    with torch.cuda.amp.autocast():\n        return m(x.to(device))", 'def f(m, x, device):\n    with torch.autocast(device_type=torch.device(device).type, enabled=torch.device(device).type != "cpu"):\n        return m(x.to(device))'),
+        ("try:\n    f()\nexcept torch.cuda.OutOfMemoryError:\n    pass", "try:\n    f()\nexcept torch.OutOfMemoryError:\n    pass"),
+        ('if x.device.type != "cuda":\n    raise RuntimeError("works on CUDA")', 'if x.device.type == "cpu":\n    raise RuntimeError("works on an accelerator")'),
+        ("e = torch.cuda.Event()\nwith torch.cuda.stream(s):\n    e.record(torch.cuda.current_stream())", "e = torch.cuda.Event()\nwith torch.cuda.stream(s):\n    e.record(torch.cuda.current_stream())"),
+        ('device = torch.device(f"cuda:{rank:d}")', f'device = torch.device(f"{{{CURRENT}.type}}:{{rank}}")'),
         # ranks
         ('dist.init_process_group("nccl")', f"dist.init_process_group(dist.get_default_backend_for_device({CURRENT}))"),
         ('if args.backend == "nccl":\n    pass', 'if args.backend == "nccl":\n    pass'),
@@ -177,13 +228,83 @@ def test_a_file_without_torch_keeps_its_words() -> None:
 
 
 def test_the_function_is_defined_once_above_its_uses() -> None:
-    text = written("from torch import nn\n\n\ndef f(x):\n    return x.cuda(), nn.Linear(2, 2).cuda()\n").text  # fmt: skip
+    text = written("from torch import nn\n\n\ndef f(x):\n    return x.cuda()\n\n\ndef g():\n    return nn.Linear(2, 2).cuda()\n").text  # fmt: skip
     assert text.count(FUNCTION) == 1 and text.count("import torch\n") == 1
     assert text.index("import torch\n") < text.index(FUNCTION) < text.index("def f")
 
 
+@pytest.mark.parametrize("gap", ["", "\n", "\n\n", "\n\n\n"])
+@pytest.mark.parametrize("between", ["", "A = 3\n", "# about f\n", "try:\n    import a\nexcept ImportError:\n    a = None\n"])  # fmt: skip
+def test_the_function_stands_between_two_empty_lines(gap: str, between: str) -> None:
+    uses = "def f(x):\n    return x.cuda()\ndef g(x):\n    return x.cuda()\n"
+    for start in ("import torch\n", '"""Text."""\nimport os\nimport torch\nimport a\n'):
+        text = written(start + between + gap + uses).text
+        above, below = text.split(FUNCTION)
+        assert above.endswith("\n\n\n") and not above.endswith("\n" * 4)
+        assert below.startswith("\n\n") and below.lstrip("\n").startswith(("def f", "# about f"))
+
+
+SCRIPTS = {
+    "utils.py": "import os\nimport torch\n\n\ndef seed(n):\n    torch.manual_seed(n)\n",
+    "train.py": "import torch\nimport utils\n\n\ndef f(x):\n    return x.cuda()\n",
+    "test.py": "import torch\n\n\ndef f(x):\n    return x.cuda()\n",
+    "tool/run.py": "import torch\n\n\ndef f(x):\n    return x.cuda()\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_scripts_share_what_is_light_beside_them(tmp_path: Path, heavy: bool) -> None:
+    for path, text in SCRIPTS.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("import cv2\n" + text if heavy else text)
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = {path: (tmp_path / path).read_text() for path in SCRIPTS}
+    shared = [path for path, text in after.items() if "from utils import default_device" in text]
+    assert shared == (["train.py"] if heavy else ["train.py", "test.py"]) * (not heavy)
+    assert ("def default_device" in after["utils.py"]) is not heavy
+
+
+PACKAGE = {
+    "pkg/__init__.py": "",
+    "pkg/utils.py": "import torch\n\n\ndef seed(n):\n    torch.manual_seed(n)\n",
+    "pkg/train.py": "import torch\n\nfrom .utils import seed\n\n\ndef f(x):\n    seed(1)\n    return x.cuda()\n",
+    "pkg/test.py": "import torch\n\nfrom pkg import utils\n\n\ndef f(x):\n    return x.cuda()\n\n\ndef g(x):\n    return x.cuda()\n",
+    "pkg/alone.py": "import torch\n\n\ndef f(x):\n    return x.cuda()\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{}, {"pkg/alone.py": None}, {"pkg/utils.py": PACKAGE["pkg/utils.py"].replace("import torch\n", "import torch\n\nfrom . import train\n")}, {"pkg/utils.py": "import numpy\n\n\ndef seed(n):\n    numpy.random.seed(n)\n"}])  # fmt: skip
+def test_one_file_of_a_package_has_the_function(tmp_path: Path, change: dict[str, str | None]) -> None:  # fmt: skip
+    files = {path: text for path, text in (PACKAGE | change).items() if text is not None}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    report = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = {path: (tmp_path / path).read_text() for path in files}
+    kept = "torch.manual_seed" in files["pkg/utils.py"]
+    asked = [path for path, text in after.items() if "from .utils import" in text and DEFAULT[:-2] in text]  # fmt: skip
+    if change and (not kept or "from . import train" in files["pkg/utils.py"]):
+        assert "def default_device" not in after["pkg/utils.py"]
+    else:
+        assert sum("def default_device" in text for text in after.values()) == 1
+        assert "from .utils import seed, default_device\n" in after["pkg/train.py"]
+        assert "from pkg.utils import default_device\n" in after["pkg/test.py"]
+        assert asked == ["pkg/train.py"]
+        assert ("from .utils" in after.get("pkg/alone.py", "")) is False
+    again = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    assert not [file for file in again.files if file.status == "changed"]
+    (tmp_path / "pkg/new.py").write_text("import torch\n\nfrom .utils import seed\n\n\ndef f(x):\n    return x.cuda()\n")  # fmt: skip
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    if "def default_device" in after["pkg/utils.py"]:
+        assert "import seed, default_device\n" in (tmp_path / "pkg/new.py").read_text()
+    while undo(tmp_path).run:
+        pass
+    assert {path: (tmp_path / path).read_text() for path in files} == files
+    assert report.files
+
+
 def test_a_name_of_a_star_import_is_not_taken() -> None:
-    text = written("import torch\nfrom settings import *\n\nx = torch.ones(2).cuda().to(default_device())\n").text  # fmt: skip
+    text = written("import torch\nfrom settings import *\n\nx = torch.ones(2).cuda().to(default_device())\n\n\ndef f(y):\n    return y.cuda()\n\n\ndef g(y):\n    return y.cuda()\n").text  # fmt: skip
     assert "def accelerator_or_cpu" in text and "def default_device" not in text
 
 

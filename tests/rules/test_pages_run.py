@@ -250,7 +250,7 @@ def test_the_agnostic_form_does_the_same_natively_or_what_stays_is_reported() ->
         if text and not left and not scaled and not text.startswith("shim: "):
             wrong[one.key] = text
     assert wrong == {}
-    assert same > 3 * different, (same, different)
+    assert same > 2 * different, (same, different)
 
 
 def test_an_example_that_only_defines_has_lines_that_use_it() -> None:

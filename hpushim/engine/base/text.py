@@ -132,6 +132,13 @@ class Project(msgspec.Struct, frozen=True):
     #: Of facts that spread: the files that have it, those that import one of them and those that one of them imports.
     spread: tuple[tuple[str, frozenset[str]], ...] = ()
 
+    #: The module from which each file imports what rules define for several files; "" for one that defines it.
+    homes: tuple[tuple[str, str], ...] = ()
+
+    def home(self, path: str) -> str | None:
+        """The module that gives a file what rules define for several; "" for one that defines it, None for one that helps itself."""
+        return dict(self.homes).get(path)
+
     def names(self, fact: str) -> frozenset[str]:
         """The names that were collected for a fact."""
         return dict(self.collected).get(fact, frozenset())

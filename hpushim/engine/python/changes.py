@@ -69,6 +69,8 @@ class Insert(msgspec.Struct, frozen=True):
     after: bool = True
     #: Also where other statements share the line of ``anchor``.
     own_line: bool = False
+    #: Before the comments right above ``anchor`` as well, which are about it.
+    above_comments: bool = False
 
 
 class Guard(msgspec.Struct, frozen=True):

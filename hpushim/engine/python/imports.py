@@ -265,10 +265,40 @@ class _Plan:
         key = f"{_DEFINED}{change.name}"
         if change.name in self._module.global_scope.bindings or key in self._added:
             return
-        insert = self._behind_imports(f"\n{change.code}", last=True)
-        if change.user is not None and not _stands_before(insert, change.user, self._module):
-            insert = self._in_front_of(change.user, change.early or change.code)
+        if re.match(r"(async )?def ", change.code):
+            insert = self._as_function(change)
+        else:
+            insert = self._behind_imports(f"\n{change.code}", last=True)
+            if change.user is not None and not _stands_before(insert, change.user, self._module):
+                insert = self._in_front_of(change.user, change.early or change.code)
         self._added[key] = insert
+
+    def _as_function(self, change: Define) -> Insert:
+        """In front of the first function or class below all imports, or right behind these; between two empty lines."""
+        body, user = self._module.tree.body, change.user
+        last = max((n for n, statement in enumerate(body) if _is_import(statement)), default=-1)
+        needed = body.index(user) if user is not None else len(body)
+        code, place = change.code, last + 1
+        if needed <= last:
+            code = change.early or code
+            place = max((n + 1 for n in range(needed) if _is_import(body[n])), default=needed)
+        elif body[place:needed]:
+            kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+            ends = (n for n in range(place, needed) if isinstance(body[n], kinds))
+            place = next(ends, place)
+        gap = self._gap(body[place]) if place < len(body) else 2
+        below = "\n" * (3 - gap) if gap < 2 else ""
+        if place == 0:
+            return Insert(body[0], f"{code}\n\n", after=False, own_line=True)
+        return Insert(body[place - 1], f"\n\n{code}{below}", own_line=True)
+
+    def _gap(self, statement: ast.stmt) -> int:
+        """The empty lines between a statement at the top level and the one above it, comments left out."""
+        body = self._module.tree.body
+        above = body[body.index(statement) - 1] if statement is not body[0] else None
+        end = self._module.line_span(above.end_lineno).end if above and above.end_lineno else 0
+        lines = self._module.data[end : self._module.start(statement)].split(b"\n")[:-1]
+        return next((n for n, line in enumerate(lines) if line.strip()), len(lines))
 
     def _behind_imports(self, code: str, *, last: bool = False) -> Insert:
         """Behind the run of imports that has the package which the file is about, or the first run.

@@ -255,7 +255,10 @@ class _Work:
         indent = module.indent(anchor)
         lines = f"{module.newline}{indent}".join(code)
         if not insert.after:
-            at = module.line_span(module.position(module.start(anchor))[0]).start
+            number = module.position(module.start(anchor))[0]
+            while insert.above_comments and _is_comment(module, number - 1, indent):
+                number -= 1
+            at = module.line_span(number).start
             for edit in plan.edits:
                 if edit.span.start < at < edit.span.end:  # the anchor goes, with what is above it
                     at = edit.span.start
@@ -267,6 +270,11 @@ class _Work:
                 at = edit.span.end
                 return Edit(Span(at, at), "", f"{indent}{lines}{module.newline}")
         return Edit(Span(at, at), "", f"{module.newline}{indent}{lines}")
+
+
+def _is_comment(module: Module, number: int, indent: str) -> bool:
+    """Is it a line with nothing but a comment, as far to the right as the statement below?"""
+    return number > 0 and module.source(module.line_span(number)).startswith(f"{indent}#")
 
 
 def _why(error: Exception) -> str:
@@ -342,7 +350,8 @@ def _checked(code: str) -> list[str]:
     """The lines of new code, which libcst parses."""
     import libcst as cst
 
-    return cst.parse_module(code, config=_config()).code.rstrip("\n").split("\n")
+    text = cst.parse_module(code, config=_config()).code
+    return text.removesuffix("\n").split("\n") if code.strip() else text.rstrip("\n").split("\n")
 
 
 def _config() -> cst.PartialParserConfig:

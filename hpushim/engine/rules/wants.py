@@ -30,6 +30,9 @@ FRAMEWORKS = "frameworks"
 #: The fact of this name says that a file trains (``b"trains"``), and that it is a program (``b"program"``).
 TRAINS = "trains"
 
+#: The fact of this name says that a file defines a function that files of a project share, and no code but that of rules needs.
+SHARED = "functions that files share"
+
 #: The fact of this name tells the options of the command line whose values are devices: ``b"--device"``.
 TAKE_DEVICES = "options that are named for devices"
 
