@@ -77,7 +77,7 @@ _MAKER = lazily(
     rb"\b(?:%s)\b" % b"|".join(name.encode() for names in MAKERS.values() for name in names)
 )
 #: ``import pytorch_lightning as pl``; a path that has such a word in it is no import.
-_IMPORTED = lazily(rb"^[ \t]*(?:from|import)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?:pytorch_)?(%s)\b" % b"|".join(name.encode() for name in MAKERS), re.MULTILINE)  # fmt: skip
+_IMPORTED = lazily(rb"\n[ \t]*(?:from|import)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?:pytorch_)?(%s)\b" % b"|".join(name.encode() for name in MAKERS))  # fmt: skip
 
 
 def _makers(data: bytes) -> Iterable[bytes]:
@@ -115,7 +115,9 @@ _MAIN = lazily(rb"\nif[ \t]+__name__[ \t]*==")
 
 
 def _trains(data: bytes) -> Iterable[bytes]:
-    if _BACKWARD.search(data) or any(b"Pipeline" not in maker for maker in _makers(data)):
+    if (b"backward(" in data and _BACKWARD.search(data)) or any(
+        b"Pipeline" not in maker for maker in _makers(data)
+    ):
         yield b"trains"
     if _MAIN.search(data):
         yield b"program"
@@ -177,7 +179,7 @@ _NAME = lazily(rb"\w+")
 
 def _kernel_users(data: bytes) -> Iterable[bytes]:
     """The functions and classes at the top of a file that run one of its kernels, through others of the file as well."""
-    if b".jit" not in data and b"torch.ops." not in data:
+    if not any(part in data for part in (b"triton.jit", b"cuda.jit", b"torch.ops.")):
         return ()
     blocks = [(found[2], found[1]) for found in _BLOCK.finditer(data)]
     found = {name for name, text in blocks if _KERNEL.search(text)}

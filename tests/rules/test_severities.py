@@ -74,6 +74,10 @@ def test_names_of_extensions(data: bytes, names: set[bytes]) -> None:
 
 
 def test_a_path_that_names_a_package_is_no_import_of_it() -> None:
-    assert not [*MAKERS_NAMED.find(b"# ours-transformers\nfrom ours_transformers import Trainer\n")]
-    assert [*MAKERS_NAMED.find(b"from transformers import Trainer\n")] == [b"transformers.Trainer"]
-    assert [*MAKERS_NAMED.find(b"import os, pytorch_lightning as pl\npl.Trainer()\n")] == [b"lightning.Trainer"]  # fmt: skip
+    assert not [
+        *MAKERS_NAMED.find(b"\n# ours-transformers\nfrom ours_transformers import Trainer\n")
+    ]
+    assert [*MAKERS_NAMED.find(b"\nfrom transformers import Trainer\n")] == [
+        b"transformers.Trainer"
+    ]
+    assert [*MAKERS_NAMED.find(b"\nimport os, pytorch_lightning as pl\npl.Trainer()\n")] == [b"lightning.Trainer"]  # fmt: skip

@@ -14,7 +14,7 @@ class ProjectFact(msgspec.Struct, frozen=True):
     """Names that are collected from every Python file of a project before the files are looked at one by one."""
 
     name: str
-    #: The names in the bytes of one file. It is called for each file, so it should look for one word first.
+    #: The names in the bytes of one file, with a newline before them. It is called for each file, so it should look for one word first.
     find: Callable[[bytes], Iterable[bytes]]
     #: Whether notebooks are asked as well, as they are written.
     notebooks: bool = False
