@@ -52,14 +52,18 @@ class InferenceLoop(Rule):
         evaluation = _Evaluation(module)
         whole: list[ast.For | ast.While] = [*module.index.statements(ast.For)]
         whole += module.index.statements(ast.While)
-        whole = [loop for loop in whole if evaluation.may_be(loop)]
+        whole = [
+            loop
+            for loop in whole
+            if evaluation.may_be(loop)
+            and not _trains(loop)
+            and not _reads_always(module, loop.body)  # the read runs what was collected
+        ]
         if not whole:
             return
         batches: dict[ast.stmt, Loop] = {loop.node: loop for loop in module.view(loops)}
         told: set[ast.Call] = set()
         for node in sorted(whole, key=lambda loop: (loop.lineno, loop.col_offset)):
-            if _trains(node) or _reads_always(module, node.body):
-                continue  # the read runs what was collected
             call = next(_computing(module, node, batches.get(node)), None)
             if call is None or call in told or not evaluation.runs(node, call):
                 continue  # or it is seen in the loop around this one

@@ -156,17 +156,11 @@ def _is_of_parameters(node: ast.expr) -> bool:
 
 def _questions(module: Module) -> Iterator[ast.expr]:
     """The conditions that request values of a tensor in every step."""
-    index = module.index
-    whole = (index.statements(ast.If), index.statements(ast.While), index.statements(ast.Assert))
-    for statements in whole:
-        for statement in statements:
-            if any(
-                isinstance(part, ast.Call)
-                and word(part.func) in _ASKS
-                and _asks_tensor(module, part)
-                for part in _asked(statement.test)
-            ):
-                yield statement.test
+    for name in _ASKS:
+        for call in module.index.calls(name):
+            test = _condition(module, call)
+            if test is not None and _asks_tensor(module, call):
+                yield test
 
 
 def _asked(test: ast.expr) -> Iterator[ast.expr]:

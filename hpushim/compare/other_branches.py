@@ -6,7 +6,6 @@ import ast
 
 from hpushim.compare import texts
 from hpushim.pycode.source import Source
-from hpushim.pycode.walk import walk
 
 
 class Beside:
@@ -17,14 +16,13 @@ class Beside:
         self.names: set[ast.AST] = set()
         self.texts: set[ast.AST] = set()
         self._branches: dict[int, list[ast.If]] = {}
-        if source.index.data and b"hpu" not in source.index.data.lower():
-            return
-        for part in walk(source.tree):
-            if texts.is_hpu(part):
-                _mark(source, part, self.texts)
-                _mark(source, part, self.names)
-            elif "hpu" in (getattr(part, "id", "") or getattr(part, "attr", "")).lower():
-                _mark(source, part, self.names)
+        index = source.index
+        for text in filter(texts.is_hpu, index.strings(texts.HPU)):
+            _mark(source, text, self.texts)
+            _mark(source, text, self.names)
+        for word in index.spellings(texts.HPU):
+            for name in (*index.names(word), *index.attributes(word)):
+                _mark(source, name, self.names)
 
     def branches(self, block: list[ast.stmt]) -> list[ast.If]:
         """The ``if`` statements of a block whose conditions name ``hpu``."""

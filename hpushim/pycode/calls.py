@@ -34,8 +34,17 @@ _LISTED = frozenset(
 )
 #: Of these the function gets a number first.
 _NUMBERED = frozenset(("spawn", "start_processes"))
-#: The methods that Python calls for an operator or a statement.
-_IMPLICIT = ("__getitem__", "__contains__", "__eq__", "__str__", "__repr__", "__enter__", "__aenter__", "__iter__")  # fmt: skip
+#: The methods that Python calls for an operator or a statement, with the nodes for which it does.
+_CALLING: dict[str, tuple[type[ast.AST], ...]] = {
+    "__getitem__": (ast.Subscript,),
+    "__contains__": (ast.Compare,),
+    "__eq__": (ast.Compare,),
+    "__str__": (ast.FormattedValue, ast.Call),
+    "__repr__": (ast.FormattedValue, ast.Call),
+    "__enter__": (ast.withitem,),
+    "__aenter__": (ast.withitem,),
+    "__iter__": (ast.For, ast.AsyncFor, ast.comprehension),
+}
 _SHOWN = frozenset(("str", "repr", "format"))
 #: Calls that call their argument for each item.
 _LOOPS = frozenset(("map", "filter", "sorted", "min", "max"))
@@ -287,10 +296,11 @@ class Calls(Circular):
 
     def _find_implicit(self) -> dict[ast.AST, list[Target]]:
         index = self._source.index
-        known = [name for name in _IMPLICIT if index.definitions(name)]
+        known = [name for name in _CALLING if index.definitions(name)]
         found: dict[ast.AST, list[Target]] = {}
+        kinds = {kind for name in known for kind in _CALLING[name]}
         for node in walk(self._source.tree) if known else ():
-            for name, value in _called_for(node):
+            for name, value in _called_for(node) if node.__class__ in kinds else ():
                 if name not in known:
                     continue
                 methods = [m for owner in self.classes_of(value) if (m := self.method(owner, name))]

@@ -135,6 +135,11 @@ class Index:
         self._want("yield")
         return self._ordered(self._yields)
 
+    def spellings(self, part: str) -> list[str]:
+        """Every word that holds ``part``, in small letters or large ones; of a tree alone, every name and attribute."""
+        words = self._text.words if self.data else {*self._names, *self._attributes}
+        return sorted(word for word in words if part in word.lower())
+
     def statements(self, kind: type[N]) -> list[N]:
         """Every statement, handler or case of exactly this class."""
         return cast("list[N]", self._statements.get(kind, []))

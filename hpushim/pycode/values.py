@@ -130,8 +130,7 @@ class Values(Backward, Forward):
         at = place if isinstance(place, At) else At(place)
         found = known.get(at)
         if found is None:
-            edges = dict.fromkeys(edge for edge in find(at) if edge is not None)
-            found = tuple(edges)
+            found = tuple(filter(None, dict.fromkeys(find(at))))
             if not self.calls.settling:
                 known[at] = found
             self.spend(1 + len(found))

@@ -202,7 +202,7 @@ class _Working:
 
     def _works(self, places: tuple[int, ...]) -> bool:
         """Does one of these rules have something to look at in the file?"""
-        return any(place in self._rules for place in places)
+        return not self._rules.keys().isdisjoint(places)
 
     def _constants(self) -> None:
         index = self._module.index
