@@ -14,11 +14,11 @@ from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
 from hpushim.engine.links import Links, imported
-from hpushim.engine.rules import references
+from hpushim.engine.rules import dispatch, references
 from hpushim.engine.rules.registry import rules
 from hpushim.engine.rules.wants import FRAMEWORKS, SHARED, TRAINS, ProjectFact
 from hpushim.patterns import lazily
-from hpushim.pycode.words import Texts, words_in
+from hpushim.pycode.words import words_in
 
 #: ``def`` below module level; a nested function counts as a method, which errs on the careful side.
 #: Like all patterns here it begins with the newline before: other places are then passed over at the speed of memory.
@@ -59,7 +59,7 @@ class Facts:
         self._said: list[tuple[File, Said]] = []
         #: The facts that rules want by name, and whether each spreads.
         self._named = dict(fact for rule in rules() for fact in rule.named_facts)
-        self._asked_for = Texts(text for rule in rules() for text in rule.wants.project)
+        self._asked_for = {text for rule in rules() for text in rule.wants.project}
 
     def see(self, file: File, data: bytes) -> None:
         self.add(file, self.said(file, data))
@@ -91,7 +91,7 @@ class Facts:
             if any(word in code for word in _DECLARES):
                 options = sorted(set(_OPTION.findall(code)))
         mentioned = (
-            sorted(t for t in self._asked_for.held(words_in(data)) if _in_code(data, t.encode()))
+            sorted(t for t in self._mentioned(data) if _in_code(data, t.encode()))
             if file.kind in _CODE
             else ()
         )
@@ -106,6 +106,9 @@ class Facts:
             tuple(mentioned),
             tuple(asked.items()),
         )
+
+    def _mentioned(self, data: bytes) -> frozenset[str]:
+        return dispatch.texts(rules()).held(words_in(data)) & self._asked_for
 
     def project(self, root: Path, files: Sequence[File]) -> Project:
         own = modules(root, files)

@@ -134,9 +134,16 @@ class Texts:
         #: Words that hold none of the parts, and what the others hold.
         self._barren: set[str] = set()
         self._holding: dict[str, list[str]] = {}
+        self._last: Words | None = None
+        self._held: frozenset[str] = frozenset()
 
     def held(self, text: Words) -> frozenset[str]:
-        """Those that are in a text."""
+        """Those that are in a text; those in the last text are kept, because several callers need them."""
+        if text is not self._last:
+            self._last, self._held = text, self._found(text)
+        return self._held
+
+    def _found(self, text: Words) -> frozenset[str]:
         if len(self._barren) + len(self._holding) > _MOST:
             self._barren.clear()
             self._holding.clear()

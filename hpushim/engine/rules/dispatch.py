@@ -121,9 +121,10 @@ def _table(candidates: tuple[Listed, ...]) -> _Table:
 
 
 @cache
-def _texts(candidates: tuple[Listed, ...], *, reading: bool) -> Texts:
-    table = _table(candidates)
-    return Texts((table.reading if reading else table.looking).texts)
+def texts(candidates: tuple[Listed, ...]) -> Texts:
+    """All pieces of text that some rules look for, in a file or in a project: found together."""
+    wanted = {text for rule in candidates for text in rule.wants.project}
+    return Texts(wanted.union(_table(candidates).looking.texts))
 
 
 def _made(candidates: tuple[Listed, ...]) -> _Table:
@@ -151,7 +152,7 @@ def interesting(text: Words, candidates: tuple[Listed, ...]) -> bool:
     """Does a file hold the words of a rule?"""
     reading = _table(candidates).reading
     words = reading.words & text.words
-    held = _texts(candidates, reading=True).held(text)
+    held = texts(candidates).held(text)
     return any(True for _ in reading.fitting(words, held, text.uses))
 
 
@@ -171,7 +172,7 @@ class _Working:
         self._table = table
         self._text = words_in(module.data)
         looking = table.looking
-        self._held = _texts(candidates, reading=False).held(self._text)
+        self._held = texts(candidates).held(self._text)
         fitting = sorted({*looking.fitting(looking.words & self._text.words, self._held, None)})
         self._rules: dict[int, Rule] = {place: candidates[place].load()() for place in fitting}
         self._found: dict[type[Rule], list[Found]] = {}
