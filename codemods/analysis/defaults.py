@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 
+#: Decorators of click, which hand over what they declare and nothing else.
+_CLICK = ("command", "group", "option", "argument", "pass_context", "version_option")
+
+
 def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
     """``def f(device="cuda")``: None, and the device in its place, which is looked up when the function is called."""
     if module.constant(node) not in ("cuda", "cuda:0"):
@@ -42,7 +46,7 @@ def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
 
 def _is_declared(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Is something else made of the function, by a decorator, or is it a body that nobody runs?"""
-    plain = ("staticmethod", "classmethod", "no_grad", "inference_mode", "override")
+    plain = ("staticmethod", "classmethod", "no_grad", "inference_mode", "override", *_CLICK)
     names = [
         word(each.func if isinstance(each, ast.Call) else each) for each in function.decorator_list
     ]

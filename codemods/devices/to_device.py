@@ -16,7 +16,7 @@ from ..analysis.devices import Devices
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign
 from ..analysis.roles import Role
-from ..edits.spelling import numbered
+from ..edits.spelling import agnostic, numbered
 from ..values.tensors import proven, used_as_torch
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class ToDevice(Rule):
         func = node.func
         if not isinstance(func, ast.Attribute) or not node.args or foreign(module, func):
             return
+        if agnostic(module):
+            return  # a number names no vendor: torch takes it for one of the accelerator's devices
         number = node.args[0]
         if is_device_number(module, number):
             fix = Rewrite("write hpu", self._safety(module, node, func.value), (numbered(module, number),))  # fmt: skip

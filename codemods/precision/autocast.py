@@ -10,6 +10,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Rename, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.matrix import signatures
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -20,7 +21,7 @@ from ..edits.arguments import add, by_keyword, with_arguments
 from ..edits.imports import local_name, root, torch
 from ..edits.spelling import agnostic, and_not_cpu, device_type, half, retext
 from ..values.checks import Regions
-from ..values.tensors import used_as_torch
+from ..values.tensors import is_tensor
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -145,7 +146,12 @@ def _kind(module: Module, call: ast.Call) -> str:
         behind = [use for use in uses if use.lineno >= call.lineno]
         moved = any(getattr(module.parent(use), "attr", "") in _MOVES for use in behind)
         given = len(behind) < len(uses) or any(b.kind == "param" for b in module.bindings(name))
-        fixed = not moved and not any(isinstance(use.ctx, ast.Store) for use in behind[:1])
+        called = any(getattr(module.parent(use), "func", None) is use for use in uses)
+        fixed = (
+            not moved
+            and not called
+            and not any(isinstance(use.ctx, ast.Store) for use in behind[:1])
+        )
         if given and fixed and any(_is_tensor(module, use) for use in uses):
             return f"{name.id}.device.type"
     return kind
@@ -162,13 +168,18 @@ def _works_on(module: Module, call: ast.Call, function: ast.AST) -> Iterator[ast
 
 
 def _is_tensor(module: Module, use: ast.Name) -> bool:
-    """Is the name used as a tensor, or given to one of torch's layers?"""
+    """Is the name used as only a tensor is, or given to one of torch's layers?"""
     call = module.parent(use)
     if isinstance(call, ast.Call) and use in call.args[:1]:
         made = module.view(Values).origins(call.func)
         if any(isinstance(m, ast.Call) and (module.qualified(m.func) or "").startswith("torch.nn.") for m in made):  # fmt: skip
             return True
-    return used_as_torch(module, use)
+    attribute = module.parent(use)
+    method = attribute.attr if isinstance(attribute, ast.Attribute) else ""
+    only = signatures.of(f"torch.Tensor.{method}") and not signatures.of(
+        f"torch.nn.Module.{method}"
+    )
+    return bool(only) and is_tensor(module, use)
 
 
 def _enabled(module: Module, found: AutocastSite, kind: str) -> tuple[Change, ...]:

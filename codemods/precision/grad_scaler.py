@@ -112,6 +112,9 @@ class GradScaler(Rule):
         safety = answer.safety if sure else "unsafe"
         for call in scaler.creations:
             sharded = bool(module.possible_names(call.func) & SHARDED)
+            device = None if sharded else device_of(module, call)
+            if agnostic(module) and device is not None and module.constant(device) is None:
+                continue  # for whatever device that is
             changes = _switched_off(module, call, sharded)
             fix = Rewrite("disable loss scaling", safety, changes, harmless=True)
             yield self.finding(

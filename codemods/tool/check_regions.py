@@ -275,7 +275,7 @@ class _Review:
             told += "which depends on another check that is not changed; resolve that finding first"
         code, severity = self._rule.HPU028, self._rule.HPU028.severity
         if check in self._stuck and not unsafe and not self._leaves_gaudi(check):
-            severity = "warning"
+            severity = "note" if agnostic(module) else "warning"
         stuck = self._stuck.get(check, ())
         if stuck and all(_same_condition(module, check.node, node) for node in stuck):
             told = f"`{shown}` is not changed: False is the right answer where `{kept}` requires a CUDA device in the same condition"

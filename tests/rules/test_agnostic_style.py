@@ -122,7 +122,7 @@ def body(text: str) -> str:
         ('s = torch.amp.GradScaler("cuda", enabled=dtype == "float16")', f'{KEPT}\ns = torch.amp.GradScaler(device.type, enabled=dtype == "float16" and device.type != "cpu")'),
         # what the function is given
         ("def f(m, x, device):\n    with torch.cuda.amp.autocast():\n        return m(x.to(device)), device.type", 'def f(m, x, device):\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m(x.to(device)), device.type'),
-        ("class A(nn.Module):\n    def forward(self, x):\n        with torch.cuda.amp.autocast():\n            return x.float() @ x", 'class A(nn.Module):\n    def forward(self, x):\n        with torch.autocast(device_type=x.device.type, enabled=x.device.type != "cpu"):\n            return x.float() @ x'),
+        ("class A(nn.Module):\n    def forward(self, x):\n        with torch.cuda.amp.autocast():\n            return x.unsqueeze(0) @ x", 'class A(nn.Module):\n    def forward(self, x):\n        with torch.autocast(device_type=x.device.type, enabled=x.device.type != "cpu"):\n            return x.unsqueeze(0) @ x'),
         ("class A(nn.Module):\n    def forward(self, batch):\n        with torch.cuda.amp.autocast():\n            return self.net(batch)", f'class A(nn.Module):\n    def forward(self, batch):\n        {KEPT}\n        with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n            return self.net(batch)'),
         # what only CUDA has, and fails elsewhere, runs where CUDA is; a part of a statement stays
         ("print(torch.cuda.memory_summary())", "if torch.cuda.is_available():\n    print(torch.cuda.memory_summary())"),
@@ -151,8 +151,11 @@ def body(text: str) -> str:
         ("from .. import src\nif x.is_cuda:\n    src.gpu.forward(x)\nelse:\n    src.cpu.forward(x)", "from .. import src\nif x.is_cuda:\n    src.gpu.forward(x)\nelse:\n    src.cpu.forward(x)"),
         # the scaler of a flag is on where autocast computes in float16
         ("s = torch.cuda.amp.GradScaler() if fp16 else None", f"{KEPT}\ns = torch.amp.GradScaler(device.type, enabled=torch.get_autocast_dtype(device.type) == torch.float16) if fp16 else None"),
-        ("def f(m, x):\n    x = x.float()\n    with torch.cuda.amp.autocast(enabled=False):\n        return m(x)", "def f(m, x):\n    x = x.float()\n    with torch.autocast(device_type=x.device.type, enabled=False):\n        return m(x)"),
+        ("def f(m, x):\n    x = x.unsqueeze(0)\n    with torch.cuda.amp.autocast(enabled=False):\n        return m(x)", "def f(m, x):\n    x = x.unsqueeze(0)\n    with torch.autocast(device_type=x.device.type, enabled=False):\n        return m(x)"),
         ("def f(x):\n    # about the move\n    return x.cuda()", f"def f(x):\n    {KEPT}\n    # about the move\n    return x.to(device)"),
+        ("def f(m, x):\n    x = x.unsqueeze(0)\n    m.train()\n    with torch.cuda.amp.autocast():\n        return m(x)", 'def f(m, x):\n    x = x.unsqueeze(0)\n    m.train()\n    with torch.autocast(device_type=x.device.type, enabled=x.device.type != "cpu"):\n        return m(x)'),
+        ("def f(m):\n    m.cuda()\n    with torch.cuda.amp.autocast():\n        return m.forward()", f'def f(m):\n    {KEPT}\n    m.to(device)\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m.forward()'),
+        ("def f(m):\n    m.train()\n    with torch.cuda.amp.autocast():\n        return m.loss()", f'def f(m):\n    m.train()\n    {KEPT}\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m.loss()'),
         # two checks of which one prepares what the other uses
         ('if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())', 'if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())'),
         # an option for the backend
@@ -221,6 +224,16 @@ def test_launchers_and_settings_stay_and_are_reported(path: str, text: str, styl
     after = written(text, style, path)
     assert after.text == text
     assert after.findings
+
+
+@pytest.mark.parametrize("text", ["def f(x, rank):\n    return x.to(rank)", "def f(device):\n    return torch.amp.GradScaler(device.type, enabled=torch.get_autocast_dtype(device.type) == torch.float16)"])  # fmt: skip
+def test_what_is_neutral_is_not_reported(text: str) -> None:
+    assert not written(HEAD + text + "\n").findings
+
+
+def test_a_default_of_a_command_is_resolved_in_its_body() -> None:
+    text = "import click\n@click.command()\n@click.option('--seed')\ndef main(seed, device=torch.device('cuda')):\n    return torch.zeros(2, device=device)"
+    assert "device=None):\n    if device is None:\n        device = torch.accelerator" in body(text)
 
 
 def test_a_file_without_torch_keeps_its_words() -> None:
