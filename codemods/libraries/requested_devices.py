@@ -76,7 +76,9 @@ class RequestedDevices(Rule):
         elif node.arg in _OF_RLLIB or (node.arg == "num_gpus" and word(call.func) == "resources"):
             yield self._found(module, node, "RLlib's devices requested from Ray")
         elif node.arg == "accelerator_type":
-            if _is_rays(module, call) and module.constant(node.value) != "Intel-GAUDI":
+            if _is_rays(module, call) and not str(module.constant(node.value)).startswith(
+                "Intel-GAUDI"
+            ):
                 yield self._found(module, node, "device type requested from Ray")
         elif _is_rays(module, call):
             yield self._found(module, node, _ROW, asking_for_gaudi(module, call, node))

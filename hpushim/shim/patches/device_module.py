@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+from collections.abc import Callable
 from typing import Any
 
 from hpushim.shim import properties
@@ -20,6 +22,8 @@ _LENT = (
     "set_per_process_memory_fraction",
 )
 _DESCRIBED = "get_device_properties"
+#: Functions of torch.hpu with fewer parameters than those of torch.cuda: the device, or how to say it.
+_NARROWER = ("is_bf16_supported", "memory_summary", "synchronize")
 
 
 @patch("torch", how="hook", row="torch.get_device_module", level=APPROXIMATE)
@@ -43,6 +47,9 @@ def functions_of_cuda() -> Undo | None:
             return properties.Description(describe(device), properties.of(hpu))
 
         undos.append(in_place.exchange_code(function, described))
+    for name in _NARROWER:
+        if (function := in_place.plain_function(vars(hpu).get(name))) is not None:
+            undos.append(in_place.exchange_code(function, _dropping(in_place.clone(function))))
 
     def undo() -> bool:
         for name in set(_LENT) - before:
@@ -50,3 +57,13 @@ def functions_of_cuda() -> Undo | None:
         return all(one() for one in undos)
 
     return undo
+
+
+def _dropping(function: types.FunctionType) -> Callable[..., Any]:
+    """``function``, called without the arguments that it has no parameter for."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return function(*args[: len(names)], **{k: v for k, v in kwargs.items() if k in names})
+
+    return called
