@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..analysis.names import word
-from .tensors import is_mask, is_tensor, may_be_on_device
+from .tensors import is_mask, is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,8 +109,7 @@ def _around(module: Module, node: ast.AST) -> Iterator[ast.Subscript]:
 
 
 def _mask_of(module: Module, node: ast.Subscript) -> ast.expr | None:
-    if isinstance(node.ctx, ast.Del) or not may_be_on_device(module, node.value):
+    if isinstance(node.ctx, ast.Del) or not is_tensor(module, node.value):
         return None
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    mask = next((part for part in parts if is_mask(module, part)), None)
-    return mask if mask is not None and is_tensor(module, node.value) else None
+    return next((part for part in parts if is_mask(module, part)), None)

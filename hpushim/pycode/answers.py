@@ -149,24 +149,6 @@ class Answers(Generic[A]):
             found = self._said[at] = self._own(at)
         return found
 
-    def why(self, at: At, part: A) -> list[Edge]:
-        """The shortest way along the edges to a value that has ``part`` of the answer by itself; empty when it is ``at``."""
-        came: dict[At, tuple[At, Edge] | None] = {at: None}
-        todo = [at]
-        for place in todo:
-            if self._says(place) | part == self._says(place):
-                way: list[Edge] = []
-                step = came[place]
-                while step is not None:
-                    way.append(step[1])
-                    step = came[step[0]]
-                return way[::-1]
-            for edge in self._edges_of(place):
-                if edge.at not in came and self._carry(edge, self.of(edge.at)) | part == self._carry(edge, self.of(edge.at)):  # fmt: skip
-                    came[edge.at] = place, edge
-                    todo.append(edge.at)
-        return []
-
     def _solve(self, start: At) -> A:
         known, carry = self._known, self._carry
         answers: dict[At, A] = {}

@@ -117,13 +117,6 @@ def test_an_answer_is_that_of_the_way(name: str) -> None:
     assert frozenset(["SOURCE"]) in found
 
 
-def test_why() -> None:
-    source, values = graph("def f(x):\n    use(x)\ny = SOURCE\nf(y)\n")
-    answers = Answers[frozenset[str]](_marks, values.sources)
-    way = answers.why(At(marked(source)[1][0]), frozenset(["SOURCE"]))
-    assert [edge.how for edge in way] == ["name", "given", "argument", "name", "assigned"]
-
-
 def test_a_file_has_a_bound() -> None:
     source, values = graph("x = SOURCE\n" + "x = x\n" * 50)
     source.steps.most = source.steps.taken + 20
