@@ -155,7 +155,7 @@ DependencyKind = Literal[
 class Dependency(msgspec.Struct, frozen=True):
     """A third-party package: in how many files it is imported, whether one does so unconditionally, who assessed it, and on what that rests.
 
-    ``status`` is that of its row in the matrix, if it has one.
+    ``status`` is that of its row in the matrix, if it has one. ``aside``: only files that no training run needs import it.
     """
 
     name: str
@@ -166,6 +166,7 @@ class Dependency(msgspec.Struct, frozen=True):
     kind: DependencyKind = "not assessed"
     evidence: str = ""
     status: str = ""
+    aside: bool = False
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -200,6 +201,10 @@ class Report(msgspec.Struct, frozen=True):
     other_framework: str = ""
     #: The files that no training run needs: tests, exporters, images, what nothing imports that trains.
     around: frozenset[str] = frozenset()
+    #: The program that a person would start: one that trains, if any does.
+    program: str = ""
+    #: The files that it imports, however far; others may be loaded by their names.
+    reached: frozenset[str] = frozenset()
     #: The options that the project declares for a device (``--device``): command lines may still give them ``cuda``.
     device_options: tuple[str, ...] = ()
     #: How many findings a baseline or a revision leaves out; None where all are shown.

@@ -147,8 +147,8 @@ def test_what_comes_next_names_the_script_that_trains(project: Path) -> None:
     loop = "def main():\n    for _ in range(2):\n        loss = model(x)\n        loss.backward()\n        optimizer.step()\n"
     (project / "fit.py").write_text(f"{TRAIN}{loop}{main}")
     asked = hpushim("report", ".", cwd=project).stdout
-    assert "hpushim run fit.py " in asked and "hpushim prove fit.py " in asked, asked
-    assert "hpushim run --native fit.py " in hpushim("migrate", ".", cwd=project).stdout
+    assert "hpushim run train.py " in asked and "hpushim prove train.py " in asked, asked
+    assert "hpushim run --native train.py " in hpushim("migrate", ".", cwd=project).stdout
     assert "hpushim run" not in hpushim("report", ".", cwd=project).stdout
 
 

@@ -43,6 +43,8 @@ def _device_options(data: bytes) -> Iterable[bytes]:
         return
     for found in _DECLARATION.finditer(data):
         declared = found[1]
+        if b"store_" in declared or b"is_flag" in declared:
+            continue  # a switch
         indices = _DEVICE.findall(declared)
         if any(indices) or (indices and _OTHER_DEVICE.search(declared)):
             for option in _OPTION.findall(declared):
@@ -58,7 +60,8 @@ def _named_for_devices(data: bytes) -> Iterable[bytes]:
     sure = set(_device_options(data))
     if b"cuda" in data:
         for found in _DECLARATION.finditer(data):
-            for option in _OPTION.findall(found[1]):
+            switch = b"store_" in found[1] or b"is_flag" in found[1]
+            for option in _OPTION.findall(found[1]) if not switch else ():
                 if option.lstrip(b"-").replace(b"-", b"_") in sure or device_name(option.decode()):
                     yield option
 
@@ -112,6 +115,8 @@ SHARED_HERE = ProjectFact(SHARED, _shared)
 
 _BACKWARD = lazily(rb"\.(?:manual_)?backward\(")
 _MAIN = lazily(rb"\nif[ \t]+__name__[ \t]*==")
+#: What imports modules by names that it makes.
+_LOADS = lazily(rb"\b(?:import_module|__import__)\([ \t]*(?![\"'][\w.]*[\"'])|\biter_modules\(")
 
 
 def _trains(data: bytes) -> Iterable[bytes]:
@@ -121,6 +126,8 @@ def _trains(data: bytes) -> Iterable[bytes]:
         yield b"trains"
     if _MAIN.search(data):
         yield b"program"
+    if _LOADS.search(data):
+        yield b"loads"
 
 
 TRAINS_HERE = ProjectFact(TRAINS, _trains, notebooks=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from .project_facts import MAKERS, MAKERS_NAMED
@@ -13,12 +14,40 @@ if TYPE_CHECKING:
     from hpushim.engine.base.text import Text
 
 TORCH = ("torch", "torchvision", "torchaudio")
+#: What markers are about on a machine with Gaudi: the platform, and the versions of Python that its torch is built for.
+_GAUDI = {
+    "os_name": "posix",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "platform_machine": "x86_64",
+    "platform_python_implementation": "CPython",
+}
+_PYTHONS = ("3.10", "3.11", "3.12")
 _FOR_CUDA = re.compile(r"(?:^|-)(?:cuda|cu\d{2,3}|cuda\d+x?)(?:$|-)")
 
 
 def replaces_torch(written: str) -> str:
     """The message on a requirement for some versions of torch."""
     return f"`{written}` may replace Gaudi's torch, which must fit the Gaudi release; remove the version"
+
+
+def elsewhere(requirement: str) -> bool:
+    """Is it for other platforms or versions of Python than those of Gaudi: ``torch<2.3; sys_platform == "darwin"``?"""
+    from packaging.markers import (
+        InvalidMarker,
+        Marker,
+        UndefinedComparison,
+        UndefinedEnvironmentName,
+    )
+
+    condition = requirement.partition(";")[2].strip()
+    if not condition or "extra" in condition:
+        return False
+    with suppress(InvalidMarker, UndefinedComparison, UndefinedEnvironmentName):
+        return not any(
+            Marker(condition).evaluate({**_GAUDI, "python_version": each}) for each in _PYTHONS
+        )
+    return False
 
 
 def said(text: Text, name: str) -> tuple[str, str | None, bool] | None:

@@ -66,9 +66,17 @@ class CpuTraining(Rule):
             return
         given = next((k.value for k in call.keywords if k.arg == "accelerator"), None)
         row = module.matrix.row(ACCELERATORS[name in _FABRICS], "argument")
-        if row is None or (given is not None and module.constant(given) != "auto"):
+        if row is None or judge(module, row).status != "unsupported":
             return
-        if judge(module, row).status != "unsupported":
+        if given is not None and module.constant(given) != "auto":
+            if not isinstance(given, ast.Constant) and _may_be_auto(module, given):
+                yield self.finding(
+                    module,
+                    given,
+                    f'`accelerator={module.source(given)}`: with "auto" Lightning 2.5.6 and later, and Fabric, train on the CPU, '
+                    f"and they know no hpu; pass {PLUGIN}.accelerator({module.source(given)}), which is Gaudi's on a Gaudi",
+                    row=row.name,
+                )
             return
         if name in _CLIS:
             if _may_choose(module, argument(call, "trainer_defaults", 5)):
@@ -107,6 +115,12 @@ class CpuTraining(Rule):
                 f"`{module.source(backward[0])}` trains on the CPU: nothing moves the model to Gaudi; "
                 'move the model and each batch with `.to("hpu")`',
             )
+
+
+def _may_be_auto(module: Module, given: ast.expr) -> bool:
+    """Is it not known, or one of several words with "auto" among them?"""
+    words = [module.constant(value) for value in module.values(given)]
+    return None in words or "auto" in words
 
 
 def _may_choose(module: Module, defaults: ast.expr | None) -> bool:

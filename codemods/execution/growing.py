@@ -85,15 +85,26 @@ def _same(part: ast.expr, target: ast.expr) -> bool:
 
 
 def _is_in_loop(module: Module, node: ast.AST, target: ast.expr) -> bool:
-    """Is it done again and again: in a loop, or for an attribute, from call to call?"""
+    """Is it done again and again: in a loop, or for an attribute that is not of an argument, from call to call?"""
     for above in module.ancestors(node):
         if isinstance(above, _LOOPS):
             return not _begins_in(module, above, target)
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return isinstance(target, ast.Attribute)
+            return isinstance(target, ast.Attribute) and not _is_of_argument(module, above, target)
         if isinstance(above, ast.Lambda):
             return False
     return False
+
+
+def _is_of_argument(
+    module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef, target: ast.expr
+) -> bool:
+    """``batch.x`` where ``batch`` is a parameter, other than the ``self`` of a method: each call has another one."""
+    while isinstance(target, (ast.Attribute, ast.Subscript)):
+        target = target.value
+    named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    taken = named[1:] if isinstance(module.parent(function), ast.ClassDef) else named
+    return isinstance(target, ast.Name) and target.id in {each.arg for each in taken}
 
 
 def _begins_in(module: Module, loop: ast.AST, target: ast.expr) -> bool:

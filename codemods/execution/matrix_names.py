@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.changes import Remove, Rewrite
 from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import is_in_module
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.matrix import Row
 
+_SCRIPT = "torch.jit.script"
+_GLOO_ONLY = "torch.distributed.monitored_barrier"
 _LOAD = "torch.utils.cpp_extension.load"
 _CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 
@@ -27,7 +30,13 @@ _CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 class MatrixName(RowNameRule):
     """A use of a name whose row carries one of these codes."""
 
-    HPU512 = Code("torchscript-or-export", severity="error", effort="hours", effect="speed")
+    HPU512 = Code(
+        "torchscript-or-export",
+        severity="error",
+        fix=("unsafe", "manual"),
+        effort="hours",
+        effect="speed",
+    )
     HPU210 = Code("tf32-switch", severity="error", effect="numbers", lower=by_row("note"))
     HPU212 = Code(
         "apex-amp", severity="error", effort="hours", effect="numbers", lower=by_row("warning")
@@ -63,11 +72,28 @@ class MatrixName(RowNameRule):
         "cuda-extension", severity="error", effort="none", effect="kernel", lower=by_row("warning")
     )
 
+    def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
+        """``@torch.jit.script`` goes: Python runs the function itself."""
+        above = module.parent(node)
+        if (
+            row.name == _SCRIPT
+            and isinstance(above, ast.FunctionDef)
+            and node in above.decorator_list
+        ):
+            return Rewrite("drop the decorator", "unsafe", (Remove(node),))
+        return None
+
     def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
         """``load("ops", sources=["ops.cpp", "ops.cu"])`` builds what cannot be built; what stays on the host has any size."""
         if row.rule == "HPU514" and not (is_in_module(module, node) or module.view(is_on_device)):
             return None
         call = called(module, node)
+        if (
+            row.name == _GLOO_ONLY
+            and call
+            and (call.args or any(k.arg == "group" for k in call.keywords))
+        ):
+            return None  # a group that it worked with on CUDA is one of gloo
         if row.rule == "HPU514" and runs_once(module, node):
             return None
         if row.rule == "HPU514" and call and call.args and stays_on_host(module, call.args[0]):

@@ -152,7 +152,6 @@ class ConfigValues(TextRule):
                     f"`accelerator: auto` trains on the CPU with Lightning 2.5.6 and later; {text}",
                     row=row.name if row is not None else None,
                     code="HPU803",
-                    severity="warning",
                 )
             return
         yield self.finding(

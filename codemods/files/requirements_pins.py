@@ -12,8 +12,9 @@ from hpushim.engine.rules.rule import TextRule
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
 
-from ..analysis.required import TORCH, replaces_torch, said
+from ..analysis.required import TORCH, elsewhere, replaces_torch, said
 from ..analysis.verdict import ask
+from ..values.releases import leaves_out_gaudis
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
@@ -25,9 +26,13 @@ _CONDA = re.compile(
 _PINNED = re.compile(
     r"(?:[\w-]+::)?(?P<name>pytorch|torch|torchvision|torchaudio)\s*(?P<asked>(?:===?|=|<=?|~=)\s*\S.*)"
 )
+#: With a lower bound, and maybe an upper one behind it.
+_BOUNDED = re.compile(r"(?P<name>torch)\s*(?P<version>>=?[^;]*)(?:;.*)?")
 _INSTALLERS = frozenset(["pip", "conda", "mamba", "micromamba", "uv"])
 _CUDA_BUILD = re.compile(r"\+cu\d+")
-_CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
+_CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+")
+#: Of packages for NVIDIA GPUs alone; torch is not among them.
+_VENDORS = re.compile(r"pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 
 
 def _packages() -> tuple[str, ...]:
@@ -61,6 +66,8 @@ class RequirementsPins(TextRule):
                 yield from self._installed(document, command)
             return
         for item in document.requirements:
+            if elsewhere(document.source(item.span)):
+                continue
             if item.option:
                 yield from self._option(document, item)
             elif item.name in TORCH:
@@ -75,16 +82,22 @@ class RequirementsPins(TextRule):
                 isinstance(part, str) and ("dependencies" in part or part == "python_packages")
                 for part in entry.path
             )
-            if not listed or not isinstance(entry.value, str):
+            if not listed or not isinstance(entry.value, str) or elsewhere(entry.value):
                 continue
             pinned = _PINNED.fullmatch(entry.value)
-            if _CUDA_INDEX.search(entry.value):
+            if _VENDORS.search(entry.value):
+                yield self._vendors(document, entry.span, entry.value)
+            elif _CUDA_INDEX.search(entry.value):
                 text = (
                     f"`{entry.value}` has CUDA builds, which would replace Gaudi's torch; remove it"
                 )
                 yield self.finding(document, entry.span, text, row=ask(document, "torch").row)
             elif pinned is not None and not _CONDA.search(entry.value):
                 yield self._pinned(document, entry.span, pinned["name"], pinned["asked"])
+            elif (bounded := _BOUNDED.fullmatch(entry.value)) and leaves_out_gaudis(
+                "torch", bounded["version"]
+            ):
+                yield self._pinned(document, entry.span, bounded["name"], bounded["version"])
             elif _CONDA.search(entry.value):
                 yield self.finding(
                     document,
@@ -115,7 +128,9 @@ class RequirementsPins(TextRule):
             return
         for word in command.words[words.index("install") + 1 :]:
             pinned = _PINNED.fullmatch(word.text)
-            if _CUDA_INDEX.search(word.text):
+            if _VENDORS.search(word.text):
+                yield self._vendors(document, word.span, word.text)
+            elif _CUDA_INDEX.search(word.text):
                 text = (
                     f"`{word.text}` has CUDA builds, which would replace Gaudi's torch; remove it"
                 )
@@ -145,10 +160,17 @@ class RequirementsPins(TextRule):
                 yield from self._asked(document, word.text, word.span)
 
     def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
-        if _CUDA_INDEX.search(item.value):
+        if _VENDORS.search(item.value):
+            yield self._vendors(document, item.span, item.value)
+        elif _CUDA_INDEX.search(item.value):
             fix = Fix("drop the index", "safe", (document.replace(item.line, ""),))
             text = f"`{item.value}` has CUDA builds, which would replace Gaudi's torch; remove it"
             yield self.finding(document, item.span, text, fix=fix, row=ask(document, "torch").row)
+
+    def _vendors(self, document: Document, span: Span, written: str) -> Finding:
+        text = f"`{written}` has packages for NVIDIA GPUs, which Gaudi does not use; remove it"
+        row = ask(document, "torch").row
+        return self.finding(document, span, text, row=row, code="HPU816")
 
     def _torch(self, document: Document, item: Requirement) -> Iterator[Finding]:
         row = ask(document, "torch").row
@@ -162,7 +184,7 @@ class RequirementsPins(TextRule):
         elif item.url and re.search(r"cu\d+", item.url):
             text = f"`{item.name}` comes from a CUDA build; use the one in the Gaudi image"
             yield self.finding(document, item.span, text, row=row)
-        elif item.specifier.startswith(("==", "<", "~=", "===")):
+        elif leaves_out_gaudis(item.name, item.specifier):
             yield self._pinned(document, item.span, item.name, item.specifier)
 
     def _pinned(self, document: Document, span: Span, name: str, asked: str) -> Finding:

@@ -10,8 +10,9 @@ from hpushim.engine.data.requirements import requirements
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.required import TORCH, replaces_torch, said
+from ..analysis.required import TORCH, elsewhere, replaces_torch, said
 from ..analysis.verdict import ask
+from ..values.releases import leaves_out_gaudis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +35,11 @@ class SetupPackages(Rule):
         if module.target.style == "agnostic":
             return  # the torch of any device is meant
         for text in _texts(module, node.value):
-            for item in requirements(text.value) if isinstance(text.value, str) else ():
+            if not isinstance(text.value, str) or elsewhere(text.value):
+                continue
+            for item in requirements(text.value):
                 written = f"{item.name}{item.specifier}"
-                if item.name in TORCH and item.specifier.startswith(("==", "<", "~=")):
+                if item.name in TORCH and leaves_out_gaudis(item.name, item.specifier):
                     row = ask(module, "torch").row
                     yield self.finding(module, text, replaces_torch(written), row=row)
                 elif item.name and not item.option and (told := said(module, item.name)):

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 #: The oldest releases that run migrated code: those that the package itself requests.
 TORCH = (2, 6)
+#: An upper bound in a requirement.
+_BELOW = re.compile(r"<=?\s*([\d.]+)")
 PYTHON = (3, 10)
 
 _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.|\.?[a-z+-][\w.+-]*)?")
@@ -205,3 +207,14 @@ def _numbers(asked: object) -> tuple[int, ...] | None:
 
 def _word(func: ast.expr) -> str:
     return getattr(func, "id", getattr(func, "attr", ""))
+
+
+def leaves_out_gaudis(name: str, asked: str) -> bool:
+    """Does a requirement for torch allow some versions alone: one, or none that hpushim supports (``torch>=1.10,<2.0``)?"""
+    from packaging.version import Version
+
+    if asked.startswith(("==", "<", "~=")):
+        return True
+    oldest = Version(".".join(map(str, TORCH)))
+    bounds = _BELOW.findall(asked) if name == "torch" else ()
+    return any(Version(bound.strip(".")) <= oldest for bound in bounds)

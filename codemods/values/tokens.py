@@ -33,6 +33,8 @@ _MADE: frozenset[How] = frozenset(["text", "index"])
 _FORWARD = SAME | _MADE
 #: What shows or records all that it is given, and what makes or opens a path.
 _SHOWING = ("print", "input", "logging", "warnings", "sys.stdout", "sys.stderr", "traceback", "pytest.skip", "pytest.xfail", "unittest.skip")  # fmt: skip
+#: The methods of a logger, wherever it was made, whose calls give nothing.
+_LOGS = frozenset(["debug", "info", "warning", "error", "critical"])
 _PATHS = ("os.path", "pathlib", "open")
 
 #: A regular expression, or one of a shell's, that devices of CUDA match.
@@ -174,15 +176,26 @@ class Reasons:
             return "" if used else "prose, not a value"
         if is_switch(self._module, node):
             return "the name of a setting that is True or False"
-        whole_text: ast.expr = node
-        above = self._module.parent(node)
-        if isinstance(above, ast.JoinedStr) or (isinstance(above, ast.BinOp) and above.left is node and found.text.startswith("cuda:")):  # fmt: skip
+        whole_text: ast.AST = node
+        above = self._module.parent(node) or node
+        filled = isinstance(above, ast.BinOp) and above.left is node
+        if isinstance(above, ast.JoinedStr) or (filled and found.text.startswith("cuda:")):
             whole_text = above
-        if why := self.of_value(node):
+        made = above if filled or isinstance(above, ast.JoinedStr) else node
+        if why := self.of_value(node) or self.of_value(made):
             return why
+        if found.text != node.value and self._is_logged(made):
+            return "only shown, by a logger"
         if found.text == node.value and glued(self._module, whole_text):
             return "part of a longer word or of a path"
         return ""
+
+    def _is_logged(self, node: ast.AST) -> bool:
+        """``logger.info("CUDA_VISIBLE_DEVICES=%s" % devices)``, whatever made the logger."""
+        call = self._module.parent(node)
+        if not isinstance(call, ast.Call) or word(call.func) not in _LOGS:
+            return False
+        return isinstance(self._module.parent(call), ast.Expr)
 
     def _taken_apart(self, node: ast.Constant) -> bool:
         """Is a device one of the parts of ``"cpu,cuda".split(",")``?"""

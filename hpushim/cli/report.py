@@ -87,7 +87,9 @@ def command(
             propose=format_ in PROPOSING,
             cache=cache,
         )
-    report = msgspec.structs.replace(report, dependencies=_dependencies(asked, env, wheels))
+    report = msgspec.structs.replace(
+        report, dependencies=_dependencies(asked, env, wheels, report.around)
+    )
     shown = show(report, format_, output, asked.root)
     if told is not None:
         from hpushim.cli.output import say
@@ -97,14 +99,16 @@ def command(
     return 3 if exit_code(report) == 3 or not shown else 0
 
 
-def _dependencies(asked: Request, env: Path | None, wheels: Path | None) -> tuple[Dependency, ...]:
+def _dependencies(
+    asked: Request, env: Path | None, wheels: Path | None, around: frozenset[str]
+) -> tuple[Dependency, ...]:
     from hpushim.dependencies import Places
     from hpushim.dependencies.project import of_project
 
     if asked.given:
         return ()
     places = Places(asked.root, env, wheels)
-    return of_project(asked.paths, asked.exclude, places, asked.matrix(), asked.target)
+    return of_project(asked.paths, asked.exclude, places, asked.matrix(), asked.target, around)
 
 
 def _told(ledger: Path, matrix: Matrix, format_: str, output: Path | None) -> Told:

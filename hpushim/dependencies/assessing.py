@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hpushim.dependencies.audit import Audit, audit
 from hpushim.dependencies.imports import Import, imported
 from hpushim.dependencies.places import Package, Places, normal
@@ -23,12 +25,19 @@ def assess(
     places: Places,
     matrix: Matrix,
     target: Target,
+    beside: Iterable[bytes] = (),
 ) -> tuple[Dependency, ...]:
     """Each third-party package that ``sources`` import or that the project's files require (``required``), those in most files first.
 
-    ``own`` are the names of the project's own modules.
+    ``beside`` are sources that no training run needs, ``own`` the names of the project's own modules.
     """
     counts = imported(sources, own)
+    aside = {
+        name: each._replace(required=False)
+        for name, each in imported(beside, own).items()
+        if name not in counts
+    }
+    counts.update(aside)
     by_name = {normal(name): name for name in counts}
     for name in required:
         package = places.named(name)
@@ -36,8 +45,12 @@ def assess(
         if normal(name) not in by_name and not any(each in counts for each in known):
             counts.setdefault(min(known, default=name), Import(0, False))
     assessing = _Assessing(places, matrix, target)
-    found = [assessing.one(name, each) for name, each in counts.items()]
-    return tuple(sorted(filter(None, found), key=lambda each: (-each.files, each.name)))
+    found = [
+        msgspec.structs.replace(one, aside=name in aside)
+        for name, each in counts.items()
+        if (one := assessing.one(name, each))
+    ]
+    return tuple(sorted(found, key=lambda each: (each.aside, -each.files, each.name)))
 
 
 class _Assessing:

@@ -24,18 +24,24 @@ _KINDS: frozenset[Kind] = frozenset(get_args(Kind))
 
 
 def of_project(
-    paths: Sequence[Path], exclude: Sequence[str], places: Places, matrix: Matrix, target: Target
+    paths: Sequence[Path],
+    exclude: Sequence[str],
+    places: Places,
+    matrix: Matrix,
+    target: Target,
+    around: frozenset[str] = frozenset(),
 ) -> tuple[Dependency, ...]:
-    """Every third-party package of the files under ``paths``, assessed from ``places``."""
+    """Every third-party package of the files under ``paths``, assessed from ``places``; ``around`` are files that no training run needs."""
     root = project_root(paths)
     files = discover(paths, root, _KINDS, exclude).files
     sources: list[bytes] = []
+    beside: list[bytes] = []
     wanted: set[str] = set()
     for file in files:
         with suppress(OSError):
             if file.kind == "python":
-                sources.append(safe_files.read(file.path))
+                (beside if file.shown in around else sources).append(safe_files.read(file.path))
             if says_versions(file.path, file.kind):
                 wanted |= names(safe_files.read(file.path), file.kind)
     own = modules(root, files)
-    return assess(sources, own, sorted(wanted), places, matrix, target)
+    return assess(sources, own, sorted(wanted), places, matrix, target, beside)

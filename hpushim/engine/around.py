@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import PurePath
+from types import MappingProxyType
+from typing import NamedTuple
 
 from hpushim.engine.links import Links
 from hpushim.patterns import lazily
@@ -20,34 +22,110 @@ _NAMED = lazily(
 _PROJECT = frozenset({"setup.py", "pyproject.toml"})
 
 
-def around(
-    paths: Collection[str], trains: Collection[str], scripts: Collection[str], links: Links
-) -> frozenset[str]:
-    """The files among ``paths`` that no training run needs.
+class Needed(NamedTuple):
+    """The files that no training run needs, the program that a person would start (one that trains, if any does), and what that imports."""
 
-    Of a project with files that train, these are also the scripts of another purpose, and the folders at the top, of which neither trains
-    nor holds what such a file imports. A module beside a file that is needed may be loaded by its name, so it is needed as well.
+    around: frozenset[str]
+    program: str
+    reached: frozenset[str]
+
+
+#: Programs that show how a package is used.
+_SHOWN = lazily(r"(?:^|/)(?:examples?|samples|demos?|tutorials?)/", re.IGNORECASE)
+
+
+def around(
+    paths: Collection[str],
+    trains: Collection[str],
+    scripts: Collection[str],
+    loads: Collection[str],
+    links: Links,
+    frameworks: Mapping[str, bool] = MappingProxyType({}),
+) -> Needed:
+    """Which of the files are needed for what.
+
+    Of a project with files that train, these are also the scripts of another purpose with the folders that they alone import from, examples
+    and projects of their own where the package trains, and the folders at the top, of which neither trains nor holds what such a file
+    imports. A module beside a file that is needed may be loaded by its name, so it is needed as well; where one of ``loads`` is needed,
+    which import by names that they make, any other may. ``frameworks``: does a file that imports a framework import torch? Folders of other
+    frameworks are aside too.
     """
     found = {path for path in paths if _NAMED.search(path)}
-    inner = [PurePath(path).parent for path in paths if PurePath(path).name in _PROJECT]
-    starts = set(trains) - found
-    if (
-        PurePath() in inner
-    ):  # a copy of another project, which has a file of this kind too, is not why this one is run
-        starts = {
-            path for path in starts if len(set(PurePath(path).parents) & {*inner}) == 1
-        } or starts
+    foreign = _foreign(paths, frameworks)
+    called = {path for path in scripts if PurePath(path).stem.lower().startswith("train")}
+    starts = _own({*trains, *called} - found - foreign, paths, links)
+    found |= foreign - links.needs(starts)
+    python = {
+        p for p in paths if PurePath(p).suffix in (".py", ".ipynb") or p in trains or p in scripts
+    }
+    shown = {path for path in paths if _SHOWN.search(path)}
+    if any(
+        _is_training(path, starts)
+        for path in _programs(starts - shown, scripts, links) - found - shown
+    ):
+        starts -= shown
+        found |= (shown if shown & {*trains} else shown & python) - links.needs(starts)
+    programs = (_programs(starts, scripts, links) if starts else {*scripts}) - found - {"setup.py"}
+    program = min(programs, key=lambda path: _steps(path, starts), default="")
     if not starts:
-        return frozenset(found)
+        return Needed(frozenset(found), program, links.needs({program} - {""}))
     within = links.needs(starts)
-    needed = within | links.needs(links.needing(starts) - found)
-    tops = {_top(path) for path in within}
-    for path in paths:
-        if path in needed or PurePath(path).suffix not in (".py", ".ipynb"):
-            continue
-        if path in scripts or path.endswith(".ipynb") or ("/" in path and _top(path) not in tops):
-            found.add(path)
-    return frozenset(path for path in found if path != "setup.py")
+    needed = within | links.needs(_reach(starts, scripts, links) - found)
+    rest = python - needed
+    found |= {path for path in rest if path in scripts or path.endswith(".ipynb")}
+    if needed.isdisjoint(loads):
+        tops = {_top(path) for path in within}
+        found |= {path for path in rest if "/" in path and _top(path) not in tops}
+        folders = {PurePath(path).parent for path in needed}
+        purposes = {path for path in found & {*scripts} if not _NAMED.search(path)}
+        found |= {p for p in links.needs(purposes) - needed if PurePath(p).parent not in folders}
+    return Needed(frozenset(found - {"setup.py"}), program, links.needs({program} - {""}))
+
+
+def _foreign(paths: Collection[str], frameworks: Mapping[str, bool]) -> set[str]:
+    """What is in a folder of which some file imports another framework and none torch, where others do."""
+    with_torch = {
+        above for path, torch in frameworks.items() if torch for above in PurePath(path).parents
+    }
+    others = {above for path in frameworks for above in PurePath(path).parents} - with_torch
+    return {path for path in paths if with_torch and not others.isdisjoint(PurePath(path).parents)}
+
+
+def _own(starts: set[str], paths: Collection[str], links: Links) -> set[str]:
+    """Of files that train those for which the project is run: not those of a copy of another project, nor in a folder beside the package."""
+    inner = [PurePath(path).parent for path in paths if PurePath(path).name in _PROJECT]
+    if PurePath() not in inner:
+        return starts
+    own = {path for path in starts if len(set(PurePath(path).parents) & {*inner}) == 1} or starts
+    package = {path for path in own if f"{_top(path)}/__init__.py" in paths}
+    return own & links.around(package) if package else own
+
+
+def _programs(starts: Collection[str], scripts: Collection[str], links: Links) -> set[str]:
+    """The scripts that reach a file which trains, and such files that nothing imports."""
+    reach = _reach(starts, scripts, links)
+    alone = {path for path in starts if links.needing({path}) == {path}}
+    return {path for path in reach if path in scripts or path in alone}
+
+
+def _reach(starts: Collection[str], scripts: Collection[str], links: Links) -> frozenset[str]:
+    """What uses a file that trains; where no program is seen to, what imports one."""
+    taking = links.taking(starts)
+    return taking if not taking.isdisjoint({*scripts}) else links.needing(starts)
+
+
+def _is_called(path: str) -> bool:
+    return "train" in PurePath(path).stem.lower()
+
+
+def _is_training(path: str, trains: Collection[str]) -> bool:
+    """Is training what a program is for: does it train itself, or is it called after that?"""
+    return path in trains or _is_called(path)
+
+
+def _steps(path: str, trains: Collection[str]) -> tuple[bool, int, bool, int, str]:
+    """How far a program is from the one that a person would start: by its name, then by its folders."""
+    return not _is_called(path), path.count("/"), path not in trains, len(path), path
 
 
 def _top(path: str) -> str:

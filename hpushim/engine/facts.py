@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from hpushim.engine.around import around
+from hpushim.engine.around import Needed, around
 from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
@@ -156,14 +156,20 @@ class Facts:
         return min(count, key=lambda name: (-count[name], name)).decode()
 
     @property
-    def around(self) -> frozenset[str]:
-        """The files that no training run needs."""
+    def needed(self) -> Needed:
+        """Which files are needed for what."""
         says = {file.shown: said.collected.get(TRAINS, ()) for file, said in self._said}
         return around(
             says,
             [path for path, found in says.items() if b"trains" in found],
             [path for path, found in says.items() if b"program" in found],
+            [path for path, found in says.items() if b"loads" in found],
             self._links,
+            {
+                file.shown: b"" in said.collected[FRAMEWORKS]
+                for file, said in self._said
+                if said.collected.get(FRAMEWORKS)
+            },
         )
 
     @cached_property

@@ -60,6 +60,34 @@ class Links:
         folder = PurePath(path).parent.parts
         return {by_parts[each] for each in _candidates(folder, module, name, by_parts, by_last, packages)}  # fmt: skip
 
+    def taking(self, starts: Collection[str]) -> frozenset[str]:
+        """``starts`` and the files that take something from one of them, however far; through a package only what it takes from there itself."""
+        edges: defaultdict[str, set[str]] = defaultdict(set)
+        for path, asked in self._asked.items():
+            for module, name in asked:
+                for origin in self._origins(path, module, name, set()):
+                    edges[origin].add(path)
+        return frozenset(_closure(starts, edges))
+
+    def _origins(self, path: str, module: str, name: str, seen: set[str]) -> Iterator[str]:
+        """Where a name comes from that a file imports: a module, or what a package takes it from."""
+        if name and (modules := self.found(path, module, name)):
+            yield from modules
+            return
+        for found in self.found(path, module) - seen:
+            seen.add(found)
+            inner = [m for m, taken in self._asked[found] if name and taken == name]
+            if not inner or PurePath(found).name != "__init__.py":
+                yield found
+            for each in inner:
+                yield from self._origins(found, each, name, seen)
+
+    def _run_before(self, path: str) -> Iterator[str]:
+        """The packages around a module, which Python runs first."""
+        for folder in PurePath(path).parents:
+            if self.is_package(folder.parts):
+                yield str(folder / "__init__.py")
+
     def is_package(self, folder: _Parts) -> bool:
         """Is it a folder with ``__init__.py``?"""
         return folder in self._places[2]
@@ -86,7 +114,7 @@ class Links:
             for module, name in asked:
                 for wanted in {name, ""}:
                     for found in self.found(path, module, wanted):
-                        on[path].add(found)
+                        on[path].update((found, *self._run_before(found)))
                         back[found].add(path)
         return on, back
 

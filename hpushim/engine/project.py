@@ -240,7 +240,7 @@ class _Run:
                 wanted = False
             self.data.append(data if wanted else None)
         self.other_framework = facts.other_framework
-        self.around = facts.around
+        self.needed = facts.needed
         project = facts.project(self.root, self.found.files)
         self.device_options = tuple(sorted(project.names(TAKE_DEVICES)))
         self.context = Context(
@@ -356,7 +356,9 @@ class _Run:
             kernels=self.kernels,
             python_lines=self.python_lines,
             other_framework=self.other_framework,
-            around=self.around,
+            around=self.needed.around,
+            program=self.needed.program,
+            reached=self.needed.reached,
             device_options=self.device_options,
         )
 

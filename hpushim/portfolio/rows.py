@@ -140,7 +140,7 @@ def read(name: str, data: bytes, page: str) -> Read:
         files=summary.files,
         unread=summary.failed,
         blockers=_blockers(found),
-        not_assessed=tuple(each.name for each in found.dependencies if each.kind == "not assessed" and each.files),
+        not_assessed=tuple(each.name for each in found.dependencies if each.kind == "not assessed" and each.files and not each.aside),
         page=page,
     )  # fmt: skip
     return Read(row, found.target, found.tool)

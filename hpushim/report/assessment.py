@@ -15,7 +15,7 @@ import msgspec
 from hpushim.model import AREAS, Basis, Effect, Effort, FileResult, Finding, Report, Severity, Stage
 from hpushim.report import lines
 from hpushim.report.verdict import Verdict, decide
-from hpushim.report.work import Work, pieces, span
+from hpushim.report.work import Work, distance, pieces, span
 
 Trouble = Literal[
     "unread",
@@ -201,7 +201,7 @@ def assess(report: Report) -> Assessment:
         verdict=verdict,
         sentence=sentence,
     )
-    return Assessment(report, summary, items, _groups(items))
+    return Assessment(report, summary, items, _groups(items, report))
 
 
 def summarise(report: Report) -> Summary:
@@ -254,12 +254,17 @@ def _trouble(
 _WORST: dict[str, int] = {"error": 0, "warning": 1, "unknown": 2, "note": 3}
 
 
-def _groups(items: Iterable[Item]) -> dict[Trouble, tuple[Item, ...]]:
+def _groups(items: Iterable[Item], report: Report) -> dict[Trouble, tuple[Item, ...]]:
     found: dict[Trouble, list[Item]] = {name: [] for name in TROUBLES}
     for item in items:
         found[item.trouble].append(item)
     return {
-        name: tuple(sorted(group, key=lambda item: _WORST[item.finding.severity]))
+        name: tuple(
+            sorted(
+                group,
+                key=lambda item: (*distance(item.path, report), _WORST[item.finding.severity]),
+            )
+        )
         for name, group in found.items()
         if group
     }

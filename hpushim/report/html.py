@@ -9,11 +9,11 @@ from pathlib import PurePath
 from hpushim import showing
 from hpushim.model import AREAS, Report
 from hpushim.report import words
-from hpushim.report.assessment import HANDLINGS, TROUBLES, Assessment, Trouble, assess
+from hpushim.report.assessment import HANDLINGS, TROUBLES, Assessment, assess
 from hpushim.report.elements import TEMPLATES, Content, el, head, page, script, sentence
-from hpushim.report.html_findings import messages, sections
+from hpushim.report.html_findings import sections
 from hpushim.report.verdict import Verdict, count
-from hpushim.report.work import Work, in_words
+from hpushim.report.work import Work, in_words, span
 
 #: Pieces of work in the table that is open; the others are behind a line to click.
 _WORKS = 12
@@ -55,7 +55,8 @@ def render_html(report: Report) -> str:
 
 def _top(made: Assessment, name: str) -> ET.Element:
     report, summary = made.report, made.summary
-    takes = f" by hand: {in_words(summary.least, summary.most)}" if summary.most else ""
+    least, most = span([work for work in summary.work if work.required])
+    takes = f" {in_words(least, most)} before it trains on Gaudi" if most else ""
     return el(
         "header",
         el("h1", f"Can {name} move to Gaudi?"),
@@ -86,24 +87,19 @@ BADGES: dict[Verdict, str] = {
 
 
 def _blockers(made: Assessment) -> list[ET.Element]:
-    """What is in the way, each message once with its first place."""
-    troubles: tuple[Trouble, ...] = ("stops", "kernels")
-    if made.summary.verdict == "blocked":
-        troubles = ("kernels", "stops")
-    groups = [group for name in troubles for group in messages(made.groups.get(name, ()))]
-    if not groups:
+    """What is in the way, each piece of work with its first place."""
+    required = [work for work in made.summary.work if work.required]
+    if not required:
         return []
     shown = []
-    for items in groups[:_BLOCKERS]:
-        first = items[0]
-        more = f" and {count(len(items) - 1, 'more place')}" if len(items) > 1 else ""
-        place = el("code", f"{showing.quoted(first.path)}:{first.finding.line}")
-        what = sentence(first.finding.message)
-        shown.append(el("li", place, more, f": {first.finding.code} ", what))
-    if len(groups) > _BLOCKERS:
-        left = sum(map(len, groups[_BLOCKERS:]))
-        shown.append(el("li", el("a", f"and {count(left, 'place')} of other kinds", href="#findings")))  # fmt: skip
-    title = f"What stops on Gaudi: {count(sum(map(len, groups)), 'place')}"
+    for work in required[:_BLOCKERS]:
+        _, what, where = words.work(work)
+        shown.append(el("li", el("code", where), ": ", sentence(what)))
+    if len(required) > _BLOCKERS:
+        left = count(len(required) - _BLOCKERS, "more piece")
+        shown.append(el("li", el("a", f"and {left} of work", href="#by-hand")))
+    places = count(sum(len(work.places) for work in required), "place")
+    title = f"Before it trains on Gaudi: {count(len(required), 'piece')} of work ({places})"
     return [el("section", el("h2", title), el("ul", shown))]
 
 
@@ -177,7 +173,9 @@ def _work(made: Assessment) -> ET.Element:
             )
         )
     if summary.manual:
-        found.append(_works(f"By hand: {words.amount(summary)}", summary.work[:_WORKS]))
+        first = _works(f"By hand: {words.amount(summary)}", summary.work[:_WORKS])
+        first.set("id", "by-hand")
+        found.append(first)
         if len(summary.work) > _WORKS:
             more = summary.work[_WORKS:_MOST_ROWS]
             title = f"{count(len(more), 'more piece')} of work"
@@ -198,7 +196,8 @@ def _works(title: str, works: Sequence[Work]) -> ET.Element:
 
 def _piece(work: Work) -> ET.Element:
     takes, what, where = words.work(work)
-    return el("tr", el("th", takes, scope="row"), el("td", what), el("td", el("code", where)))
+    cells = (el("td", sentence(what)), el("td", el("code", where)))
+    return el("tr", el("th", takes, scope="row"), *cells)
 
 
 def _dependencies(report: Report) -> list[ET.Element]:

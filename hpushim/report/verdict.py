@@ -46,8 +46,8 @@ def decide(
     unread = {item.path for item in items if item.trouble == "unread"}
     unread |= {file.path for file in report.files if file.status == "failed"}
     if unread:
-        if not unread <= report.around:
-            verdict = "incomplete"
+        if not unread <= report.around and verdict not in ("blocked", "needs work"):
+            verdict = "incomplete"  # what is in them may change the verdict
         sentence = f"{count(len(unread), 'file')} could not be read or rewritten in full. For the other files: {sentence}"
     return verdict, sentence
 
@@ -64,7 +64,7 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
         sentence += f" {names}{more} {_verb(len(needs), 'needs')} CUDA."
         verdict = verdict if verdict in ("blocked", "incomplete") else "needs work"
     python = sum(file.path.endswith(".py") for file in report.files)
-    open_ones = [each for each in report.dependencies if each.files and _is_open(each)]
+    open_ones = [e for e in report.dependencies if e.files and not e.aside and _is_open(e)]
     decisive = [each for each in open_ones if each.files * _CARRIES >= python and each.files > 2]
     if decisive and verdict not in _NOTHING:
         sentence = f"Work in {_named(decisive)} is not counted: {_why_open(decisive)}. {sentence}"
@@ -149,7 +149,7 @@ def _why(open_ones: Sequence[Item]) -> str:
     on_cpu = [item for item in open_ones if item.trouble == "cpu"]
     if not on_cpu:
         return "No source says what Gaudi does in some places. "
-    by_library = all(item.basis.effect == "cpu" for item in on_cpu)
+    by_library = all(item.finding.row for item in on_cpu)
     why = "a library puts the model there" if by_library else "the code never moves the model to Gaudi"  # fmt: skip
     return f"Training stays on the CPU: {why}. "
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from hpushim import showing
 from hpushim.model import Dependency, DependencyKind, Effort, Report
 from hpushim.report.assessment import TROUBLES, Assessment, Item, Summary, Trouble
@@ -172,7 +170,10 @@ def steps(assessment: Assessment) -> tuple[tuple[str, str], ...]:
 
 def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     """How to run the project: unedited or as it was migrated, then what compares the two and what takes a migration back."""
-    script, migrated = showing.quoted(_script(assessment)), assessment.report.stage == "migrated"
+    script, migrated = (
+        showing.quoted(assessment.report.program),
+        assessment.report.stage == "migrated",
+    )
     found: list[tuple[str, str]] = []
     for option in assessment.report.device_options[:1]:
         after = "" if migrated else ", after migrate"
@@ -187,22 +188,3 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     if migrated:
         found.append(("hpushim migrate --undo", "restores every file"))
     return tuple(found)
-
-
-#: How a script tests whether it is the one that runs.
-_MAIN = re.compile(rb"^if __name__ ==", re.MULTILINE)
-#: The findings about a training loop, and the one about a file that starts a program.
-_LOOP, _STARTS = ("HPU501", "HPU502"), "HPU520"
-
-
-def _script(assessment: Assessment) -> str:
-    """The Python file that a person would start: one that trains, then the one highest up; empty where none can be started."""
-    trains = {item.path for item in assessment.items if item.finding.code in _LOOP}
-    starts = {item.path for item in assessment.items if item.finding.code == _STARTS}
-    scripts = [
-        file.path
-        for file in assessment.report.files
-        if file.findings and file.path.endswith(".py")
-        if file.path in starts or _MAIN.search(file.before or b"")
-    ]
-    return min(scripts, key=lambda path: (path not in trains, path.count("/"), path), default="")

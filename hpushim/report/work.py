@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hpushim.model import Effort, Report
+from hpushim.model import AREAS, Effort, Report
 
 if TYPE_CHECKING:
     from hpushim.report.assessment import Item
 
-#: Minutes for a piece, for each further function that it is in, and for each where the message is the same to the letter, from and to.
+#: Minutes for a piece, for each further message in it, and for each further function where the message is the same, from and to.
 #: Estimates; no study of ports gives figures.
 _FIRST: dict[Effort, tuple[int, int]] = {"minutes": (5, 20), "hours": (60, 240), "none": (0, 0)}
 _MORE: dict[Effort, tuple[int, int]] = {"minutes": (1, 5), "hours": (5, 30), "none": (0, 0)}
 _SAME: dict[Effort, tuple[int, int]] = {"minutes": (0, 2), "hours": (1, 5), "none": (0, 0)}
+#: For each further file, whose code is another one.
+_FILE: dict[Effort, tuple[int, int]] = {"minutes": (0, 3), "hours": (10, 60), "none": (0, 0)}
 _DAY = 8 * 60
 #: A folder with CUDA kernels of the project's own, to be written with torch's operators.
 _KERNELS = (_DAY, 5 * _DAY)
@@ -59,21 +61,25 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
     kernels = {item.path for item in by_hand if item.trouble == "kernels"}
     beside = {_folder(path) for path in kernels | {each.path for each in report.kernels}} - {""}
     built: dict[str, str] = {}
+    for (
+        item
+    ) in by_hand:  # an extension of the project's own, which it may import in several folders
+        if item.finding.code == _IMPORTED:
+            folder = _of(item.path, beside)
+            if folder != item.path or item.finding.message not in built:
+                built[item.finding.message] = folder
     found: dict[tuple[object, ...], list[Item]] = {}
     for item in by_hand:
         aside = item.path in report.around
         code, message = item.finding.code, item.finding.message
         if item.trouble == "kernels" or (is_required(item) and item.path in kernels):
-            folder = _of(item.path, beside)
-            if (
-                item.finding.row is None
-            ):  # an extension of the project's own, which it may import in several folders
-                folder = built.setdefault(message, folder)
+            folder = built[message] if code == _IMPORTED else _of(item.path, beside)
             found.setdefault((aside, folder), []).append(item)
-        elif is_required(item) or item.trouble == "unread":
+        elif item.trouble == "unread" or (is_required(item) and item.area == _PACKAGES):
             found.setdefault((aside, code, message), []).append(item)
         else:
             found.setdefault((aside, code, _QUOTED.sub("``", message)), []).append(item)
+    found = _joined(found, functions)
     without = optional_kernels(report)
     written = any(key[1] in beside and not key[0] for key in found)
     made = []
@@ -85,11 +91,42 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             piece = _built_only(piece)
         if without and all(PurePath(item.path).name in BUILDERS for item in group):
             piece = msgspec.structs.replace(_built_only(piece), required=False)
-        made.append((_rank(group[0]), piece))
-    made.sort(key=lambda each: (each[1].aside, not each[1].required, each[0], -each[1].most))
-    return tuple(work for _, work in made)
+        reached = any(_is_reached(item.path, report) for item in group)
+        if piece.effort == "none" and not reached:  # one of several things that are chosen by name
+            piece = msgspec.structs.replace(piece, required=False)
+        made.append((piece.aside, not piece.required, not reached, _rank(group[0]), -piece.most, piece))  # fmt: skip
+    made.sort(key=lambda each: each[:-1])
+    return tuple(work for *_, work in made)
 
 
+def distance(path: str, report: Report) -> tuple[bool, bool]:
+    """How far a file is from training: first what a run may need, of that first what the program imports."""
+    return path in report.around, not _is_reached(path, report)
+
+
+def _is_reached(path: str, report: Report) -> bool:
+    """Does the program import the file? Of others than Python's, and where no program is known, that is taken for granted."""
+    return path in report.reached or not report.reached or not path.endswith(".py")
+
+
+def _joined(
+    found: dict[tuple[object, ...], list[Item]], functions: Callable[[str], _Functions]
+) -> dict[tuple[object, ...], list[Item]]:
+    """The same, where what has to be done in one function for one code is one piece: who makes it real-valued writes all of it anew."""
+    made: dict[tuple[object, ...], list[Item]] = {}
+    first: dict[tuple[str, str, str], tuple[object, ...]] = {}
+    for key, group in found.items():
+        places = {(item.finding.code, *_around(functions, item)) for item in group}
+        apart = group[0].area == _PACKAGES or not is_required(group[0])
+        inner = () if apart else [place for place in places if place[2]]
+        into = next((first[place] for place in inner if place in first), key)
+        made.setdefault(into, []).extend(group)
+        first.update(dict.fromkeys(inner, into))
+    return made
+
+
+#: Of these each is a decision of its own.
+_PACKAGES = AREAS[7]
 #: The code of an import of the project's own extension, and the files that only build it.
 _IMPORTED = "HPU723"
 BUILDERS = frozenset({"setup.py", "build.py"})
@@ -151,20 +188,24 @@ def _piece(items: Sequence[Item], around: Sequence[tuple[str, str]], aside: bool
     effort: Effort = first.effort or "minutes"
     least, most = _FIRST[effort]
     if first.trouble == "kernels" and effort == "none":
-        effort, (least, most) = "hours", _KERNELS
+        written = any(
+            map(is_required, items)
+        )  # what is guarded has another branch: a look at that is enough
+        effort, (least, most) = ("hours", _KERNELS) if written else ("minutes", _FIRST["minutes"])
     said: dict[tuple[str, str], str] = {}
     for item, place in zip(items, around, strict=True):
         said.setdefault(place, item.finding.message)
     further, same = len(set(said.values())) - 1, len(said) - len(set(said.values()))
     (more, at_most), (each, at_most_each) = _MORE[effort], _SAME[effort]
+    files, (file, at_most_file) = len({path for path, _ in said}) - 1, _FILE[effort]
     return Work(
         first.finding.code,
         first.finding.message,
         effort,
         tuple(dict.fromkeys(f"{item.path}:{item.finding.line}" for item in items)),
         around[0][1] if len(said) == 1 else "",
-        least + more * further + each * same,
-        most + at_most * further + at_most_each * same,
+        least + more * further + each * same + file * files,
+        most + at_most * further + at_most_each * same + at_most_file * files,
         any(map(is_required, items)) and not aside,
         aside,
     )

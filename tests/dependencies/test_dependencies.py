@@ -110,6 +110,18 @@ def assessed(source: bytes, root: Path, wheels: Path | None = None) -> dict[str,
     return {each.name: each for each in found}
 
 
+def test_what_only_files_beside_training_import_is_aside(tmp_path: Path) -> None:
+    places = Places(tmp_path, None, None)
+    sources, beside = [b"import one_zq\n"], [b"import one_zq, two_zq\nimport flash_attn\n"]
+    found = assess(sources, frozenset(), ["three_zq"], places, load(), Target(), beside)
+    assert [(each.name, each.files, each.required, each.aside) for each in found] == [
+        ("one_zq", 1, True, False),
+        ("three_zq", 0, False, False),
+        ("flash_attn", 1, False, True),
+        ("two_zq", 1, False, True),
+    ]
+
+
 def test_wheels_are_read_and_what_they_require_is_followed(tmp_path: Path) -> None:
     wheel(tmp_path, "front_zq", "kernels_zq back_zq; back_zq", front_zq____init___py=b"")
     wheel(tmp_path, "back_zq", "front_zq", back_zq__ops_so=elf("libcublas.so.12"))

@@ -36,6 +36,34 @@ PLAIN = "import torch\n"
             {"setup.py": "", "lib/fit.py": TRAINS, "dep/x/setup.py": "", "dep/x/t.py": TRAINS},
             {"dep/x/setup.py", "dep/x/t.py"},
         ),
+        # Examples are none of the program, unless they are all there is, or it imports them.
+        ({"lib/fit.py": TRAINS, "train_it.py": "from lib import fit\n" + MAIN, "examples/e.py": TRAINS}, {"examples/e.py"}),
+        ({"lib/fit.py": TRAINS, "examples/e.py": "from lib import fit\n" + MAIN}, set()),
+        ({"run.py": "from examples import e\n" + TRAINS, "examples/e.py": TRAINS, "examples/f.py": MAIN}, {"examples/f.py"}),
+        # What a script of another purpose alone imports is of that purpose, where no file beside it is needed.
+        ({"lib/fit.py": TRAINS, "lib/cli/show.py": "from lib.cli import text\n" + MAIN, "lib/cli/text.py": PLAIN, "lib/net/a.py": PLAIN}, {"lib/cli/show.py", "lib/cli/text.py"}),
+        ({"lib/fit.py": "from lib.cli import b\n" + TRAINS, "lib/cli/show.py": "from lib.cli import text\n" + MAIN, "lib/cli/text.py": PLAIN, "lib/cli/b.py": PLAIN}, {"lib/cli/show.py"}),
+        # Python runs a package before what is in it.
+        ({"fit.py": "from lib.names import x\n" + TRAINS, "lib/__init__.py": "from . import net\n", "lib/names.py": PLAIN, "lib/net.py": "from .ops import f\n", "lib/ops/f.py": PLAIN, "lib/ops/test.py": "from f import x\n" + MAIN, "lib/ops/__init__.py": ""}, {"lib/ops/test.py"}),
+        # Where modules are imported by names that are made, any may be.
+        ({"run.py": "import_module(f'{where}.{name}')\n" + TRAINS, "models/a.py": PLAIN, "tools/b.py": MAIN}, {"tools/b.py"}),
+        ({"run.py": "import_module('json.tool')\n" + TRAINS, "models/a.py": PLAIN}, {"models/a.py"}),
+        # A script that is called after training trains, whatever does it.
+        ({"train.py": "from lib import fit\n" + MAIN, "lib/fit.py": PLAIN, "lib/other/x.py": "loss.backward()\n" + PLAIN, "tools/b.py": MAIN}, {"tools/b.py"}),
+        # Training is not what the program outside is for.
+        ({"lib/fit.py": TRAINS, "scripts/look.py": "from lib import fit\n" + MAIN, "examples/e.py": "from lib import fit\n" + TRAINS}, set()),
+        # With the examples go their settings and commands, but not those of a program outside.
+        ({"train.py": "from lib import fit\n" + MAIN, "lib/fit.py": TRAINS, "examples/e.py": "from lib import fit\n" + TRAINS, "examples/run.sh": "x"}, {"examples/e.py", "examples/run.sh"}),
+        ({"train.py": "from lib import fit\n" + MAIN, "lib/fit.py": TRAINS, "examples/look.py": MAIN, "examples/run.sh": "x"}, {"examples/look.py"}),
+        # Through a package a program takes only what it names.
+        ({"lib/__init__.py": "from lib.fit import Fit\nfrom .net import Net\n", "lib/fit.py": TRAINS, "lib/net.py": PLAIN, "tools/show.py": "from lib import Net\n" + MAIN, "tools/run.py": "from lib import (\n  Fit,\n)\n" + MAIN}, {"tools/show.py"}),
+        ({"lib/__init__.py": "from lib.fit import Fit\n", "lib/fit.py": TRAINS, "lib/net.py": PLAIN, "tools/show.py": "from lib import net\n" + MAIN, "tools/run.py": "import lib\n" + MAIN}, {"tools/show.py"}),
+        # A folder of another framework is aside, whatever is in it; a file that imports both is torch's.
+        ({"t/fit.py": TRAINS, "p/train.py": "import paddle\nif __name__ == '__main__':\n    run()\n", "p/net/a.py": "x = 1\n", "t/jax/b.py": "import jax\n", "t/jax/c.py": "x = 1\n"}, {"p/train.py", "p/net/a.py", "t/jax/b.py", "t/jax/c.py"}),
+        ({"t/fit.py": TRAINS, "t/both/a.py": "import jax\nimport torch\n", "t/both/b.py": "import jax\n"}, set()),
+        # Beside a package that trains, what neither imports it nor is imported by it is another project.
+        ({"setup.py": "", "lib/__init__.py": TRAINS, "tools/train.py": "import lib\n" + TRAINS, "papers/p/run.py": TRAINS}, {"papers/p/run.py"}),
+        ({"lib/__init__.py": TRAINS, "papers/p/run.py": TRAINS}, set()),
         ({"a/Dockerfile": "FROM x\n", ".github/w.yml": "", "train.py": TRAINS}, {"a/Dockerfile", ".github/w.yml"}),
     ],
 )  # fmt: skip
@@ -46,3 +74,30 @@ def test_what_no_training_run_needs(tmp_path: Path, files: dict[str, str], aside
         path.write_text(text, encoding="utf-8")
     report = analyse([tmp_path], Target())
     assert {path for path in report.around if path in files} == aside
+
+
+@pytest.mark.parametrize(
+    ("files", "program"),
+    [
+        ({"lib/run.py": "from lib.fit import x\n" + MAIN, "lib/fit.py": TRAINS}, "lib/run.py"),
+        # By its name before its folder, and before another that trains too.
+        ({"main.py": "import fit\n" + MAIN, "lib/train.py": "import fit\n" + MAIN, "fit.py": TRAINS}, "lib/train.py"),
+        ({"train.py": TRAINS, "eval/train_probe.py": TRAINS, "tests/train.py": TRAINS}, "train.py"),
+        ({"run_training.py": TRAINS + MAIN, "run_training_again.py": "import run_training\n" + MAIN}, "run_training.py"),
+        ({"train.py": TRAINS, "examples/train.py": TRAINS, "setup.py": MAIN}, "train.py"),
+        # A script that trains nothing is none, where one does.
+        ({"a.py": MAIN, "sub/fit.py": TRAINS}, "sub/fit.py"),
+        ({"show.py": MAIN, "lib/b.py": PLAIN}, "show.py"),
+        ({"lib/b.py": PLAIN}, ""),
+        ({"tools/a.py": "import lib.fit\n" + MAIN, "examples/fine.py": "import lib.fit\n" + TRAINS, "lib/fit.py": TRAINS}, "examples/fine.py"),
+        ({"demo.py": "import lib.fit\n" + MAIN, "lib/fit.py": TRAINS, "train.py": MAIN}, "train.py"),
+    ],
+)  # fmt: skip
+def test_the_program_that_a_person_would_start(
+    tmp_path: Path, files: dict[str, str], program: str
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert analyse([tmp_path], Target()).program == program

@@ -73,6 +73,19 @@ def test_yaml_that_is_not_simple() -> None:
             document(broken, "yaml").entries  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}\n{"a": 2}\n', "[1]\n\n[2]", '{"a": {"b": "cuda"}}\r\n{"c": [1]}', "{}\n{"]
+)
+def test_a_value_on_each_line_is_records_and_no_settings(text: str) -> None:
+    assert document(text, "json").entries == ()
+
+
+@pytest.mark.parametrize("text", ['{"a": 1} {"a": 2}', '{"a": 1}\nx', '{"a": 1}}', "1\n2"])
+def test_other_text_after_a_value_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="after the value"):
+        document(text, "json").entries  # noqa: B018
+
+
 def test_json_with_comments_and_commas() -> None:
     text = '{ // c\n\t"fp16": {"on": true, "x": [1,2,{"é\\"":"cuda"},],},/* d */\n "b": -1.5e3 }\n'
     doc = document(text, "json")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hpushim.engine.around import around
 from hpushim.engine.links import Links
+from hpushim.engine.project import analyse
 from hpushim.model import Basis, Dependency, FileResult, Finding, Kernels, Report, Span, Target
 from hpushim.report import assess
 from hpushim.report.narrowing import Baseline, without
@@ -37,7 +40,7 @@ def at(line: int, message: str, code: str = "HPU515", **more: object) -> Finding
 
 
 def report(*files: FileResult, **more: object) -> Report:
-    aside = around([file.path for file in files], (), (), Links({}))
+    aside = around([file.path for file in files], (), (), (), Links({})).around
     return Report("hpushim", Target(), files, around=aside, **more)  # type: ignore[arg-type]
 
 
@@ -55,6 +58,87 @@ def test_one_cause_is_one_piece_and_each_further_function_adds_little() -> None:
     (same,) = assess(report(python(*here, at(10, "`x[m]`: size")))).summary.work
     assert one.least < same.least < two.least
     assert len(assess(report(python(*here, at(10, "`x[k]`: slow")))).summary.work) == 2
+
+
+@pytest.mark.parametrize(("code", "name", "pieces"), [
+    ("HPU118", "a `{}`: complex", 1),  # one cause, whatever it is called
+    ("HPU118", "{}: in its own words", 2),  # in two functions
+    ("HPU709", "`{}`: no counterpart", 3),  # packages are apart
+])  # fmt: skip
+def test_what_is_in_one_function_for_one_code_is_one_piece(code: str, name: str, pieces: int) -> None:  # fmt: skip
+    stops = {"severity": "error", "effect": None}
+    found = [at(line, name.format(word), code, **stops) for line, word in ((5, "p"), (6, "q"), (10, "r"))]  # fmt: skip
+    made = assess(report(python(*found))).summary
+    assert len(made.work) == pieces
+    assert sum(len(work.places) for work in made.work) == 3
+
+
+def test_each_further_file_is_a_piece_of_code_of_its_own() -> None:
+    def takes(*paths: str) -> tuple[int, int]:
+        found = assess(report(*(python(at(5, "`x`: stops"), path=path) for path in paths)))
+        (one,) = found.summary.work
+        return one.least, one.most
+
+    assert takes("a.py") < takes("a.py", "b.py") < takes("a.py", "b.py", "c.py")
+
+
+PREPARED = """
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model, optimizer = accelerator.prepare(make(), torch.optim.Adam(p))
+accelerator.backward(model(x))
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [
+    ("accelerate==0.25.0", "needs work"), ("accelerate", "ready"), ("accelerate>=1.0", "ready"),
+])  # fmt: skip
+def test_an_accelerate_that_does_not_look_for_gaudi_trains_on_the_cpu(
+    tmp_path: Path, asked: str, verdict: Verdict
+) -> None:
+    (tmp_path / "train.py").write_text(PREPARED)
+    (tmp_path / "requirements.txt").write_text(f"torch\n{asked}\n")
+    made = assess(analyse([tmp_path], Target())).summary
+    assert made.verdict == verdict
+    assert ("Training stays on the CPU: a library puts the model there" in made.sentence) == (verdict == "needs work")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reached", "verdict"), [((), "blocked"), (("run.py", "a.py"), "blocked"), (("run.py",), "needs work")]
+)  # fmt: skip
+def test_what_is_chosen_by_name_does_not_block(reached: tuple[str, ...], verdict: Verdict) -> None:
+    none = at(1, "`kernels`: CUDA", "HPU709", severity="error", effort="none", effect=None)
+    stops = at(1, "`fft`: stops", "HPU118", severity="error", effect=None)
+    files = (python(none, path="a.py"), python(stops, path="b.py"), python(path="run.py"))
+    made = assess(report(*files, program="run.py", reached=frozenset(reached))).summary
+    assert made.verdict == verdict
+    assert len(made.work) == 2
+
+
+def test_what_could_not_be_read_is_named_where_there_is_work_anyway() -> None:
+    broken = FileResult("a.py", "failed", "not Python", (), b"(")
+    for finding, verdict in ((at(5, "`x`: stops", severity="error", effect=None), "needs work"), (at(5, "`x`: slow"), "incomplete")):  # fmt: skip
+        made = assess(report(python(finding), broken)).summary
+        assert made.verdict == verdict
+        assert "1 file could not be read" in made.sentence
+
+
+def test_what_the_program_imports_comes_first() -> None:
+    long = at(1, "`a`: stops", "HPU709", severity="error", effect=None)
+    short = at(1, "`b`: stops", "HPU118", severity="error", effect=None, effort="minutes")
+    files = (python(long, path="a.py"), python(short, path="run.py"))
+    made = assess(report(*files, program="run.py", reached=frozenset({"run.py"}))).summary.work
+    assert [work.code for work in made] == ["HPU118", "HPU709"]
+
+
+def test_an_extension_that_two_folders_import_is_one_piece() -> None:
+    said = {"severity": "error", "effect": "kernel", "effort": "none"}
+    uses = [python(at(1, "`ops_cuda`: built", "HPU723", **said), path=p) for p in ("a/heads/h.py", "a/ops/u.py")]  # fmt: skip
+    (one,) = assess(report(*uses, kernels=(Kernels("a/ops/src/k.cu", 9), Kernels("a/ops/k.cu", 9)))).summary.work  # fmt: skip
+    assert len(one.places) == 2
 
 
 def test_the_same_words_are_one_cause_in_the_whole_project() -> None:
@@ -76,16 +160,16 @@ def test_packages_that_stop_are_pieces_of_their_own() -> None:
     assert len(assess(report(python(*found))).summary.work) == 2
 
 
-def kernel(line: int, message: str, row: str | None = "row") -> Finding:
-    return at(line, message, "HPU711", severity="error", effort="none", effect="kernel", row=row)
+def kernel(line: int, message: str, code: str = "HPU711") -> Finding:
+    return at(line, message, code, severity="error", effort="none", effect="kernel", row="row")
 
 
 def test_kernels_are_written_once_whatever_builds_imports_and_guards_them() -> None:
     guard = at(6, "`x.is_cuda` controls `ext.run`", "HPU028", severity="error", effect=None)
     files = [
         python(kernel(1, "`load`: CUDA"), guard, path="ops/dcn/dcn.py"),
-        python(kernel(1, "`box_cuda` is built", None), path="ops/box/box.py"),
-        python(kernel(2, "`box_cuda` is built", None), path="heads/assigner.py"),
+        python(kernel(1, "`box_cuda` is built", "HPU723"), path="ops/box/box.py"),
+        python(kernel(2, "`box_cuda` is built", "HPU723"), path="heads/assigner.py"),
         python(kernel(1, "`CUDAExtension`: CUDA"), path="setup.py"),
     ]
     made = assess(report(*files, kernels=(Kernels("ops/box/src/box.cu", 9),), python_lines=9000))

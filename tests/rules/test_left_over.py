@@ -101,6 +101,19 @@ def test_other_words_are_told_of(code: str) -> None:
     assert [f for f in found(text) if not f.code.startswith("HPU5")], text
 
 
+#: Ways to make a longer text, and what only shows one. ``{}`` is a variable's name or a word.
+MADE = ("'{}=%s' % x", "'{}=%s and %s' % (x, y)", "f'{}={{x}}'", "'{}=' + x", "'{}=all'")
+SHOWN = ("print({})", "logging.info({})", "logger.info({})", "self.log.warning({})", "raise ValueError({})")  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "shown"), list(itertools.product(MADE, SHOWN)))
+def test_a_text_around_a_variable_that_is_only_shown_stays_out(made: str, shown: str) -> None:
+    text = made.format("CUDA_VISIBLE_DEVICES")
+    code = f"import torch, logging\n\n\ndef f(self, logger, x, y):\n    {shown.format(text)}\n    x.cuda()\n"
+    assert not told(found(code), 5)
+    assert told(found(code.replace(shown.format(text), f"run({text})")), 5)
+
+
 @pytest.mark.parametrize(("look", "word"), list(itertools.product(LOOKS, ("cuda", "nccl"))))
 def test_what_only_looks_like_one_stays_out(look: str, word: str) -> None:
     begin = "import logging, sys, warnings\nlog = logger = logging.getLogger()\n"

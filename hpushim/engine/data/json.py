@@ -53,6 +53,11 @@ def entries(text: str) -> tuple[Entry, ...]:
             quote = '"' if isinstance(value, str) else ""
             plain = value if isinstance(value, _SIMPLE) else None
             found.append(Entry(path, "scalar", span(part.start, walk.end), key, plain, quote))
+    if (
+        text[walk.gap(walk.end) :].startswith(("{", "["))
+        and "\n" in text[walk.end : walk.gap(walk.end)]
+    ):
+        return ()  # a value on each line: records, no settings
     if walk.gap(walk.end) != len(text):
         raise ValueError("there is text after the value")
     return tuple(entry for entry in found if entry is not None)
