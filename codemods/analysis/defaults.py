@@ -26,22 +26,46 @@ def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
         return None
     made = neutral.whole(module, node)
     default = made or node
+    first = _body(module, default)
+    if first is None:
+        return None
+    function = module.parent(first)
+    assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+    if _is_handed_on(module, function, _parameter(function.args, default)):
+        return (Replace(default, "None"),)
+    given = neutral.device(module, first) if made else neutral.kind(module, first)
+    if neutral.current(module, first) == neutral.NONE:
+        return None
+    return given_later(module, default, given)
+
+
+def given_later(
+    module: Module, default: ast.expr, given: str, *, last: bool = False
+) -> tuple[Change, ...] | None:
+    """``def f(x=default)``: None, and ``given`` in its place when the function is called.
+
+    Where the function may give it another value further down, not if it is to be the ``last`` one.
+    """
+    first = _body(module, default)
+    if first is None or given == neutral.NONE:
+        return None
+    name = _parameter(module.parent(first).args, default)  # type: ignore[union-attr]
+    if last and len(module.scope(first).bindings.get(name, ())) > 1:
+        return None
+    code = f"if {name} is None:\n    {name} = {given}"
+    return Replace(default, "None"), Insert(first, code, after=False, above_comments=True)
+
+
+def _body(module: Module, default: ast.AST) -> ast.stmt | None:
+    """The first statement of the function that has the default; None where nothing can be written in front of it."""
     taken = module.parent(default)
     function = module.parent(taken) if isinstance(taken, ast.arguments) else None
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return None
-    assert isinstance(taken, ast.arguments)
-    first = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    if not first or first[0].lineno == function.lineno or _is_declared(module, function):
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    if not body or body[0].lineno == function.lineno or _is_declared(module, function):
         return None
-    name = _parameter(taken, default)
-    if _is_handed_on(module, function, name):
-        return (Replace(default, "None"),)
-    given = neutral.device(module, first[0]) if made else neutral.kind(module, first[0])
-    if neutral.NONE in (neutral.current(module, first[0]), given):
-        return None
-    code = f"if {name} is None:\n    {name} = {given}"
-    return Replace(default, "None"), Insert(first[0], code, after=False, above_comments=True)
+    return body[0]
 
 
 def _is_declared(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

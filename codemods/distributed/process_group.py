@@ -12,6 +12,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.backends import BackendUse, backend_use
+from ..analysis.defaults import given_later
 from ..analysis.devices import Devices
 from ..analysis.names import called, is_none, word
 from ..analysis.roles import Role
@@ -97,7 +98,13 @@ class Nccl(Rule):
             return
         changes: tuple[Change, ...] = (retext(module, node, new),)
         if agnostic(module):
-            changes = _chosen_later(module, node) or changes
+            around = module.function(node)
+            later = (
+                given_later(module, node, backend(module, around.body[0]), last=True)
+                if around
+                else None
+            )
+            changes = later or _chosen_later(module, node) or changes
         fix = Rewrite("use hccl", answer.safety, changes, _GROUP)
         yield self.finding(
             module,

@@ -25,12 +25,17 @@ def hoisted(module: Module, name: str) -> Iterator[tuple[list[ast.Call], ast.stm
             yield calls, first
 
 
-def only_assigned(module: Module, name: str) -> ast.Call | None:
-    """The only call, where it is what a variable gets: the choice itself can take its place."""
+def only_assigned(module: Module, name: str) -> ast.expr | None:
+    """The only call, or its type, where it is what a variable gets: the choice itself can take its place."""
     uses = module.index.names(name)
     call = module.parent(uses[0]) if len(uses) == 1 else None
-    given = module.parent(call) if isinstance(call, ast.Call) else None
-    return call if isinstance(given, ast.Assign) and given.value is call else None  # type: ignore[return-value]
+    if not isinstance(call, ast.Call):
+        return None
+    above = module.parent(call)
+    typed = isinstance(above, ast.Attribute) and above.attr == "type"
+    whole: ast.expr = above if typed and isinstance(above, ast.expr) else call
+    given = module.parent(whole)
+    return whole if isinstance(given, ast.Assign) and given.value is whole else None
 
 
 def only_owner(module: Module, name: str) -> tuple[list[ast.Call], ast.stmt] | None:

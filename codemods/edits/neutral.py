@@ -444,12 +444,31 @@ def _given(module: Module, node: ast.AST) -> str | None:
         if any(getattr(module.parent(use), "attr", "") == "type" for use in uses):
             return f"{each.arg}.type"
         if bound[0].value is None and any(_goes_there(module, use) for use in uses):
-            name, needed = imports.through(module, node, "torch.device")
-            return f"{name}({each.arg}).type" if all(n.there for n in needed) else None
-    return None
+            return _type_made(module, node, each.arg)
+    return _given_to_self(module, node, function)
 
 
-def _goes_there(module: Module, use: ast.Name) -> bool:
+def _given_to_self(module: Module, node: ast.AST, method: ast.AST) -> str | None:
+    """The same for ``self.device``, which the class stores in ``__init__`` and moves something to."""
+    owner = module.parent(method)
+    if not isinstance(owner, ast.ClassDef):
+        return None
+    uses = [use for use in module.index.attributes("device") if owner in module.ancestors(use)]
+    own = [use for use in uses if isinstance(use.value, ast.Name) and use.value.id == "self"]
+    stored = [module.function(use) for use in own if isinstance(use.ctx, ast.Store)]
+    once = len(stored) == 1 and getattr(stored[0], "name", "") == "__init__"
+    if not once or stored[0] is method or not any(_goes_there(module, use) for use in own):
+        return None
+    return _type_made(module, node, "self.device")
+
+
+def _type_made(module: Module, node: ast.AST, given: str) -> str | None:
+    """The type of what may be a ``torch.device``, a text or a number."""
+    name, needed = imports.through(module, node, "torch.device")
+    return f"{name}({given}).type" if all(each.there for each in needed) else None
+
+
+def _goes_there(module: Module, use: ast.expr) -> bool:
     """``x.to(device)``, ``make(device=device)``."""
     above = module.parent(use)
     if isinstance(above, ast.keyword):
@@ -541,7 +560,9 @@ def _held(module: Module, value: ast.expr) -> str | None:
         if name == _ACCELERATOR or _last(value.func) in FUNCTIONS:
             return "device"
         if name == "torch.device" and value.args:
-            named = isinstance(value.args[0], ast.Name) and _NAMED.search(value.args[0].id)
+            named = isinstance(value.args[0], (ast.Name, ast.Attribute)) and _NAMED.search(
+                _last(value.args[0])
+            )
             return "device" if named or _held(module, value.args[0]) else None
     return None
 
@@ -553,7 +574,8 @@ def _is_accelerator(module: Module, bound: Binding) -> bool:
 def _names_accelerator(module: Module, value: ast.expr) -> bool:
     return any(
         (isinstance(part, ast.Constant) and _CUDA.match(str(part.value)))
-        or (isinstance(part, ast.Name) and (_NAMED.search(part.id) or part.id in FUNCTIONS))
+        or (isinstance(part, (ast.Name, ast.Attribute)) and _NAMED.search(_last(part)))
+        or (isinstance(part, ast.Name) and part.id in FUNCTIONS)
         or (isinstance(part, ast.Attribute) and module.qualified(part) == _ACCELERATOR)
         for part in walk(value)
     )

@@ -89,7 +89,9 @@ class DualConstant(Rule):
             single = only_assigned(module, name) if here else None
             if single is not None:
                 now = f"{torch}.accelerator.current_accelerator()"
-                chosen = neutral.choice(module, single, now, mark_of(module), text=False)
+                chosen = neutral.choice(
+                    module, single, now, mark_of(module), text=isinstance(single, ast.Attribute)
+                )
                 yield self._chosen(module, single, Replace(single, chosen))
                 continue
             alone = only_owner(module, name) if here else None

@@ -174,7 +174,7 @@ def _parts(asked: Request, report: Report, folder: Path | None, page: Path | Non
     from hpushim.engine.topics import scope, split
     from hpushim.report import pull_request
 
-    def alone(codes: tuple[str, ...]) -> Report:
+    def made(codes: tuple[str, ...], *, shared: bool = False) -> Report:
         return migrate(
             asked.paths,
             asked.target,
@@ -184,10 +184,13 @@ def _parts(asked: Request, report: Report, folder: Path | None, page: Path | Non
             exclude=asked.exclude,
             unsafe=asked.unsafe,
             write=False,
-            shared=False,
+            shared=shared,
         )
 
-    parts = split(report, alone) if folder else []
+    parts = split(report, made) if folder else []
+    if len(parts) == 1:  # one patch: its files may share what they need
+        together = split(made(asked.select, shared=True), made)
+        parts = together if len(together) == 1 else parts
     for number, part in enumerate(parts, 1):
         assert folder is not None
         folder.mkdir(parents=True, exist_ok=True)

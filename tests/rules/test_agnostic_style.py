@@ -63,7 +63,7 @@ def body(text: str) -> str:
         ("def f(x, y):\n    def g(z):\n        return z.cuda()\n    return g(x), y.cuda()", f"def f(x, y):\n    {KEPT}\n    def g(z):\n        return z.to(device)\n    return g(x), y.to(device)"),
         ("def f(x, device):\n    return x.cuda() + x.to(device)", "def f(x, device):\n    return x.to(default_device()) + x.to(device)"),
         ("def f(x):\n    if many:\n        x = x.cuda()\n    return x", f"def f(x):\n    if many:\n        {KEPT}\n        x = x.to(device)\n    return x"),
-        ('def f(device="cuda"):\n    return device', "def f(device=None):\n    if device is None:\n        device = default_device().type\n    return device"),
+        ('def f(device="cuda"):\n    return device', f'def f(device=None):\n    if device is None:\n        device = {CHOICE}\n    return device'),
         ('def f(*, device=torch.device("cuda")):\n    """Text."""\n    return device', f'def f(*, device=None):\n    """Text."""\n    if device is None:\n        {KEPT}\n    return device'),
         # too early to ask for a device: a parser, a field, a file that others import; a stub has no body
         ('def f(p):\n    p.add_argument("--device", default="cuda")', 'def f(p):\n    p.add_argument("--device", default="cuda")'),
@@ -156,6 +156,10 @@ def body(text: str) -> str:
         ("def f(m, x):\n    x = x.unsqueeze(0)\n    m.train()\n    with torch.cuda.amp.autocast():\n        return m(x)", 'def f(m, x):\n    x = x.unsqueeze(0)\n    m.train()\n    with torch.autocast(device_type=x.device.type, enabled=x.device.type != "cpu"):\n        return m(x)'),
         ("def f(m):\n    m.cuda()\n    with torch.cuda.amp.autocast():\n        return m.forward()", f'def f(m):\n    {KEPT}\n    m.to(device)\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m.forward()'),
         ("def f(m):\n    m.train()\n    with torch.cuda.amp.autocast():\n        return m.loss()", f'def f(m):\n    m.train()\n    {KEPT}\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m.loss()'),
+        ('device = torch.device(hp.device)\ndef f(m):\n    return m.cuda()', "device = torch.device(hp.device)\ndef f(m):\n    return m.to(device)"),
+        ("class A:\n    def __init__(self, device):\n        self.device = device\n    def f(self, m, x):\n        x = x.to(self.device)\n        with torch.cuda.amp.autocast():\n            return m(x)", 'class A:\n    def __init__(self, device):\n        self.device = device\n    def f(self, m, x):\n        x = x.to(self.device)\n        with torch.autocast(device_type=torch.device(self.device).type, enabled=torch.device(self.device).type != "cpu"):\n            return m(x)'),
+        ('def f(backend="nccl"):\n    dist.init_process_group(backend)', f"def f(backend=None):\n    if backend is None:\n        backend = dist.get_default_backend_for_device({CURRENT})\n    dist.init_process_group(backend)"),
+        ('def f(backend="nccl"):\n    if host:\n        backend = "gloo"\n    dist.init_process_group(backend)', 'def f(backend="nccl"):\n    if host:\n        backend = "gloo"\n    dist.init_process_group(backend)'),
         # two checks of which one prepares what the other uses
         ('if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())', 'if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())'),
         # an option for the backend
