@@ -107,7 +107,7 @@ class DeviceDtype(Rule):
         yield self.finding(
             module,
             node,
-            f"`.{node.attr}` exposes a device address, which CUDA code cannot use on Gaudi; give "
+            f"`.{node.attr}` is an address in Gaudi's memory, which code for CUDA or the CPU cannot read; give "
             "that code a CPU tensor",
             row="torch.Tensor.data_ptr",
             code="HPU119",

@@ -44,7 +44,7 @@ class SkippedStep(Rule):
             module,
             optimizer,
             f"`{module.source(func)}` skips an optimizer step whose gradients are infinite or NaN; without loss scaling, no step is skipped. "
-            "To keep skipping such steps, check the gradients; the check waits for the device in each step",
+            "`migrate --unsafe` adds a check of the gradients that skips it; the check waits for the device in each step",
             fix=_guard(module, node, optimizer),
             row=ask(module, _ROW).row,
         )

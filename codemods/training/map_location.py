@@ -143,7 +143,7 @@ class MapLocation(Rule):
             module,
             node,
             f"`{module.source(node)}` loads tensors onto the device of the checkpoint, which may "
-            "be CUDA; load onto `hpu`, as the other branch loads onto the CPU",
+            "be CUDA; load onto `hpu`; the branch for a machine without it names the CPU",
             fix=Rewrite("load onto hpu", "safe", (change,)),
             row=ask(module, _ROW).row,
             code="HPU613",

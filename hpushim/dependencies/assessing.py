@@ -41,9 +41,10 @@ def assess(
     by_name = {normal(name): name for name in counts}
     for name in required:
         package = places.named(name)
-        known = package.imports if package else {name.replace("-", "_")}
+        plain = matrix.policy.distributions.get(normal(name), name.replace("-", "_"))
+        known = package.imports if package else {plain}
         if normal(name) not in by_name and not any(each in counts for each in known):
-            counts.setdefault(min(known, default=name), Import(0, False))
+            counts.setdefault(min(known, key=_shown, default=name), Import(0, False))
     assessing = _Assessing(places, matrix, target)
     found = [
         msgspec.structs.replace(one, aside=name in aside)
@@ -51,6 +52,11 @@ def assess(
         if (one := assessing.one(name, each))
     ]
     return tuple(sorted(found, key=lambda each: (each.aside, -each.files, each.name)))
+
+
+def _shown(name: str) -> tuple[bool, str]:
+    """Of the names that a package is imported by, the public ones come first."""
+    return name.startswith("_"), name
 
 
 class _Assessing:

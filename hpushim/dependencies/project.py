@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from hpushim import safe_files
 from hpushim.dependencies.assessing import assess
+from hpushim.dependencies.places import normal
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.data.pins import names, says_versions
 from hpushim.engine.facts import modules
@@ -43,5 +44,12 @@ def of_project(
                 (beside if file.shown in around else sources).append(safe_files.read(file.path))
             if says_versions(file.path, file.kind):
                 wanted |= names(safe_files.read(file.path), file.kind)
-    own = modules(root, files)
-    return assess(sources, own, sorted(wanted), places, matrix, target, beside)
+    found = assess(sources, modules(root, files), sorted(wanted), places, matrix, target, beside)
+    # A script in a package imports its neighbours by their plain names; nothing else says that these are no packages of others.
+    python = [file.path for file in files if file.kind == "python"]
+    inner = {path.stem for path in python} | {path.parent.name for path in python}
+    return tuple(
+        each
+        for each in found
+        if each.kind != "not assessed" or each.name not in inner or normal(each.name) in wanted
+    )

@@ -270,6 +270,8 @@ class Policy(Strict, frozen=True, kw_only=True):
     torch_family: tuple[str, ...] = ()
     #: packages without CUDA code and without a choice of a device, as an audit of the wheel of that version found
     plain: dict[str, str] = {}
+    #: packages that are imported by another name than the one they are installed by (lower case, with ``-``)
+    distributions: dict[str, str] = {}
 
 
 class Autocast(Strict, frozen=True, kw_only=True):

@@ -67,7 +67,8 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
     open_ones = [e for e in report.dependencies if e.files and not e.aside and _is_open(e)]
     decisive = [each for each in open_ones if each.files * _CARRIES >= python and each.files > 2]
     if decisive and verdict not in _NOTHING:
-        sentence = f"Work in {_named(decisive)} is not counted: {_why_open(decisive)}. {sentence}"
+        packages = "package" if len(decisive) == 1 else "packages"
+        sentence = f"Work for the {packages} {_named(decisive)} is not counted: {_why_open(decisive)}. {sentence}"
     rest = [each for each in open_ones if each not in decisive]
     unknown = [each for each in rest if each.kind == "not assessed"]
     unsure = [each for each in rest if each.kind != "not assessed"]
@@ -93,9 +94,7 @@ def _is_open(each: Dependency) -> bool:
 def _why_open(some: Sequence[Dependency]) -> str:
     it, has = ("it", "has") if len(some) == 1 else ("they", "have")
     if all(each.kind == "not assessed" for each in some):
-        return (
-            f"{it} {has} not been assessed (install the project's packages and give `--env PYTHON`)"
-        )
+        return f"{it} {has} not been assessed (`--env PYTHON` names a Python that has the project's packages)"
     return f"no source shows whether {it} {_verb(len(some), 'works')} on Gaudi"
 
 

@@ -113,13 +113,14 @@ def amount(summary: Summary) -> str:
     return f"{count(len(summary.work), 'piece')} of work{takes}"
 
 
+_STYLES = {"native": "code for hpu", "dual": "code for cuda and hpu", "agnostic": "code for any accelerator"}  # fmt: skip
+
+
 def setting(report: Report) -> str:
     """What it was assessed for, and by which table."""
     target = report.target
     matrix = f"; compatibility matrix {report.matrix}" if report.matrix else ""
-    return (
-        f"{target.gaudi}, release {target.stack}, mode {target.mode}, style {target.style}{matrix}"
-    )
+    return f"{target.gaudi}, release {target.stack}, mode {target.mode}, style {target.style} ({_STYLES[target.style]}){matrix}"
 
 
 def files(assessment: Assessment) -> str:

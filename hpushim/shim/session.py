@@ -59,7 +59,9 @@ class Session:
                     summary.at_exit()
                 import_hook.name_loaded()
             elif not decision.quiet and decision != said:
-                native = "the emulated HPU without the shim" if decision.device else "off"
+                native = (
+                    "an emulated HPU, with no CUDA call redirected" if decision.device else "off"
+                )
                 log.start(f"{native}: {decision.reason}")
             return decision.on
 

@@ -16,6 +16,7 @@ from hpushim.cli import main
 from hpushim.dependencies import Places, assess
 from hpushim.dependencies.audit import audit
 from hpushim.dependencies.imports import imported
+from hpushim.dependencies.project import of_project
 from hpushim.errors import HpushimError
 from hpushim.matrix import load
 from hpushim.model import Dependency, DependencyKind, Target
@@ -120,6 +121,31 @@ def test_what_only_files_beside_training_import_is_aside(tmp_path: Path) -> None
         ("flash_attn", 1, False, True),
         ("two_zq", 1, False, True),
     ]
+
+
+def test_a_requirement_is_the_package_that_it_installs(tmp_path: Path) -> None:
+    places = Places(tmp_path, None, None)
+    required = ["scikit-learn", "opencv-python", "PyYAML"]
+    found = assess([b"import sklearn\n"], frozenset(), required, places, load(), Target())
+    assert [(each.name, each.files) for each in found] == [("sklearn", 1), ("cv2", 0), ("yaml", 0)]
+
+
+@pytest.mark.parametrize(
+    ("files", "open_ones"),
+    [
+        ({"run/__init__.py": "", "run/main.py": "import near_zq, far_zq\n", "run/near_zq.py": ""}, ["far_zq"]),
+        ({"run/__init__.py": "", "run/main.py": "from part_zq.a import f\n", "run/part_zq/a.py": ""}, []),
+        ({"run/__init__.py": "", "run/a.py": "import near_zq\n", "run/near_zq.py": "", "requirements.txt": "near-zq\n"}, ["near_zq"]),
+    ],
+)  # fmt: skip
+def test_a_neighbour_of_a_script_in_a_package_is_no_dependency(
+    tmp_path: Path, files: dict[str, str], open_ones: list[str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = of_project([tmp_path], (), Places(tmp_path, None, None), load(), Target())
+    assert [each.name for each in found if each.kind == "not assessed"] == open_ones
 
 
 def test_wheels_are_read_and_what_they_require_is_followed(tmp_path: Path) -> None:

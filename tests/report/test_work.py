@@ -197,8 +197,8 @@ def test_kernels_that_the_project_can_do_without_do_not_block_it(
 @pytest.mark.parametrize(
     ("files", "status", "said"),
     [
-        (9, "", "Work in `core_zq` (9 files) is not counted: it has not been assessed"),
-        (9, "unknown", "Work in `core_zq` (9 files) is not counted: no source shows whether it works"),
+        (9, "", "Work for the package `core_zq` (9 files) is not counted: it has not been assessed"),
+        (9, "unknown", "Work for the package `core_zq` (9 files) is not counted: no source shows whether it works"),
         (1, "", "1 imported dependency is not assessed: `core_zq` (1 file)."),
         (1, "unknown", "No source shows whether `core_zq` (1 file) works on Gaudi."),
         (9, "native", ""),
@@ -213,7 +213,9 @@ def test_a_package_that_carries_the_project_is_named_first(
     some = [python(found, path=f"{name}.py") for name in "abcdefghi"]
     sentence = assess(report(*some, dependencies=(each,))).summary.sentence
     assert (said in sentence) if said else ("core_zq" not in sentence)
-    assert sentence.startswith("Work in `core_zq`") is (files == 9 and status != "native")
+    assert sentence.startswith("Work for the package `core_zq`") is (
+        files == 9 and status != "native"
+    )
 
 
 def test_what_decides_comes_first() -> None:

@@ -85,6 +85,6 @@ def _blocked() -> dict[str, Any]:
 
 def _refuse(name: str, row: Any) -> NoReturn:
     code = row.rule or "HPU709"
-    log.note(code, f"{name} is not imported on HPU: {row.note}")
+    log.note(code, f"hpushim does not import {name} on HPU: {row.note}")
     instead = f" (on Gaudi: {row.target})" if row.target else ""
     raise ModuleNotFoundError(f"{code} {name} cannot run on Gaudi: {row.note}{instead}", name=name)
