@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -148,9 +149,16 @@ def dumps(value: Any) -> str:
     return showing.json(msgspec.json.format(raw, indent=2).decode()) + "\n"
 
 
+#: Half a character that represents no byte of a name.
+_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
 def _whole(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        data = value.encode(
+            "utf-8", "backslashreplace" if _HALF.search(value) else "surrogateescape"
+        )
+        return data.decode("utf-8", "backslashreplace")
     if isinstance(value, dict):
         return {_whole(key): _whole(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import runs
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpushim import showing
@@ -315,6 +315,8 @@ def test_any_text_in_a_cell(text: str) -> None:
 
 
 @given(st.lists(_text, min_size=1, max_size=4), st.sampled_from(FORMATS))
+@example(["\ud800"], "json")
+@example(["\udcff\udfff"], "json")
 def test_any_report(texts: list[str], form: str) -> None:
     """generated reports in each format"""
     first, *rest = (texts * 4)[:4]
