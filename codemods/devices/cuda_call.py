@@ -230,7 +230,35 @@ def _by_number(module: Module, given: ast.expr, device: str) -> str:
         return device
     if module.view(Devices).goes_to_device(given) and not is_device_number(module, given):
         return neutral.literal(module, given, '"') if module.constant(given) else module.source(given)  # fmt: skip
-    return module.source(given)
+    number = module.source(given)
+    if _may_be_none(module, given):  # then it is the current device for `.cuda`, and none for `.to`
+        return f"{number} if {number} is not None else {device}"
+    return number
+
+
+def _may_be_none(module: Module, given: ast.expr) -> bool:
+    """Is the number that of an option without a default, or of a parameter that may be left out, where no check excludes that?"""
+    if not isinstance(given, (ast.Name, ast.Attribute)):
+        return False
+    number = module.source(given)
+    values = module.view(Values)
+    child: ast.AST = given
+    for above in module.ancestors(given):
+        if isinstance(above, (ast.If, ast.IfExp, ast.BoolOp)):
+            test = above.values[0] if isinstance(above, ast.BoolOp) else above.test
+            if child is not test and number in module.source(test):
+                return False
+        child = above
+    for each in (given, *values.origins(given)):
+        if isinstance(each, ast.Constant) and each.value is None:
+            return True
+        for call in values.options.declared(word(each)) if isinstance(each, ast.expr) else ():
+            default = argument(call, "default")
+            named = any(str(module.constant(name)).startswith("-") for name in call.args)
+            needed = argument(call, "required")
+            if named and needed is None and (default is None or is_none(default)):
+                return True
+    return False
 
 
 def _and_more(module: Module, call: ast.Call) -> str:

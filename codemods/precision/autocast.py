@@ -141,6 +141,8 @@ def _kind(module: Module, call: ast.Call) -> str:
     function = module.function(call)
     if not agnostic(module) or not kind.startswith(neutral.FUNCTIONS) or function is None:
         return kind
+    if any(function in module.ancestors(move) and not move.args for move in module.index.calls("cuda")):  # fmt: skip
+        return kind  # what is moved there gives the function a device
     for name in _works_on(module, call, function):
         uses = [use for use in module.index.names(name.id) if function in module.ancestors(use)]
         behind = [use for use in uses if use.lineno >= call.lineno]
