@@ -20,8 +20,10 @@ _HELPER = re.compile(r"cuda|device|gpu|move|put", re.I)
 _LOADER = re.compile(r"prefetch|cuda|device|gpu", re.I)
 #: Methods that give no tensor, or one on the host.
 _NUMBERS = frozenset(["size", "dim", "numel", "item", "tolist", "numpy", "cpu", "keys", "values", "items", "get", "pop"])  # fmt: skip
+#: Methods that give what a dictionary holds.
+_VIEWS = frozenset(["items", "values"])
 _KEEPING = ("builtins.tuple", "builtins.list", "builtins.dict", "builtins.zip", "builtins.sorted")
-_WRAPPERS = ("Variable", "tuple", "list")
+_WRAPPERS = ("Variable", "tuple", "list", "dict")
 
 
 @dataclass
@@ -193,14 +195,33 @@ def _root(node: ast.expr) -> str | None:
 
 
 def _part(value: ast.expr) -> str | None:
-    """The batch that ``value`` is a part of: ``batch[0]``, ``Variable(batch)``."""
+    """The batch that ``value`` is a part of: ``batch[0]``, ``Variable(batch)``, ``{key: batch[key][rows] for key in batch}``."""
     while True:
         if isinstance(value, (ast.Subscript, ast.Attribute)):
             value = value.value
         elif isinstance(value, ast.Call) and len(value.args) == 1 and _wraps(value):
             value = value.args[0]
+        elif isinstance(value, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
+            value = _taken(value)
         else:
             return value.id if isinstance(value, ast.Name) else None
+
+
+def _taken(made: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> ast.expr:
+    """What the elements of a comprehension are taken from: a loop's own name is a part of what it goes over."""
+    element = _converted(made.value if isinstance(made, ast.DictComp) else made.elt)
+    name = _part(element)
+    for loop in reversed(made.generators):
+        if name in {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}:
+            over = loop.iter
+            if (
+                isinstance(over, ast.Call)
+                and isinstance(over.func, ast.Attribute)
+                and over.func.attr in _VIEWS
+            ):
+                over = over.func.value
+            element, name = over, _part(over)
+    return element
 
 
 def _converted(value: ast.expr) -> ast.expr:

@@ -92,7 +92,7 @@ def _outermost(module: Module, constant: ast.Constant) -> DeviceText | None:
     found = read(constant)
     parent = module.parent(constant)
     while isinstance(parent, (*_INSIDE, ast.JoinedStr, ast.BinOp, ast.Attribute, ast.Call)):
-        larger = read(parent)
+        larger = read(parent) or _suffixed(module, parent)
         if larger is not None:
             found = larger
         elif not isinstance(parent, (*_INSIDE, ast.Attribute, ast.BinOp)):
@@ -102,6 +102,17 @@ def _outermost(module: Module, constant: ast.Constant) -> DeviceText | None:
         return None
     above = module.parent(found.node)
     return None if isinstance(above, (ast.JoinedStr, ast.Expr)) else found
+
+
+def _suffixed(module: Module, node: ast.AST) -> DeviceText | None:
+    """``f"cuda{suffix}"``, where the file has no other suffix than a number behind a colon, and none: ``f":{i}" if i else ""``."""
+    parts = texts.pieces(node) if isinstance(node, (ast.JoinedStr, ast.BinOp, ast.Call)) else None
+    if not parts or len(parts) != 2 or parts[0] != CUDA or not isinstance(parts[1], ast.expr):
+        return None
+    suffixes = [texts.pieces(value) for value in module.values(parts[1])]
+    if not suffixes or any(each is None or (each and str(each[0])[:1] not in (":", "")) for each in suffixes):  # fmt: skip
+        return None
+    return DeviceText(node, "?")  # type: ignore[arg-type]
 
 
 # -- what spells a device -------------------------------------------------------------------

@@ -60,13 +60,22 @@ class Devices(Circular):
 
 def may_be_cuda(module: Module, node: ast.expr) -> bool:
     """Does the file show how the expression, a device or its type, may come to be CUDA?"""
-    texts: set[ast.AST] = {site.node for site in module.view(Devices).sites}
+    return spelled_by(module, node) is not None
+
+
+def spelled_by(module: Module, node: ast.expr) -> Site | None:
+    """The device text that the expression, a device or its type, may come to be."""
+    texts: dict[ast.AST, Site] = {site.node: site for site in module.view(Devices).sites}
     origins = module.view(Values).origins
-    return bool(texts) and any(
-        part in texts or any(not texts.isdisjoint(walk(origin)) for origin in origins(part))
-        for part in walk(node)
-        if isinstance(part, ast.expr)
+    parts = (part for part in walk(node) if isinstance(part, ast.expr) and texts)
+    spelled = (
+        texts[each]
+        for part in parts
+        for origin in (part, *origins(part))
+        for each in walk(origin)
+        if each in texts
     )
+    return next(spelled, None)
 
 
-__all__ = ["Devices", "Role", "Site", "may_be_cuda"]
+__all__ = ["Devices", "Role", "Site", "may_be_cuda", "spelled_by"]

@@ -51,14 +51,27 @@ def trains(command: Command) -> bool:
     return words[1:3] not in (["-m", "pip"], ["-m", "venv"], ["-m", "build"]) and len(words) > 1
 
 
+def in_comments(document: Document, name: str, lines: range | None = None) -> list[Span]:
+    """Where ``name`` is a word in lines that are comments: in all of them, or in some."""
+    found: list[Span] = []
+    for match in _word(name).finditer(document.data):
+        line, _ = document.position(match.start())
+        if _COMMENT.match(document.data, document.line_starts[line - 1]) and (lines is None or line in lines):  # fmt: skip
+            found.append(Span(match.start(), match.end()))
+    return found
+
+
+def _word(name: str) -> re.Pattern[bytes]:
+    return re.compile(rb"(?<![A-Za-z0-9_])" + name.encode() + rb"(?![A-Za-z0-9_])")
+
+
 def mentions(document: Document, name: str) -> list[Span]:
     """Where ``name`` stands as a word inside commands and assignments, not in comments."""
     script = document.script
     reach = _joined([c.span for c in script.commands] + [a.span for a in script.assignments])
     starts = [span.start for span in reach]
-    word = re.compile(rb"(?<![A-Za-z0-9_])" + name.encode() + rb"(?![A-Za-z0-9_])")
     found: list[Span] = []
-    for match in word.finditer(document.data):
+    for match in _word(name).finditer(document.data):
         before = bisect.bisect_right(starts, match.start()) - 1
         inside = before >= 0 and match.end() <= reach[before].end
         line, _ = document.position(match.start())

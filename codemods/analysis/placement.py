@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hpushim.patterns import lazily
+from hpushim.pycode.walk import walk
 
 from .identifiers import words_with
 from .names import FRAMEWORKS, is_made_of_torch, packages, word
@@ -84,6 +85,34 @@ def trains_on_device(module: Module, *, engine: bool) -> bool:
         return True
     chosen = engine or module.project.reaches(DEVICE_CHOSEN.name, module.path)
     return chosen and not _says_cpu(module)
+
+
+def stays_on_cpu(module: Module, function: ast.AST | None) -> bool:
+    """Does a function have a device of its own, the CPU, and no other: ``device = torch.device("cpu")``, ``model.to(device)``?"""
+    known = module.view(_on_cpu)
+    if function is not None and function not in known:
+        known[function] = _places_on_cpu(module, function)
+    return function is not None and known[function]
+
+
+def _on_cpu(module: Module) -> dict[ast.AST, bool]:
+    """The functions that have been looked at."""
+    return {}
+
+
+def _places_on_cpu(module: Module, function: ast.AST) -> bool:
+    places: list[ast.expr] = []
+    for part in walk(function):
+        if isinstance(part, ast.Attribute) and part.attr in ("cuda", "hpu"):
+            return False
+        if isinstance(part, ast.Call):
+            places += [keyword.value for keyword in part.keywords if keyword.arg == "device"]
+            if isinstance(part.func, ast.Attribute) and part.func.attr == "to":
+                places += [each for each in part.args[:1] if not (module.qualified(each) or "").startswith("torch.")]  # fmt: skip
+    names = [place for place in places if isinstance(place, ast.Name) and _is_called_device(place)]
+    if not names or any(binding.kind == "param" for name in names for binding in module.bindings(name)):  # fmt: skip
+        return False
+    return all(_is_cpu(module, value) for place in places for value in module.values(place))
 
 
 def _names_a_device(module: Module) -> bool:

@@ -13,11 +13,11 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_numbers import is_device_number
 from ..analysis.devices import Devices
-from ..analysis.names import word
+from ..analysis.names import called, word
 from ..analysis.project_facts import DEVICE_PARAMETERS
 from ..analysis.roles import Role
 from ..edits.arguments import argument
-from ..edits.spelling import numbered
+from ..edits.spelling import agnostic, numbered
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -32,12 +32,29 @@ class DeviceKeyword(Rule):
 
     HPU105 = Code("cuda-device-argument", severity="error", fix=("safe", "unsafe", "manual"))
     wants = Wants(
+        names=("torch.device",),
         keywords=("device",),
         words=("cuda",),
         required=("cuda", *_CARDS),
         facts=(DEVICE_PARAMETERS,),
     )
     also = Wants(words=_CARDS)
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """``torch.device(rank)``, ``torch.device(torch.cuda.current_device())``."""
+        call = called(module, node)
+        if call is None or len(call.args) != 1 or call.keywords or agnostic(module):
+            return  # a number names no vendor
+        number = call.args[0]
+        if is_device_number(module, number):
+            yield self.finding(
+                module,
+                number,
+                f"`{module.source(call)}` selects a device by index; a process on Gaudi has one device, `hpu`",
+                fix=Rewrite("write hpu", "safe", (numbered(module, number),)),
+                row="cuda",
+                claims=(number,),
+            )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """``torch.zeros(3, device=rank)``: the number of a device."""

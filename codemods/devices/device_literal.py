@@ -13,7 +13,8 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_index import cuts
 from ..analysis.device_lists import device_lists
-from ..analysis.devices import Devices
+from ..analysis.devices import Devices, spelled_by
+from ..analysis.numbered import numbered, uses
 from ..analysis.roles import Role
 from ..edits.spelling import ACCELERATOR, DEVICE, shared
 
@@ -49,6 +50,8 @@ class DeviceLiteral(Rule):
             yield self._left(module, site)
         yield from self._several(module, devices)
         yield from self._index_cuts(module, devices)
+        if devices.sites and not devices.keeps_index and not shared(module):
+            yield from self._numbered(module, devices)
 
     def _written(self, module: Module, devices: Devices, site: Site) -> Found:
         keeps = site.text.index == "0" or (bool(site.text.index) and devices.keeps_index)
@@ -114,6 +117,23 @@ class DeviceLiteral(Rule):
                     "device per process: start one process per device",
                     code="HPU121",
                     safety="manual",
+                )
+
+    def _numbered(self, module: Module, devices: Devices) -> Iterator[Found]:
+        """``f"{kind}:{rank}"``, where the file shows that the name turns."""
+        for node, kind, change in numbered(module):
+            used = any(devices.goes_to_device(each) for each in uses(module, node, kind))
+            site = spelled_by(module, kind) if used else None
+            if site is not None and site.changes:
+                yield self.finding(
+                    module,
+                    node,
+                    f"`{module.source(node)}` puts a number behind a device; a process on Gaudi has one device, "
+                    f"so use `{module.source(kind)}` alone",
+                    fix=Rewrite(
+                        "leave the number out", "safe", (change,), devices.group(site.node)
+                    ),
+                    row="cuda",
                 )
 
     def _index_cuts(self, module: Module, devices: Devices) -> Iterator[Found]:

@@ -27,7 +27,7 @@ _PACKED = ("PackedSequence", "pack_padded_sequence", "pack_sequence")
 class IsCuda(Rule):
     """``x.is_cuda``."""
 
-    HPU106 = Code("is-cuda-attribute", severity="error", fix="safe")
+    HPU106 = Code("is-cuda-attribute", severity="error", fix=("safe", "manual"))
     wants = Wants(attributes=("is_cuda",))
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _VARIABLE = re.compile(
     r"(TORCH_)?NCCL_\w+|CUDA_\w+|CUBLAS\w*_\w+|NVIDIA_\w+|PYTORCH_(CUDA_)?ALLOC_CONF|TORCH_CUDA_ARCH_LIST|NVTE_\w+"
 )
+#: What draws pictures, and its value for a GPU.
+_GRAPHICS = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
+_ON_GPU = "egl"
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
 _ENVIRONMENT = "os.environ"
@@ -48,7 +51,7 @@ class EnvVariable(Rule):
     HPU509 = Code("lazy-mode-after-import")
     HPU532 = Code("lazy-mode-set-otherwise", fix="safe")
     wants = Wants(
-        strings=("NCCL_", "CUDA_", "CUBLAS", "NVIDIA_", "ALLOC_CONF", "NVTE_", _LAZY),
+        strings=("NCCL_", "CUDA_", "CUBLAS", "NVIDIA_", "ALLOC_CONF", "NVTE_", *_GRAPHICS, _LAZY),
         required=("environ", "getenv", "putenv", "unsetenv"),
     )
 
@@ -72,6 +75,11 @@ class EnvVariable(Rule):
                 row=ask(module, name).row,
                 code="HPU312",
             )
+        elif name in _GRAPHICS:
+            if _given(module, use) == _ON_GPU:
+                answer = ask(module, name)
+                text = f"`{name}`: {inside(answer.note)}"
+                yield self.finding(module, node, text, row=answer.row)
         elif _VARIABLE.fullmatch(name):
             row = module.matrix.covering(name)
             known = row if row is not None and row.kind == "env" else None
@@ -137,6 +145,16 @@ def _use(module: Module, key: ast.expr) -> ast.expr | None:
             asked = getattr(asked.func, "value", asked)
         return above if module.qualified(asked) == _ENVIRONMENT else None
     return None
+
+
+def _given(module: Module, use: ast.expr) -> object:
+    """The value that a variable is set to, or has by default."""
+    statement = module.parent(use)
+    if isinstance(statement, ast.Assign) and use in statement.targets:
+        return module.constant(statement.value)
+    return (
+        module.constant(use.args[1]) if isinstance(use, ast.Call) and len(use.args) == 2 else None
+    )
 
 
 def _loads_bridge(statement: ast.Import | ast.ImportFrom) -> bool:

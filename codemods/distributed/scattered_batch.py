@@ -32,11 +32,13 @@ class ScatteredBatch(Rule):
 
     def on_module(self, module: Module) -> Yield:
         answer = ask(module, "inputs that DataParallel scatters")
-        for loop, call, left in module.view(LeftBehind).calls:
+        found = module.view(LeftBehind)
+        made = ((None, call, parts) for call, parts in found.made)
+        for loop, call, left in (*found.calls, *made):
             where = _device(module, loop, call)
             names = ", ".join(f"`{module.source(part)}`" for part in left)
             fix = None
-            if all(_is_tensor(module, loop, part) for part in left):
+            if loop is None or all(_is_tensor(module, loop, part) for part in left):
                 moves = tuple(called(part, f".to({where})") for part in left)
                 fix = Rewrite("move it here", "safe", moves)
             yield self.finding(
@@ -49,9 +51,9 @@ class ScatteredBatch(Rule):
             )
 
 
-def _device(module: Module, loop: Loop, call: ast.Call) -> str:
+def _device(module: Module, loop: Loop | None, call: ast.Call) -> str:
     """What the rest of the batch is moved to, or else where the model is: right on every machine."""
-    if loop.device is not None:
+    if loop is not None and loop.device is not None:
         return module.source(loop.device)
     if agnostic(module):
         return quoted(module, DEVICE, call)

@@ -10,11 +10,11 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Safety, Span
 
-from ..analysis.launches import commands, launches, lists_devices, mentions, trains
+from ..analysis.launches import commands, in_comments, launches, lists_devices, mentions, trains
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import wanted
 from ..analysis.options import bfloat16_value, gaudi_value, options
-from ..analysis.verdict import ask
+from ..analysis.verdict import ask, inside
 from ..edits.shell import line_before, revalue
 from ..edits.spelling import BACKEND
 
@@ -30,6 +30,7 @@ _IGNORED = re.compile(
     r"^PYTORCH_(CUDA_)?ALLOC_CONF$|^TORCH_CUDA_ARCH_LIST$|^CUBLAS_WORKSPACE_CONFIG$|"
     r"^NVIDIA_TF32_OVERRIDE$|^NVTE_"
 )
+_GRAPHICS = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
 _PATHS = re.compile(r"^CUDA_(HOME|PATH|ROOT)$|/usr/local/cuda")
 _PROGRAMS = {"nvidia-smi": "hl-smi"}
 #: The questions that both programs answer under the same names.
@@ -46,6 +47,8 @@ _NVIDIA_ONLY = (
     "gpustat",
     "nvidia-cuda-mps-control",
 )
+#: Whose comments say what the lines below them do.
+_COMMENTED = ("shell", "dockerfile", "makefile")
 _READ = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _READS = re.compile(rb"\$\{?[#!]?(\w+)")
 
@@ -73,6 +76,7 @@ class ShellCommands(TextRule):
         "nvidia",
         "nvcc",
         "nsys",
+        "egl",
         "--fp16",
         "--gpus",
         "NVTE",
@@ -119,8 +123,11 @@ class ShellCommands(TextRule):
         plain = bool(set_here) and all(_lists_cards(a) for a in set_here)
         safety: Safety = "safe" if plain else "unsafe"
         answer = ask(document, _CARDS, safety)
+        notes = in_comments(document, _CARDS) if places and document.kind in _COMMENTED else []
         for place in places:
-            fix = Fix(f"use {_MODULES}", safety, (document.replace(place, _MODULES),), _CARDS)
+            edits = [document.replace(each, _MODULES) for each in (place, *notes)]
+            notes = []  # they go with the first place
+            fix = Fix(f"use {_MODULES}", safety, tuple(edits), _CARDS)
             yield self.finding(
                 document,
                 place,
@@ -143,6 +150,12 @@ class ShellCommands(TextRule):
                     row=answer.row,
                     code="HPU807",
                 )
+            elif (
+                assignment.name in _GRAPHICS and assignment.value and assignment.value.text == "egl"
+            ):
+                answer = ask(document, assignment.name)
+                text = f"`{assignment.name}`: {inside(answer.note)}"
+                yield self.finding(document, assignment.span, text, row=answer.row, code="HPU807")
             elif _PATHS.search(assignment.name) or (
                 assignment.value is not None and _PATHS.search(assignment.value.text)
             ):
@@ -235,12 +248,14 @@ class ShellCommands(TextRule):
         )
 
     def _option(self, document: Document, word: Word, option: str, value: str, new: str) -> Finding:
-        edit = revalue(document, word, value, new)
+        above = document.position(word.span.start)[0] - 1
+        notes = in_comments(document, value, range(above, above + 1)) if document.kind in _COMMENTED else []  # fmt: skip
+        edits = (revalue(document, word, value, new), *(document.replace(each, new) for each in notes))  # fmt: skip
         return self.finding(
             document,
             word.span,
             f"`{option} {value}` selects CUDA; use `{new}` on Gaudi",
-            fix=Fix(f"use {new}", "safe", (edit,)),
+            fix=Fix(f"use {new}", "safe", edits),
             row=ask(document, "nccl" if new == BACKEND else "cuda").row,
             code="HPU806",
         )

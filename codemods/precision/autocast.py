@@ -18,7 +18,7 @@ from ..analysis.autocast import CUDA_ONLY, GENERIC, AutocastSite, site
 from ..analysis.verdict import ask
 from ..edits import neutral
 from ..edits.arguments import add, by_keyword, with_arguments
-from ..edits.imports import local_name, root, torch
+from ..edits.imports import root, through, torch
 from ..edits.spelling import agnostic, and_not_cpu, device_type, half, retext
 from ..values.checks import Regions
 from ..values.tensors import is_tensor
@@ -90,12 +90,12 @@ class CudaAutocast(Rule):
         answer = ask(module, "torch.cuda.amp.autocast")
         name, needed = torch(module, node, "autocast")
         bfloat16, _ = half(module, node)
-        tools = local_name(module, "functools")
+        partial, imported = through(module, node, "functools.partial")
         device = f"device_type={device_type(module, node)}"
-        new = f"{tools}.partial({name}, {device}, dtype={bfloat16})"
+        new = f"{partial}({name}, {device}, dtype={bfloat16})"
         if agnostic(module):
             new = neutral.NONE  # it would be on for the CPU as well
-        changes: tuple[Change, ...] = (Replace(node, new), *needed, Import("functools"))
+        changes: tuple[Change, ...] = (Replace(node, new), *needed, *imported)
         safety = answer.safety if _is_called_plainly(module, node) else "unsafe"
         return self.finding(
             module,

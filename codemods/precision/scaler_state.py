@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _ROW = "torch.amp.GradScaler.state_dict"
 #: What a scaler has only while it is on, and the methods that read some of it.
 _STATE = ("_scale", "_growth_tracker", "_per_optimizer_states", "_growth_factor", "_backoff_factor", "_growth_interval", "_init_scale", "_init_growth_tracker")  # fmt: skip
-_READS = ("get_growth_factor", "get_backoff_factor", "get_growth_interval", "_check_inf_per_device", "_found_inf_per_device")  # fmt: skip
+_READS = ("get_growth_factor", "get_backoff_factor", "get_growth_interval", "_check_inf_per_device", "_found_inf_per_device", "_get_scale_async")  # fmt: skip
+#: The scale as a tensor.
+_SCALE = ("_scale", "_get_scale_async")
 
 
 class ScalerState(Rule):
@@ -44,14 +46,15 @@ class ScalerState(Rule):
         """``scaler._scale.item()``: a scaler that is off never made it."""
         if not isinstance(node.ctx, ast.Load) or not _is_switched_off(module, node.value):
             return
-        read = _as_number(module, node) if node.attr == "_scale" else None
+        read = _as_number(module, node) if node.attr in _SCALE else None
         shown = module.source(read or node)
-        what = "the scale is 1" if node.attr == "_scale" else "ask `is_enabled()` before"
+        what = "the scale is 1" if node.attr in _SCALE else "ask `is_enabled()` before"
+        state = "fails" if node.attr in _READS else "does not exist"
         fix = Rewrite("request the scale", "safe", (_get_scale(module, read, node),)) if read else None  # fmt: skip
         yield self.finding(
             module,
             read or node,
-            f"`{shown}` does not exist while loss scaling is off; {what}",
+            f"`{shown}` {state} while loss scaling is off; {what}",
             fix=fix,
             row=ask(module, _ROW).row,
         )
@@ -96,12 +99,14 @@ def _is_switched_off(module: Module, holder: ast.expr) -> bool:
 
 
 def _as_number(module: Module, node: ast.Attribute) -> ast.Call | None:
-    """The call of ``scaler._scale.item()``, or of ``float(scaler._scale)``, around the attribute."""
-    above = module.parent(node)
+    """The call of ``scaler._scale.item()``, or of ``float(scaler._scale)``, around the scale; of ``scaler._get_scale_async()``, itself."""
+    scale = module.parent(node) if node.attr != "_scale" else node
+    above = module.parent(scale) if isinstance(scale, ast.expr) else None
     call = module.parent(above) if isinstance(above, ast.Attribute) and above.attr == "item" else above  # fmt: skip
-    if not isinstance(call, ast.Call) or (call is above and word(call.func) != "float"):
-        return None
-    return call if call.func is above or call.args == [node] else None
+    if isinstance(call, ast.Call) and (call.func is above or (word(call.func) == "float" and call.args == [scale])):  # fmt: skip
+        return call
+    counts = isinstance(above, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.Return))
+    return scale if isinstance(scale, ast.Call) and counts else None
 
 
 def _get_scale(module: Module, read: ast.Call, node: ast.Attribute) -> Replace:

@@ -177,7 +177,8 @@ class _Review:
             if why is not None and wanted > max(self._base[item] for item in items):
                 self._keeps[check] = why
             level = max(level, wanted)
-            behind = [i for i, stops in self._owned.get(check, {}).items() if not stops]
+            owned = self._owned.get(check, {}).items()
+            behind = [i for i, stops in owned if not stops or (level == 2 and self._demands(i))]
             for item in (*items, *behind):
                 self._level[item] = max(self._level[item], level)
         for items in self._groups.values():
@@ -192,6 +193,11 @@ class _Review:
             for item in items:
                 self._level[item] = max(self._level[item], level)
         return before != self._level
+
+    def _demands(self, item: Found) -> bool:
+        """Is it a check that stops the program, too? Behind one that stays it is never reached."""
+        check = self._of.get(item)
+        return check is not None and check.demanded
 
     def _detached(self, item: Found) -> bool:
         check = self._of.get(item)

@@ -18,7 +18,7 @@ from ..edits.spelling import BACKEND, DEVICE, agnostic, on_gaudi, shared
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_LOGS = frozenset(["print", "debug", "info", "warning", "warn", "error", "critical", "exception", "log", "write", "skip", "fail", "exit", "echo"])  # fmt: skip
+_LOGS = frozenset(["print", "debug", "info", "warning", "warn", "error", "critical", "exception", "log", "write", "skip", "skipIf", "skipUnless", "skipif", "fail", "exit", "echo"])  # fmt: skip
 _OPTIONS = frozenset(["add_argument", "add_option", "option", "Option"])
 #: The word as a device or a backend, and no part of a name, a path, an option or a version.
 _NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/=]|\.\w)(?! ?\(?\d)")
@@ -133,6 +133,8 @@ def _is_help_of_switch(module: Module, node: ast.Constant) -> bool:
 def _says(module: Module, node: ast.Constant) -> bool:
     """Is it said to people when a check for Gaudi holds, or fails? In the agnostic style: for an accelerator."""
     above = module.parent(node)
+    if isinstance(above, ast.keyword) and above.arg == "reason":
+        above = module.parent(above)
     if isinstance(above, ast.Assert) and above.msg is node:
         return _asks_for_gaudi(module, above.test)
     if not isinstance(above, ast.Call):

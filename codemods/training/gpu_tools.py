@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
+from ..analysis.names import called, word
 from ..analysis.verdict import ask
 
 if TYPE_CHECKING:
@@ -29,13 +31,24 @@ _PEAKS = (
 )
 
 
+#: Libraries of CUDA and its driver, as they are loaded by file.
+_LIBRARY = re.compile(r"(?:.*/)?(?:lib(?:cuda|cudart|cublas\w*|cudnn\w*|cufft\w*|curand|cusolver\w*|cusparse\w*|cupti|nccl|nvrtc|nvidia-ml|nvToolsExt|nvjpeg|npp\w*)\.so[.\d]*|(?:nvcuda|cudart\w*|nvml)\.dll)")  # fmt: skip
+_LOADERS = ("ctypes.CDLL", "ctypes.PyDLL", "ctypes.cdll.LoadLibrary", "ctypes.pydll.LoadLibrary")
+_MISSED = frozenset(["OSError", "Exception", "BaseException", "EnvironmentError", ""])
+
+
 class GpuTool(Rule):
-    """``pynvml``, ``nvidia-smi``."""
+    """``pynvml``, ``nvidia-smi``, ``ctypes.CDLL("libcudart.so")``."""
 
     HPU620 = Code("nvidia-tool")
     HPU020 = Code("nvidia-command")
     HPU621 = Code("nvidia-peak-rate", severity="note")
-    wants = Wants(imports=_PACKAGES, strings=_COMMANDS, numbers=_PEAKS)
+    HPU608 = Code(
+        "cuda-library-loaded",
+        severity="error",
+        lower={"note": "the code goes on without the library"},
+    )
+    wants = Wants(imports=_PACKAGES, names=_LOADERS, strings=_COMMANDS, numbers=_PEAKS)
     also = Wants(strings=_PROFILERS)
     strength = Strength.FIRM
 
@@ -54,6 +67,24 @@ class GpuTool(Rule):
             module, statement, f"`{package}` queries NVIDIA's driver; use Gaudi's library, `{instead}`",
             row=answer.row,
         )  # fmt: skip
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        """A library that is loaded by its file."""
+        call = called(module, node)
+        given = call.args[:1] if call is not None else []
+        texts = [text for each in given for text in _texts(module, each)]
+        found = next((text for text in texts if _LIBRARY.fullmatch(text)), None)
+        if call is None or found is None:
+            return
+        goes_on = _goes_on(module, call)
+        yield self.finding(
+            module,
+            call,
+            f"`{found}` is a library of CUDA, which a Gaudi machine does not have: loading it raises OSError"
+            + (", which the code catches" if goes_on else "; leave out what needs it"),
+            code="HPU608",
+            severity="note" if goes_on else None,
+        )
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         """``os.system("nvidia-smi")``; one finding for each call."""
@@ -91,6 +122,29 @@ class GpuTool(Rule):
             "Gaudi",
             code="HPU621",
         )
+
+
+def _texts(module: Module, node: ast.expr) -> list[str]:
+    """The texts that an expression may be, also one after the other in a loop."""
+    origins = module.view(Values).origins(node)
+    texts = [module.constant(each) for each in (node, *origins) if isinstance(each, ast.expr)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _goes_on(module: Module, call: ast.Call) -> bool:
+    """Does a ``try`` around the call catch that there is no such file?"""
+    below: ast.AST = call
+    for above in module.ancestors(call):
+        if isinstance(above, ast.Try) and below in above.body:
+            kinds = (
+                kind
+                for handler in above.handlers
+                for kind in getattr(handler.type, "elts", [handler.type])
+            )
+            if any((word(kind) if kind is not None else "") in _MISSED for kind in kinds):
+                return True
+        below = above
+    return False
 
 
 def _runs(module: Module, call: ast.Call, text: ast.AST) -> bool:

@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_texts, other_device, read
-from ..analysis.devices import Devices
+from ..analysis.devices import Devices, spelled_by
 from ..analysis.load_places import LOADS, halves, unplaced
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
@@ -102,8 +102,13 @@ class MapLocation(Rule):
         value = table.values[0]
         if read(value) is not None:
             yield self._map(module, table, quoted(module, DEVICE, table))
-        elif other_device(value):
+        elif other_device(value) or self._is_device(module, value):
             yield self._map(module, table, module.source(value))
+
+    def _is_device(self, module: Module, value: ast.expr) -> bool:
+        """Is it a name, or an attribute, that becomes Gaudi's device?"""
+        site = spelled_by(module, value) if isinstance(value, (ast.Name, ast.Attribute)) else None
+        return site is not None and site.role is not Role.UNPROVEN and bool(site.changes)
 
     def _map(self, module: Module, node: ast.expr, new: str) -> Found:
         """The finding on a map of storages that becomes one place for all."""

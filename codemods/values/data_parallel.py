@@ -11,7 +11,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.batches import Loop, loader_moves, loops, moved
 from ..analysis.names import called, is_none, word
 from ..edits.arguments import argument
-from .tensors import used_as_torch
+from .tensors import makes_on_host, used_as_torch
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -35,6 +35,8 @@ class LeftBehind:
     def __init__(self, module: Module) -> None:
         #: The loop, the call of a wrapped model, and its arguments that nothing moves.
         self.calls: list[tuple[Loop, ast.Call, list[ast.expr]]] = []
+        #: A call of a wrapped model, and what it is given that the code before it has made on the host.
+        self.made: list[tuple[ast.Call, list[ast.expr]]] = []
         #: Is any call of a wrapped model seen at all?
         self.seen = False
         scattered, _ = _wrapped(module, NAMES)
@@ -55,6 +57,29 @@ class LeftBehind:
                 ):
                     told.add(call)
                     self.calls.append((loop, call, left))
+        for name in sorted(wrapped):
+            for call in module.index.calls(name):
+                if call not in told and not _is_another(module, call.func, statements):
+                    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+                    made: list[ast.expr] = [part for part in given if isinstance(part, ast.Name) and _is_host_made(module, call, part)]  # fmt: skip
+                    if made:
+                        self.made.append((call, made))
+
+
+def _is_host_made(module: Module, call: ast.Call, name: ast.Name) -> bool:
+    """Has the last statement before the call that gives the name its value made a tensor, and named no device for it?"""
+    below: ast.stmt = module.statement(call)
+    while True:
+        for earlier in reversed(
+            [each for each in module.block(below) if each.lineno < below.lineno]
+        ):
+            if any(isinstance(part, ast.Name) and part.id == name.id and not isinstance(part.ctx, ast.Load) for part in walk(earlier)):  # fmt: skip
+                alone = isinstance(earlier, ast.Assign) and [word(each) for each in earlier.targets] == [name.id]  # fmt: skip
+                return alone and makes_on_host(module, earlier.value)  # type: ignore[attr-defined]
+        above = module.parent(below)
+        if not isinstance(above, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
+            return False
+        below = above
 
 
 def _cut_by_project(module: Module, loop: Loop) -> bool:
@@ -74,13 +99,24 @@ def _cut_by_project(module: Module, loop: Loop) -> bool:
         for part in walk(above.target)
         if isinstance(part, ast.Name)
     }
-    given_by = [name for name in walk(loop.node.iter) if isinstance(name, ast.Name) and outer]
-    for value in (value for name in given_by for value in module.values(name)):
+    given_by = [name for name in walk(loop.node.iter) if isinstance(name, ast.Name)]
+    for value in (rows, *(value for name in given_by for value in module.values(name))):
         if not isinstance(value, ast.Call):
             continue
         if not (module.qualified(value.func) or "").startswith(("torch.", "builtins.")):
             given = {part.id for arg in value.args for part in walk(arg) if isinstance(part, ast.Name)}  # fmt: skip
-            if given & outer:
+            if given & outer or _moves_before(module, value, given):
+                return True
+    return False
+
+
+def _moves_before(module: Module, call: ast.Call, names: set[str]) -> bool:
+    """Does the function around a call move what is in one of the names: ``batch["x"] = batch["x"].cuda()``?"""
+    around = module.function(call)
+    for statement in module.index.statements(ast.Assign):
+        if statement.lineno < call.lineno and module.function(statement) is around:
+            roots = {part.id for each in statement.targets for part in walk(each) if isinstance(part, ast.Name)}  # fmt: skip
+            if roots & names and moved(module, statement.value) is not None:
                 return True
     return False
 

@@ -15,7 +15,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.identifiers import calls_like
 from ..analysis.kinds import base_words
 from ..analysis.names import word
-from ..analysis.placement import trains_on_device
+from ..analysis.placement import stays_on_cpu, trains_on_device
 from .training import LIGHTNING, Step, has_engine, is_of_loss, is_wrapper, steps
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
         if isinstance(above, ast.ClassDef) and _places_its_own(module, above, child):
             return False
         child = above
-    if _is_captured(module, call):
+    if _is_captured(module, call) or stays_on_cpu(module, module.function(call)):
         return False
     return not _TESTS.match(PurePath(module.path).name)
 

@@ -138,7 +138,7 @@ def answer(node: ast.expr, known: Known, constant: Constant) -> Answer | None:
     name = _word(node.func)
     if name == "startswith" and isinstance(node.func, ast.Attribute):
         found = release(node.func.value, known)
-        return _one_of(found, node.args[0], constant) if found else None
+        return _begins(found, node.args[0], constant) if found else None
     if name == "is_torch_version" and len(node.args) == 2:
         operator = _OPERATORS.get(str(constant(node.args[0])))
         return _decided(torch_release(), operator, constant(node.args[1]))
@@ -170,6 +170,21 @@ def _one_of(found: Release, choices: ast.expr, constant: Constant) -> Answer | N
     items = choices.elts if isinstance(choices, (ast.Tuple, ast.List, ast.Set)) else [choices]
     older = [_decided(found, ast.Eq, _asked(item, constant)) for item in items]
     return Answer(False, found.package) if older and None not in older else None
+
+
+def _begins(found: Release, choices: ast.expr, constant: Constant) -> Answer | None:
+    """No, where every one of them begins older releases alone: ``"2"`` begins all of 2, and ``"2.1"`` begins 2.10 too."""
+    items = choices.elts if isinstance(choices, (ast.Tuple, ast.List)) else [choices]
+    for item in items:
+        text = constant(item)
+        numbers = _numbers(text.rstrip(".")) if isinstance(text, str) else None
+        if numbers is None:
+            return None
+        whole = len(numbers) == 1 or str(text).endswith(".")
+        sure = numbers if whole else numbers[:-1]
+        if sure >= found.oldest[: len(sure)]:
+            return None
+    return Answer(False, found.package) if items else None
 
 
 def _decided(found: Release, operator: type[ast.cmpop] | None, asked: object) -> Answer | None:

@@ -577,6 +577,24 @@ def stays_on_host(module: Module, node: ast.AST) -> bool:
     return module.view(Kinds).is_surely(node, Is.CPU)
 
 
+def makes_on_host(module: Module, node: ast.expr) -> bool:
+    """Is it a call of torch that makes a tensor of nothing on a device, and names none: ``torch.zeros(2)``?"""
+    if not isinstance(node, ast.Call):
+        return False
+    name = module.qualified(node.func) or ""
+    signature = signatures.of(name) if name.startswith("torch.") else None
+    makes = (
+        signature is not None
+        and "tensor" in signature.kinds
+        and signature.parameter("device") is not None
+    )
+    given = {keyword.arg for keyword in node.keywords}
+    chosen = module.holds("set_default_device") or module.holds("set_default_tensor_type")
+    return (
+        makes and not chosen and not name.endswith("_like") and not given & {"device", "out", None}
+    )
+
+
 def is_mask(module: Module, node: ast.expr) -> bool:
     """Is ``node`` a tensor of truth values, by how it is made, or by its name where nothing else is seen?"""
     named = isinstance(node, (ast.Name, ast.Attribute)) and _MASK_NAMES.fullmatch(word(node))

@@ -65,7 +65,15 @@ def through(module: Module, node: ast.AST, dotted: str) -> tuple[str, tuple[Impo
             return f"{name}.{rest}", there
     if any(b.qualified == package for b in scope.lookup(package)):
         return dotted, there
+    for name, bindings in module.global_scope.bindings.items():
+        taken = [b for b in bindings if b.kind == "import" and b.qualified == dotted]
+        if len(taken) == len(bindings) == 1 and scope.lookup(name) is bindings and _is_above(taken[0].node, node):  # fmt: skip
+            return name, ()
     return dotted, (Import(package),)
+
+
+def _is_above(statement: ast.AST, node: ast.AST) -> bool:
+    return getattr(statement, "lineno", 0) < getattr(node, "lineno", 0)
 
 
 def root(node: ast.AST) -> ast.Name | None:

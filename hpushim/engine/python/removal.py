@@ -1,7 +1,7 @@
 """Which lines go when statements go: with them what was there for them alone, and no block is left empty.
 
-An ``if`` without ``else`` whose body goes, and whose test only looks, goes too; so does an ``else`` or ``elif`` that is left
-empty. A comment that mentions a statement and of nothing that stays goes with it, and of two blank lines that come
+An ``if`` without ``else`` whose body goes, and whose test only looks, goes too; so do a ``try`` whose body goes, and an ``else``
+or ``elif`` that is left empty. A comment that mentions a statement and of nothing that stays goes with it, and of two blank lines that come
 together one goes.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 #: Calls that only look.
-_QUESTIONS = frozenset(["is_available", "device_count", "is_initialized", "get_device_capability", "isinstance", "hasattr", "str", "len", "startswith"])  # fmt: skip
+_QUESTIONS = frozenset(["is_available", "device_count", "is_initialized", "get_device_capability", "isinstance", "hasattr", "str", "len", "startswith", "range"])  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -95,19 +95,28 @@ def _with_guards(module: Module, gone: set[ast.AST]) -> None:
     waiting = list(gone)
     while waiting:
         parent = module.parent(waiting.pop())
-        if (
-            isinstance(parent, ast.If)
-            and parent not in gone
-            and all(other in gone or isinstance(other, ast.Pass) for other in _branches(parent))
-            and _only_looks(parent.test)
-        ):
+        if parent is None or parent in gone:
+            continue
+        branches = _branches(parent)
+        if branches and all(other in gone or isinstance(other, ast.Pass) for other in branches):  # fmt: skip
             gone.add(parent)
             waiting.append(parent)
 
 
-def _branches(statement: ast.If) -> list[ast.stmt]:
-    """The statements of an ``if`` and of its ``else``; an ``elif`` is one statement."""
-    return [*statement.body, *statement.orelse]
+def _branches(statement: ast.AST) -> list[ast.stmt]:
+    """The statements without which a statement has nothing to do; none where it does something by itself.
+
+    Of an ``if`` that only looks, those of its ``else`` as well: an ``elif`` is one. Of a ``try``, all but those of its
+    handlers, which catch nothing then.
+    """
+    match statement:
+        case ast.If() if _only_looks(statement.test):
+            return [*statement.body, *statement.orelse]
+        case ast.Try():
+            return [*statement.body, *statement.orelse, *statement.finalbody]
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"))) if _only_looks(statement.iter):
+            return [*statement.body, *statement.orelse]
+    return []
 
 
 def _only_looks(test: ast.expr) -> bool:

@@ -1,0 +1,208 @@
+"""What unseen repositories showed, each as a class: the forms in which people write the thing, times what they put in."""
+
+from __future__ import annotations
+
+import pytest
+from crossed import crossed
+
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import settle
+from hpushim.matrix import load
+from hpushim.model import Target
+
+
+def settled(text: str, kind: str = "python", name: str = "ops.py", style: str = "native") -> tuple[str, list[str]]:  # fmt: skip
+    """A file after the rewrite, and the codes of what is said of it."""
+    done = settle(text, kind, name, Context(Target(style=style), load()))  # type: ignore[arg-type]
+    return done.text, [finding.code for finding in done.findings]
+
+
+KINDS = {"kind = 'cuda'": "kind", "kind = 'cuda' if gpu else 'cpu'": "kind", "self.kind = 'cuda'": "self.kind"}  # fmt: skip
+NUMBERED = ["f'{{{0}}}:{{rank}}'", "{0} + ':' + str(rank)", "{0} + ':%d' % rank", "'%s:%d' % ({0}, rank)", "'{{}}:{{}}'.format({0}, rank)", "':'.join([{0}, str(rank)])"]  # fmt: skip
+PLACES = ["x.to({0})", "torch.device({0})", "torch.ones(2, device={0})", "torch.load(x, map_location={0})"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "place", "given"), crossed(NUMBERED, PLACES, list(KINDS), rounds=2))  # fmt: skip
+def test_a_device_of_a_variable_loses_its_number(form: str, place: str, given: str) -> None:
+    kind = KINDS[given]
+    text = f"import torch\n\n\ndef f(self, x, rank, gpu):\n    {given}\n    return {place.format(form.format(kind))}\n"
+    done, _ = settled(text)
+    assert done.splitlines()[-1] == f"    return {place.format(kind)}"
+
+
+@pytest.mark.parametrize("form", NUMBERED)
+@pytest.mark.parametrize("place", ["print({0})", "{{{0}: 3}}", "log(run={0})", "'run-' + {0}"])
+def test_a_text_that_is_no_device_keeps_it(form: str, place: str) -> None:
+    used = place.format(form.format("kind"))
+    text = f"import torch\n\n\ndef f(x, rank):\n    kind = 'cuda'\n    x = x.to(kind)\n    return {used}\n"
+    assert settled(text)[0].splitlines()[-1] == f"    return {used}"
+
+
+@pytest.mark.parametrize("number", ["f':{rank}'", "':' + str(rank)", "':%d' % rank", "':{}'.format(rank)"])  # fmt: skip
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+def test_a_number_that_is_added_goes(number: str, style: str) -> None:
+    text = f"import torch\n\n\ndef f(x, rank):\n    name = 'cuda'\n    name += {number}\n    return x.to(name)\n"
+    assert ("+=" in settled(text, style=style)[0]) == (style != "native")
+    label = text.replace("return x.to(name)", "print(name)\n    return x.to('cuda')")
+    assert "+=" in settled(label)[0]
+
+
+PARTS = {
+    "cur = {key: batch[key][rows] for key in batch}": "cur",
+    "cur = {k: v[:2] for k, v in batch.items()}": "cur",
+    "cur = [each[rows] for each in batch]": "cur",
+    "cur = tuple(each.float() for each in batch)": "*cur",
+    "cur = dict(batch)": "cur",
+    "cur = [batch[k] for k in ('x', 'y')]": "cur",
+    "cur = [part for group in batch for part in group]": "cur",
+}
+WRAPPED = ["DistributedDataParallel(model, device_ids=[rank])", "DataParallel(model)"]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPED)
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("moved", [False, True])
+def test_parts_of_a_batch_are_as_little_moved_as_the_batch(wrapper: str, part: str, moved: bool) -> None:  # fmt: skip
+    before = "batch = move_to_device(batch)" if moved else "pass"
+    text = (
+        f"import torch\n\n\ndef f(model, loader, rank, rows):\n    model = torch.nn.parallel.{wrapper}\n    for batch in loader:\n"
+        f"        {before}\n        {part}\n        model({PARTS[part]})\n"
+    )
+    assert ("HPU321" in settled(text)[1]) == (not moved)
+
+
+OWN = ["device = torch.device('cpu')", "device = 'cpu'", "dev = torch.device('cpu')"]
+USES = ["model = model.to({0})", "x = torch.ones(2, device={0})", "x = x.to(device={0})"]
+
+
+@pytest.mark.parametrize(("made", "use"), crossed(OWN, USES, rounds=3))
+def test_a_function_that_trains_on_the_cpu_gets_no_mark(made: str, use: str) -> None:
+    placed = use.format(made.split(maxsplit=1)[0])
+    body = f"    {made}\n    {placed}\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n"
+    other = "def g(x):\n    return x.cuda()\n\n\n"
+    text = f"import torch\n\n\n{other}def f(model, x, optimizer):\n{body}"
+    assert "mark_step" not in settled(text)[0]
+    assert "mark_step" in settled(text.replace("'cpu'", "'cuda'"))[0]
+    assert "mark_step" in settled(text.replace("'cpu'", "args.device"))[0]
+    assert "mark_step" in settled(text.replace(f"    {made}\n", "").replace("(model, x,", f"(model, x, {made.split(maxsplit=1)[0]},"))[0]  # fmt: skip
+
+
+LIBRARIES = ["libcudart.so", "libcuda.so.1", "/usr/local/cuda/lib64/libcublas.so", "libnccl.so.2", "libnvidia-ml.so.1", "nvcuda.dll"]  # fmt: skip
+LOADED = ["ctypes.CDLL({0})", "ctypes.cdll.LoadLibrary({0})", "CDLL({0})", "CDLL(name)"]
+
+
+@pytest.mark.parametrize(("form", "library"), crossed(LOADED, LIBRARIES, rounds=2))
+def test_a_library_of_cuda_that_is_loaded(form: str, library: str) -> None:
+    head = f"import ctypes\nfrom ctypes import CDLL\n\nname = {library!r}\n"
+    assert "HPU608" in settled(head + f"lib = {form.format(repr(library))}\n")[1]
+    assert "HPU608" not in settled(head.replace(library, "libc.so.6") + f"lib = {form.format(repr('libm.so'))}\n")[1]  # fmt: skip
+
+
+REMOVED = ["torch.cuda.empty_cache()", "torch.backends.cudnn.benchmark = True"]
+AROUND = ["try:\n    {0}\nexcept Exception:\n    pass", "try:\n    {0}\nfinally:\n    {0}", "for i in range(3):\n    {0}", "if args.fast:\n    try:\n        {0}\n    except RuntimeError:\n        print(1)"]  # fmt: skip
+KEPT = ["try:\n    {0}\nfinally:\n    close()", "try:\n    {0}\nexcept E:\n    pass\nelse:\n    go()", "for x in loader:\n    {0}", "while go():\n    {0}", "with here():\n    {0}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("removed", REMOVED)
+@pytest.mark.parametrize("form", AROUND + KEPT)
+def test_what_is_left_with_nothing_to_do_goes(removed: str, form: str) -> None:
+    done = settled(f"import torch\n\nx = 1\n{form.format(removed)}\ny = 2\n")[0]
+    assert removed not in done
+    assert done.endswith("x = 1\ny = 2\n") == (form in AROUND)
+
+
+@pytest.mark.parametrize("setting", ["export CUDA_VISIBLE_DEVICES=0,1", "CUDA_VISIBLE_DEVICES=1 python a.py", "CUDA_VISIBLE_DEVICES="])  # fmt: skip
+@pytest.mark.parametrize("comment", ["# set CUDA_VISIBLE_DEVICES", "  # CUDA_VISIBLE_DEVICES=2 python b.py", "#CUDA_VISIBLE_DEVICES"])  # fmt: skip
+def test_comments_of_a_script_follow_the_variable(setting: str, comment: str) -> None:
+    done = settled(f"#!/bin/bash\n{comment}\n{setting}\n", "shell", "run.sh")[0]
+    turned = comment.replace("CUDA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES")
+    assert done.splitlines()[1] == (comment if setting.endswith("=") else turned)
+
+
+MADE = ["torch.zeros(2)", "torch.ones((2, n))", "torch.rand(n)", "torch.arange(n)", "torch.tensor([1, 2])"]  # fmt: skip
+WRAPPING = ["torch.nn.parallel.DistributedDataParallel(net, device_ids=[rank])", "torch.nn.DataParallel(net)"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "wrapper"), crossed(MADE, WRAPPING, rounds=2))
+@pytest.mark.parametrize("given", ["x.cuda(), h", "x.cuda(), hidden=h"])
+def test_what_is_made_on_the_host_is_moved_to_a_wrapped_model(made: str, wrapper: str, given: str) -> None:  # fmt: skip
+    text = f"import torch\n\n\ndef f(net, x, n, rank):\n    net = {wrapper}\n    h = {made}\n    with torch.no_grad():\n        return net({given})\n"
+    moved = given.replace("x.cuda()", 'x.to("hpu")').replace("h", "h", 1)
+    done, codes = settled(text)
+    assert "HPU321" in codes
+    assert ".to(next(net.parameters()).device)" in done
+    assert moved.partition(",")[0] in done
+    for other in (f"{made[:-1]}, device=x.device)", "build(n)", f"{made}.to(x.device)"):
+        assert "HPU321" not in settled(text.replace(made, other))[1], other
+    assert "HPU321" not in settled(text.replace("    with", "    h = h.cuda()\n    with"))[1]
+    assert "HPU321" not in settled(text.replace(wrapper, "Net()"))[1]
+
+
+PREFIXES = {"'2'": None, "'2.'": None, "'1'": False, "'1.'": False, "'2.1'": None, "'2.1.'": False, "'2.5.'": False, "('0.', '1.')": False, "('1.', '2.')": None}  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("version", ["torch.__version__", "str(torch.__version__)"])
+def test_what_a_release_begins_with(prefix: str, version: str) -> None:
+    text = f"import torch\n\nif {version}.startswith({prefix}):\n    x = x.cuda()\nelse:\n    y = y.cuda()\n"
+    done = settled(text)[0]
+    assert ("x = x.cuda()" in done) == (PREFIXES[prefix] is False)
+    assert "y = y.to" in done
+
+
+@pytest.mark.parametrize("how", ["from functools import partial", "import functools", "import functools as f", "import os"])  # fmt: skip
+def test_partial_is_written_as_the_file_has_it(how: str) -> None:
+    text = f"import torch\n{how}\n\nif amp:\n    cast = torch.cuda.amp.autocast\nelse:\n    cast = build\n"
+    done = settled(text)[0]
+    short = {"from functools import partial": "partial", "import functools as f": "f.partial"}
+    written = short.get(how, "functools.partial")
+    assert f"cast = {written}(torch.autocast, " in done
+    assert done.count("import functools") == ("from" not in how)
+
+
+@pytest.mark.parametrize("place", ["'cuda:%d' % rank", "f'cuda:{rank}'", "torch.device('cuda', rank)", "'cpu'"])  # fmt: skip
+@pytest.mark.parametrize("load", ["torch.load(p, map_location={{'cuda:0': {0}}})", "torch.load(p, {{'cuda:0': {0}}})"])  # fmt: skip
+def test_a_map_of_places_becomes_its_place(place: str, load: str) -> None:
+    text = f"import torch\n\n\ndef f(p, rank):\n    where = {place}\n    return {load.format('where')}\n"
+    turned = load.replace("{{'cuda:0': {0}}}", "where")
+    assert settled(text)[0].endswith(f"    return {turned}\n") == (place != "'cpu'")
+
+
+CARDS = ["rank", "self.local_rank", "args.gpu", "torch.cuda.current_device()", "0", "rank % torch.cuda.device_count()"]  # fmt: skip
+
+
+@pytest.mark.parametrize("card", CARDS)
+@pytest.mark.parametrize("place", ["torch.device({0})", "torch.device({0}) if gpu else torch.device('cpu')", "x.to(torch.device({0}))"])  # fmt: skip
+def test_a_device_of_a_number_alone_is_the_only_one(card: str, place: str) -> None:
+    text = f"import torch\n\n\ndef f(self, x, args, rank, gpu):\n    x = x.cuda()\n    return {place.format(card)}\n"
+    number = "rank %" in card  # which may be anything
+    wanted = place.format(card.replace("torch.cuda", "torch.hpu") if number else '"hpu"')
+    assert settled(text)[0].endswith(f"    return {wanted}\n".replace("\"hpu\"", "'hpu'" if "'cpu'" in place else '"hpu"'))  # fmt: skip
+
+
+SUFFIXES = {"f':{i}' if i else ''": True, "':' + str(i) if many else ''": True, "''": True, "':%d' % i": True, "'11.8'": False, "version": False, "f'-{i}'": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("form", ["f'cuda{s}'", "'cuda' + s", "'cuda{}'.format(s)", "'cuda%s' % s"])
+def test_a_suffix_of_a_device_is_a_number_or_nothing(suffix: str, form: str) -> None:
+    text = f"import torch\n\n\ndef f(x, i, many, version):\n    s = {suffix}\n    return x.to({form})\n"
+    assert ("cuda" not in settled(text)[0]) == SUFFIXES[suffix]
+
+
+@pytest.mark.parametrize("skip", ["unittest.skipIf({0}, {1})", "unittest.skipUnless({0}, {1})", "pytest.mark.skipif({0}, reason={1})", "pytest.mark.skipif(not {0}, reason={1})"])  # fmt: skip
+@pytest.mark.parametrize("said", ["needs CUDA", "CUDA not available", "CUDA only"])
+def test_the_reason_of_a_skip_follows_its_check(skip: str, said: str) -> None:
+    mark = skip.format("torch.cuda.is_available()", f"{said!r}")
+    done = settled(f"import torch\n\n\n@{mark}\ndef test_a():\n    torch.ones(2).cuda()\n")[0]
+    assert repr(said.replace("CUDA", "HPU")) in done
+
+
+@pytest.mark.parametrize("moved", ['batch["x"] = batch["x"].cuda()', "batch = to_device(batch)", "batch = batch.to(rank)"])  # fmt: skip
+def test_parts_that_a_function_cuts_of_what_is_moved(moved: str) -> None:
+    text = (
+        "import torch\n\n\ndef f(net, loader, rank, cut):\n    net = torch.nn.parallel.DistributedDataParallel(net, device_ids=[rank])\n"
+        f"    batch = next(iter(loader))\n    {moved}\n    for part in cut(batch, 3):\n        net(part)\n"
+    )
+    assert "HPU321" not in settled(text)[1]
+    assert "HPU321" in settled(text.replace(f"    {moved}\n", ""))[1]
