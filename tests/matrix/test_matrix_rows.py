@@ -332,7 +332,7 @@ def test_every_row_that_says_patch_has_one() -> None:
         ("collectives on Intel CPUs", "changed"),
         ("hostfile", "native"),
         ("source setvars.sh", "native"),
-        ("several model and optimizer pairs in accelerator.prepare", "unsupported"),
+        ("several model and optimizer pairs in accelerator.prepare", "partial"),
         # Lightning, whose support was removed upstream
         ("lightning.Trainer(accelerator=)", "unsupported"),
         ("lightning.Trainer(devices=)", "native"),
