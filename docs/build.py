@@ -6,7 +6,6 @@ python docs/build.py [--out FOLDER]     # default: site
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
 import tempfile
 import xml.etree.ElementTree as ET
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpushim.engine.rules.catalogue import ROOMS
+from hpushim.engine.rules.page import read
 from hpushim.matrix import load
 from hpushim.matrix.schema import Row
 from hpushim.report.elements import el, sentence
@@ -48,7 +48,6 @@ REFERENCE = (
     "glossary",
 )
 PROJECT = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
-_FENCE = re.compile(r"^(?P<ticks>`{3,})(?P<language>\w+) (?P<label>\S.*)$", re.MULTILINE)
 
 
 def stage(folder: Path) -> None:
@@ -68,7 +67,7 @@ def stage(folder: Path) -> None:
     for page in rule_pages():
         target = folder / page.relative_to(ROOT)
         target.parent.mkdir(exist_ok=True)
-        target.write_text(_FENCE.sub(_titled, page.read_text(encoding="utf-8")), encoding="utf-8")
+        target.write_text(read(page).shown(), encoding="utf-8")
     (folder / "matrix.md").write_text(matrix(), encoding="utf-8")
     shutil.copy(HERE / "matrix.js", folder)
     shutil.copy(HERE / "matrix.css", folder)
@@ -82,12 +81,6 @@ def rule_pages() -> list[Path]:
         for page in sorted((ROOT / "codemods" / room).glob("*.md"))
         if not page.name.endswith(".cases.md")
     ]
-
-
-def _titled(fence: re.Match[str]) -> str:
-    """The label of a block as its title: ``python before unsafe`` is a block of Python named *before unsafe*."""
-    title = fence["label"].replace('"', "'")
-    return f'{fence["ticks"]}{fence["language"]} title="{title}"'
 
 
 def matrix() -> str:

@@ -51,6 +51,36 @@ def is_host(module: Module, node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and node.value == "cpu"
 
 
+def only_copied(module: Module, call: ast.Call) -> bool:
+    """Does what is loaded only go into ``load_state_dict``, which copies it onto the device of what it fills?"""
+    if _is_copied(module, call):
+        return True
+    assign = module.parent(call)
+    target = assign.targets[0] if isinstance(assign, ast.Assign) and len(assign.targets) == 1 else None  # fmt: skip
+    if not isinstance(target, ast.Name) or len(module.bindings(target)) != 1:
+        return False
+    bound = module.bindings(target)
+    reads = [
+        name
+        for name in module.index.names(target.id)
+        if isinstance(name.ctx, ast.Load) and module.bindings(name) is bound
+    ]
+    return bool(reads) and all(_is_copied(module, name) for name in reads)
+
+
+def _is_copied(module: Module, node: ast.expr) -> bool:
+    """Is it, or the entry that is read from it at once, the argument of ``x.load_state_dict(…)``?"""
+    above = module.parent(node)
+    while isinstance(above, ast.Subscript) and above.value is node:
+        node, above = above, module.parent(above)
+    return (
+        isinstance(above, ast.Call)
+        and node in above.args[:1]
+        and word(above.func) == "load_state_dict"
+        and all(keyword.arg == "strict" for keyword in above.keywords)
+    )
+
+
 # -- a place that is chosen -----------------------------------------------------------------
 
 

@@ -6,6 +6,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from .project_facts import MAKERS, MAKERS_NAMED
 from .verdict import ask, inside
 from .versions import judge
@@ -13,6 +15,8 @@ from .versions import judge
 if TYPE_CHECKING:
     from hpushim.engine.base.text import Text
 
+#: In the code of a project that has something to rewrite.
+ABOUT_CUDA = "cuda"
 TORCH = ("torch", "torchvision", "torchaudio")
 #: What markers are about on a machine with Gaudi: the platform, and the versions of Python that its torch is built for.
 _GAUDI = {
@@ -24,6 +28,35 @@ _GAUDI = {
 }
 _PYTHONS = ("3.10", "3.11", "3.12")
 _FOR_CUDA = re.compile(r"(?:^|-)(?:cuda|cu\d{2,3}|cuda\d+x?)(?:$|-)")
+
+
+#: The first release with ``torch.accelerator``, and releases before it.
+_FIRST = "2.6"
+_OLDER = ("2.5.1", "2.4.1", "2.1.2", "2.0.1", "1.13.1", "1.8.1")
+#: A version of torch that may simply be a later one: none, or a lower bound.
+_LOWER = re.compile(r"\s*(?:>=?\s*[\w.]+)?\s*")
+
+
+def lacks_accelerator(allowed: str) -> tuple[str, str] | None:
+    """Of the versions of torch that are allowed: what to say where some lack ``torch.accelerator``, and the versions to write; "" for a person."""
+    try:
+        versions = SpecifierSet(re.sub(r"^=(?!=)", "==", allowed.partition(";")[0].strip()))
+    except InvalidSpecifier:
+        return None
+    old = next((version for version in _OLDER if version in versions), None)
+    if old is None:
+        return None
+    shown = f"`torch{allowed}`" if allowed else "`torch` without a version"
+    message = (
+        f"{shown} allows torch {old}, which lacks `torch.accelerator`; require `torch>={_FIRST}`"
+    )
+    return message, f">={_FIRST}" if _LOWER.fullmatch(allowed) else ""
+
+
+def writes_cuda(text: Text) -> bool:
+    """Is CUDA in the code of the project, as far as anybody has looked, so that there is something to rewrite?"""
+    mentions = text.project.mentions
+    return mentions is None or ABOUT_CUDA in mentions
 
 
 def replaces_torch(written: str) -> str:

@@ -6,25 +6,23 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
-from hpushim.model import Finding, Span
+from hpushim.model import Edit, Finding, Fix, Span
+
+from ..analysis.required import lacks_accelerator, writes_cuda
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
+    from hpushim.engine.shell.words import Requirement
 
-#: The first release with ``torch.accelerator``, and releases before it.
-_FIRST = "2.6"
-_OLDER = ("2.5.1", "2.4.1", "2.1.2", "2.0.1", "1.13.1", "1.8.1")
 _TORCH = re.compile(r"(?:pytorch|torch)\s*(?P<allowed>(?:[<>=!~].*)?)")
 
 
 class OldestTorch(TextRule):
     """``torch>=1.8`` beside code that uses ``torch.accelerator``."""
 
-    HPU820 = Code("torch-too-old-for-accelerator")
+    HPU820 = Code("torch-too-old-for-accelerator", fix=("safe", "manual"))
     kinds = frozenset({"requirements", "toml", "yaml"})
     markers = ("torch",)
 
@@ -34,24 +32,32 @@ class OldestTorch(TextRule):
         if document.kind == "requirements":
             for item in document.requirements:
                 if item.name == "torch" and not item.option and not item.url:
-                    yield from self._judged(document, item.span, item.specifier)
+                    yield from self._of_line(document, item)
             return
         for entry in document.entries:
             listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
             found = _TORCH.fullmatch(str(entry.value)) if listed else None
-            if found is not None:
-                yield from self._judged(document, entry.span, found["allowed"])
+            judged = lacks_accelerator(found["allowed"]) if found is not None else None
+            if found is not None and judged is not None:
+                name = found[0].removesuffix(found["allowed"]).rstrip()
+                edit = document.rewrite(entry, f"{name}{judged[1]}") if judged[1] else None
+                yield self._told(document, entry.span, judged[0], edit)
 
-    def _judged(self, document: Document, span: Span, allowed: str) -> Iterator[Finding]:
-        try:
-            versions = SpecifierSet(re.sub(r"^=(?!=)", "==", allowed.partition(";")[0].strip()))
-        except InvalidSpecifier:
+    def _of_line(self, document: Document, item: Requirement) -> Iterator[Finding]:
+        judged = lacks_accelerator(item.specifier)
+        if judged is None:
             return
-        old = next((version for version in _OLDER if version in versions), None)
-        if old is not None:
-            shown = f"`torch{allowed}`" if allowed else "`torch` without a version"
-            yield self.finding(
-                document,
-                span,
-                f"{shown} allows torch {old}, which lacks `torch.accelerator`; require `torch>={_FIRST}`",
-            )
+        message, new = judged
+        edit = None
+        if new and item.specifier_span is not None:
+            edit = document.replace(item.specifier_span, new)
+        elif new and item.name_span is not None and item.name_span.end == item.span.end:
+            edit = document.insert(item.span.end, new)
+        yield self._told(document, item.span, message, edit)
+
+    def _told(self, document: Document, span: Span, message: str, edit: Edit | None) -> Finding:
+        """The fix is for this style, in which other fixes of such files are not: every device needs that torch."""
+        fix = None
+        if edit is not None and writes_cuda(document):
+            fix = Fix("require the first release with it", "safe", (edit,))
+        return self._finding(document, span, message, fix, None, None, None, None, "")

@@ -7,17 +7,28 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.data.requirements import requirements
+from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.required import TORCH, elsewhere, replaces_torch, said
+from ..analysis.required import (
+    ABOUT_CUDA,
+    TORCH,
+    elsewhere,
+    lacks_accelerator,
+    replaces_torch,
+    said,
+    writes_cuda,
+)
 from ..analysis.verdict import ask
+from ..edits.spelling import retext
 from ..values.releases import leaves_out_gaudis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hpushim.engine.python.module import Module
+    from hpushim.engine.shell.words import Requirement
 
 _SETUP = ("setuptools.setup", "distutils.core.setup")
 
@@ -25,25 +36,37 @@ _SETUP = ("setuptools.setup", "distutils.core.setup")
 class SetupPackages(Rule):
     """``setup(install_requires=["torch==1.13.1", "cupy-cuda12x"])``."""
 
-    HPU824 = Code("cuda-package-in-setup")
-    wants = Wants(keywords=("install_requires", "extras_require", "setup_requires"))
+    HPU824 = Code("cuda-package-in-setup", fix=("safe", "manual"))
+    wants = Wants(
+        keywords=("install_requires", "extras_require", "setup_requires"), project=(ABOUT_CUDA,)
+    )
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         call = module.parent(node)
         if not isinstance(call, ast.Call) or module.qualified(call.func) not in _SETUP:
             return
-        if module.target.style == "agnostic":
-            return  # the torch of any device is meant
         for text in _texts(module, node.value):
             if not isinstance(text.value, str) or elsewhere(text.value):
                 continue
             for item in requirements(text.value):
                 written = f"{item.name}{item.specifier}"
-                if item.name in TORCH and leaves_out_gaudis(item.name, item.specifier):
+                if module.target.style == "agnostic":
+                    yield from self._too_old(module, text, item)
+                elif item.name in TORCH and leaves_out_gaudis(item.name, item.specifier):
                     row = ask(module, "torch").row
                     yield self.finding(module, text, replaces_torch(written), row=row)
                 elif item.name and not item.option and (told := said(module, item.name)):
                     yield self.finding(module, text, f"`{item.name}`: {told[0]}", row=told[1])
+
+    def _too_old(self, module: Module, text: ast.Constant, item: Requirement) -> Yield:
+        """Code for every accelerator needs a torch that has ``torch.accelerator``; other packages may be for any device."""
+        judged = lacks_accelerator(item.specifier) if item.name == "torch" else None
+        if judged is not None:
+            message, new = judged
+            whole = new and text.value in (item.name, f"{item.name}{item.specifier}")
+            whole = whole and writes_cuda(module)
+            fix = Rewrite("require the first release with it", "safe", (retext(module, text, f"torch{new}"),))  # fmt: skip
+            yield self.finding(module, text, message, fix=fix if whole else None)
 
 
 def _texts(module: Module, node: ast.expr) -> Iterator[ast.Constant]:

@@ -102,7 +102,7 @@ class ApexPart(RowNameRule):
         yield self.finding(
             module,
             stop,
-            f"this stops on Gaudi, where `{found[1].lower()}` is missing: {inside(answer.note)}",
+            f"the program stops here on Gaudi if this line is reached, because `{found[1].lower()}` is missing: {inside(answer.note)}",
             row=answer.row,
             code="HPU719",
         )

@@ -11,6 +11,7 @@ from hpushim.engine.python.changes import Change, Remove, Rename, Replace, Rewri
 from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.places import last_name
 
 from ..analysis.devices import may_be_cuda
 from ..analysis.names import called
@@ -44,6 +45,12 @@ from ..values.checks import Regions
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+#: What a scaler's method does without loss scaling, and what to write.
+_WITHOUT = {
+    "scale": "returns the loss unchanged without loss scaling; use the loss itself",
+    "step": "is the optimizer's step without loss scaling; call that",
+}
+_IDLE = "has no effect without loss scaling; remove the call"
 _ROW = "torch.cuda.amp.GradScaler"
 _NEW = "torch.amp.GradScaler"
 _DTYPE = re.compile(r"float16|dtype|precision")
@@ -98,7 +105,7 @@ class GradScaler(Rule):
             yield self.finding(
                 module,
                 use,
-                f"`{module.source(use.func)}` has no effect without loss scaling; remove the call",
+                f"`{module.source(use.func)}` {_WITHOUT.get(last_name(use.func), _IDLE)}",
                 fix=Rewrite("remove loss scaling", answer.safety, (_unscaled(module, use),), group),
                 row=answer.row,
                 code="HPU205",

@@ -85,7 +85,7 @@ class AutocastHalf(Rule):
             module,
             func,
             f"`{last_line}()` converts to float16{wanted}; use bfloat16 on Gaudi{beside}",
-            fix=self._with_followers(module, attribute(func, "bfloat16")) if sure else None,
+            fix=self._as_call(module, attribute(func, "bfloat16")) if sure else None,
             row=ask(module, "torch.Tensor.half").row,
             code="HPU208",
         )
@@ -157,6 +157,12 @@ class AutocastHalf(Rule):
             code="HPU209",
             severity="warning",
         )
+
+    def _as_call(self, module: Module, change: Change) -> Rewrite:
+        """Calls of ``.half()`` change one by one where nothing compares with float16."""
+        if module.view(followers):
+            return self._with_followers(module, change)
+        return Rewrite("use bfloat16", "unsafe", (change,))
 
     def _with_followers(self, module: Module, *changes: Change) -> Rewrite:
         """A rewrite to bfloat16; the first in a file also changes comparisons with the earlier float16."""

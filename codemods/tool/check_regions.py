@@ -276,7 +276,7 @@ class _Review:
         elif check in self._stuck and self._leaves_gaudi(check):
             told += "which has no rewrite; change that code first, or keep the branch for CUDA only"
         elif check in self._stuck:
-            told += "which has no rewrite; Gaudi skips that code"
+            told += "which has no rewrite; Gaudi skips that code: check that it can"
         else:
             told += "which depends on another check that is not changed; resolve that finding first"
         code, severity = self._rule.HPU028, self._rule.HPU028.severity

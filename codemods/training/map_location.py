@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices, spelled_by
-from ..analysis.load_places import LOADS, halves, unplaced
+from ..analysis.load_places import LOADS, halves, only_copied, unplaced
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
 from ..analysis.roles import Role
@@ -22,9 +22,12 @@ from ..edits.spelling import DEVICE, agnostic, chosen, either, quoted, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+    from hpushim.model import Safety
 
 _CUDA = "cuda"
 _ROW = "torch.load(map_location=)"
+#: A class of the project that keeps what it is given, which then stays where it was loaded.
+_OWN_STATE = "def load_state_dict"
 
 
 class MapLocation(Rule):
@@ -37,7 +40,13 @@ class MapLocation(Rule):
         fix=("safe", "unsafe"),
         lower={"warning": "only checkpoints saved from CUDA need it"},
     )
-    wants = Wants(names=tuple(LOADS), calls=(_CUDA,), words=(_CUDA,), keywords=("map_location",))
+    wants = Wants(
+        names=tuple(LOADS),
+        calls=(_CUDA,),
+        words=(_CUDA,),
+        keywords=("map_location",),
+        project=(_OWN_STATE,),
+    )
 
     def __init__(self) -> None:
         self._maps: set[ast.AST] = set()
@@ -156,12 +165,14 @@ class MapLocation(Rule):
 
     def _without(self, module: Module, call: ast.Call) -> Found:
         text = f"map_location={quoted(module, 'cpu')}"
+        copied = _OWN_STATE not in (module.project.mentions or ()) and only_copied(module, call)
+        safety: Safety = "safe" if copied else "unsafe"
         return self.finding(
             module,
             call,
             f"`{module.source(call.func)}` fails on Gaudi if the checkpoint was saved on CUDA; "
             "pass `map_location`",
-            fix=Rewrite("load onto the CPU", "unsafe", (add(call, text),)),
+            fix=Rewrite("load onto the CPU", safety, (add(call, text),)),
             row=ask(module, "torch.load").row,
             code="HPU613",
             severity="warning",

@@ -99,7 +99,7 @@ _OTHERS: dict[DependencyKind, str] = {
     "by row": "assessed by the matrix",
     "knows hpu": "mention hpu themselves",
     "plain Python": "no CUDA code of their own",
-    "not assessed": "not assessed (not installed here)",
+    "not assessed": "not assessed (not in the matrix, and not installed where hpushim runs)",
 }
 
 

@@ -35,6 +35,7 @@ BUILD = "from hpushim.emulator import build; print(build.build())"
 def compiler(tmp_path):
     def write(before: str = ":") -> str:
         path = tmp_path / "compiler"
+        path.unlink(missing_ok=True)  # a killed build may still run the earlier one
         path.write_text(COMPILER.format(before=before))
         path.chmod(0o755)
         return str(path)

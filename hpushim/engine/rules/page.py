@@ -10,7 +10,7 @@ Fenced blocks are labelled ``LANGUAGE ROLE option=value …``: ``python before``
 target, ``unsafe=yes``, ``path=`` for rules that look at the file's name, ``asks=lightning<2.5`` for a version of a package that
 the project requests, ``declares=--fp16`` for an option that its Python files declare.
 
-A ``python run`` block behind a pair of ``before`` and ``after`` makes both whole programs, which tests run: its line ``...``
+A ``python run`` block (on the page itself in a comment, so that readers do not see it) behind a pair of ``before`` and ``after`` makes both whole programs, which tests run: its line ``...``
 represents the example. Its options: ``with=`` arguments, ``mode=``, ``except=`` names that may differ (or ``printed``),
 ``raises=`` the error that ``before`` ends with on Gaudi. ``needs=`` on a ``before`` names what is missing to run it: a package, ``devices``.
 """
@@ -56,8 +56,26 @@ class Page(msgspec.Struct, frozen=True):
     text: str
 
     def shown(self) -> str:
-        """The text for a reader: without what only makes examples run."""
-        return re.sub(r"(?ms)^```python run\b.*?^```\n\n?", "", self.text)
+        """The text for a reader: without what only makes examples run, each example under a caption."""
+        whole = re.sub(r"(?ms)^(?:<!--\n)?```python run\b.*?^```\n(?:-->\n)?\n?", "", self.text)
+        return re.sub(r"(?m)^```(\w+) ([a-z].*)$", _captioned, whole)
+
+
+_CAPTIONS = {"before": "Before", "after": "After", "same": "Not changed", "findings": "Findings"}
+#: Options of an example that a reader has to know, and how they are shown.
+_SHOWN = {"unsafe": "`--unsafe`", "mode": "mode `{}`", "style": "`--style {}`", "stack": "release {}", "path": "in `{}`"}  # fmt: skip
+
+
+def _captioned(fence: re.Match[str]) -> str:
+    """A fence without its label, which becomes the caption above it."""
+    language, label = fence[1], fence[2]
+    role, *words = label.split()
+    if role not in _CAPTIONS:
+        return f"```{language}"
+    options = dict(word.partition("=")[::2] for word in words)
+    parts = [text.format(options[name]) for name, text in _SHOWN.items() if name in options]
+    more = f" ({', '.join(parts)})" if parts else ""
+    return f"{_CAPTIONS[role]}{more}:\n\n```{language}"
 
 
 def read(path: Path) -> Page:
