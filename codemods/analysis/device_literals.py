@@ -17,7 +17,7 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..edits import spelling
-from ..edits.neutral import of_tensor
+from ..edits.comparisons import of_tensor
 from ..edits.spelling import on_gaudi
 from .defaults import resolved
 from .device_index import reads_index

@@ -14,7 +14,7 @@ from hpushim.pycode.values import Values
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign
 from ..analysis.verdict import ask
-from ..edits import neutral
+from ..edits import comparisons
 from ..edits.arguments import call_of, unwrapped
 from ..edits.spelling import agnostic, quoted
 
@@ -55,7 +55,7 @@ def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Repla
     word, same, other = quoted(module, "hpu", node), "==", "!="
     if agnostic(module):
         word, same, other = quoted(module, "cpu", node), "!=", "=="
-        whole = neutral.of_tensor(module, parent)
+        whole = comparisons.of_tensor(module, parent)
         if whole is not None:
             place, new = whole
             return Replace(place, lambda _: _parsed(new))

@@ -17,7 +17,6 @@ from hpushim.engine.python import imports
 from hpushim.matrix import signatures
 from hpushim.model import Span
 from hpushim.patterns import lazily
-from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ _NUMBERED = lazily(r"cuda:")
 _DEVICE = lazily(r"(cuda|cpu|mps|xpu|npu)(:\d+)?")
 _NAMED = lazily(r"(?:^|_)(dev|device)$", re.I)
 #: Devices of other vendors, and where a file names them.
-_OTHERS = ("mps", "xpu", "npu", "xla", "tpu", "mlu", "musa", "hip")
-_NAMES = lazily(rf"""["']({"|".join(_OTHERS)})(?::\d+)?["']""")
+OTHERS = ("mps", "xpu", "npu", "xla", "tpu", "mlu", "musa", "hip")
+OTHER_TEXTS = lazily(rf"""["']({"|".join(OTHERS)})(?::\d+)?["']""")
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 #: A condition that is true only where there is an accelerator.
 _CHECKS = lazily(r"cuda|gpu|accel", re.I)
@@ -217,7 +216,7 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
         now = current(module, node)
         choice = module.parent(outer)
         beside = choice.body if isinstance(choice, ast.IfExp) and outer is choice.orelse else None
-        if now == NONE or module.constant(beside) in _OTHERS or is_lacking(module, node):
+        if now == NONE or module.constant(beside) in OTHERS or is_lacking(module, node):
             return NONE  # behind the choice of another device there may be none at all
         return f"{now}.type"
     above = module.parent(outer)
@@ -227,7 +226,7 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
         return NONE  # one of several that are listed
     if outer is node:
         call = module.parent(above) if isinstance(above, ast.keyword) else above
-        if isinstance(call, ast.Call) and node is not call.func and not _keeps(call):
+        if isinstance(call, ast.Call) and node is not call.func and not stays_in(call):
             typed = isinstance(above, ast.keyword) and above.arg == "device_type"
             takes = _takes_device(module, call) and not typed
             return device(module, node) if takes else kind(module, node)
@@ -284,7 +283,7 @@ def is_early(module: Module, node: ast.AST) -> bool:
     """
     child = node
     for above in module.ancestors(node):
-        if isinstance(above, ast.Call) and child is not above.func and _keeps(above):
+        if isinstance(above, ast.Call) and child is not above.func and stays_in(above):
             return True
         if isinstance(above, _FUNCTIONS):
             body = above.body
@@ -305,7 +304,7 @@ def _is_program(module: Module) -> bool:
     return works or not defined
 
 
-def _keeps(call: ast.Call) -> bool:
+def stays_in(call: ast.Call) -> bool:
     return _last(call.func) in _OPTIONS
 
 
@@ -367,7 +366,7 @@ def is_lacking(module: Module, node: ast.AST) -> bool:
 
     A file that names MPS knows what it does there.
     """
-    return module.view(_is_double) and "mps" not in _NAMES.findall(module.text)
+    return module.view(_is_double) and "mps" not in OTHER_TEXTS.findall(module.text)
 
 
 def _is_double(module: Module) -> bool:
@@ -401,7 +400,7 @@ def _is_elsewhere(module: Module, use: ast.AST) -> bool:
     return False
 
 
-def _pins(module: Module) -> bool:
+def pins_memory(module: Module) -> bool:
     """Does the file pin memory by itself, which fails beside MPS?"""
     return any(isinstance(call.func, ast.Attribute) for call in module.index.calls("pin_memory"))
 
@@ -418,7 +417,7 @@ def at_hand(module: Module, node: ast.AST, *, types: bool = False) -> tuple[str,
         bound = module.scope(node).lookup(name)
         if not bound or not all(b.kind == "assign" and b.value is not None for b in bound):
             continue
-        kinds = {_held(module, b.value) for b in bound if b.value is not None}
+        kinds = {held_device(module, b.value) for b in bound if b.value is not None}
         if types and not kinds <= {"device", "type"}:
             continue
         if None in kinds or not any(_is_accelerator(module, b) for b in bound):
@@ -520,7 +519,7 @@ def _of_self(module: Module, node: ast.AST, *, types: bool) -> tuple[str, str] |
         if not isinstance(each.value, ast.Name) or each.value.id != first:
             return None
         values.append(given.value)
-    kinds = {_held(module, value) for value in values}
+    kinds = {held_device(module, value) for value in values}
     made = [function for each in stored if (function := module.function(each)) is not None]
     if len(kinds) != 1 or None in kinds or any(f.name != "__init__" for f in made):
         return None
@@ -542,10 +541,10 @@ def _names(module: Module, *, types: bool) -> set[str]:
     }
 
 
-def _held(module: Module, value: ast.expr) -> str | None:
+def held_device(module: Module, value: ast.expr) -> str | None:
     """``"device"`` or ``"text"`` for an expression that is plainly one; ``"type"`` where the text has no index."""
     if isinstance(value, ast.IfExp):
-        sides = {_held(module, value.body), _held(module, value.orelse)}
+        sides = {held_device(module, value.body), held_device(module, value.orelse)}
         return sides.pop() if len(sides) == 1 else None if None in sides else "text"
     if isinstance(value, ast.Constant):
         text = str(value.value)
@@ -554,7 +553,7 @@ def _held(module: Module, value: ast.expr) -> str | None:
         first = value.values[0] if value.values else None
         return "text" if isinstance(first, ast.Constant) and str(first.value) == "cuda:" else None
     if isinstance(value, ast.Attribute) and value.attr == "type":
-        return "type" if _held(module, value.value) == "device" else None
+        return "type" if held_device(module, value.value) == "device" else None
     if isinstance(value, ast.Call):
         name = module.qualified(value.func)
         if name == _ACCELERATOR or _last(value.func) in FUNCTIONS:
@@ -563,7 +562,7 @@ def _held(module: Module, value: ast.expr) -> str | None:
             named = isinstance(value.args[0], (ast.Name, ast.Attribute)) and _NAMED.search(
                 _last(value.args[0])
             )
-            return "device" if named or _held(module, value.args[0]) else None
+            return "device" if named or held_device(module, value.args[0]) else None
     return None
 
 
@@ -648,126 +647,3 @@ def _side(parent: ast.AST | None, statement: ast.stmt) -> list[ast.stmt] | None:
 def _before(statement: ast.stmt, node: ast.AST) -> bool:
     end = (statement.end_lineno or statement.lineno, statement.end_col_offset or 0)
     return end <= (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-
-
-# -- comparisons ----------------------------------------------------------------------------
-
-
-def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple[ast.expr, str] | None:  # fmt: skip
-    """A comparison with CUDA that means any accelerator: what is replaced, and by what; None where that cannot be known.
-
-    Only what is surely the type, or the text, of a device is compared with other devices: a ``torch.device`` equals no text, and
-    an option may have any other value.
-    """
-    cpu = f"{mark}cpu{mark}"
-    if module.constant(node) != "cuda":
-        return None
-    others = module.view(_known)
-    if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
-        if owner.func.attr != "startswith" or owner.args != [node] or others:
-            return None
-        if not _is_text(module, owner.func.value):
-            return None
-        asked = f"{module.source(owner.func)}({cpu})"
-        above = module.parent(owner)
-        if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
-            return above, asked
-        return owner, f"not {asked}"
-    if not isinstance(owner, ast.Compare) or len(owner.ops) != 1:
-        return None
-    left, right, op = owner.left, owner.comparators[0], owner.ops[0]
-    if isinstance(op, (ast.In, ast.NotIn)):
-        if left is node:
-            choice = module.parent(owner)
-            if isinstance(op, ast.In) and isinstance(choice, ast.IfExp) and choice.test is owner:
-                whole = _type_of(module, choice, right)
-                if whole is not None:
-                    return choice, whole
-            if others or not _is_text(module, right):
-                return None  # a text with an index is in no list
-            turned = "not in" if isinstance(op, ast.In) else "in"
-            return owner, f"{cpu} {turned} {module.source(right)}"
-        if isinstance(right, (ast.Tuple, ast.List, ast.Set)) and _is_text(module, left):
-            rest = {str(module.constant(each)) for each in right.elts} - {"cuda"}
-            left_out = [one for one in others if one not in rest]
-            if "cpu" not in rest and rest <= {"", *_OTHERS}:
-                return owner, _unlike(
-                    module.source(left), left_out, mark, same=isinstance(op, ast.NotIn)
-                )
-        return None
-    side = left if right is node else right
-    if not isinstance(op, (ast.Eq, ast.NotEq)) or not _is_text(module, side):
-        return None
-    shown = module.source(side)
-    if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Slice):
-        if side.slice.lower is not None or module.constant(side.slice.upper) != 4:
-            return None
-        shown = f"{module.source(side.value)}[:3]"
-    return owner, _unlike(shown, others, mark, same=isinstance(op, ast.NotEq))
-
-
-def _unlike(shown: str, others: list[str], mark: str, *, same: bool) -> str:
-    """``device.type != "cpu"``; the devices that the file treats in a way of their own stay apart from it."""
-    if not others:
-        return f"{shown} {'==' if same else '!='} {mark}cpu{mark}"
-    named = ", ".join(f"{mark}{one}{mark}" for one in ("cpu", *others))
-    return f"{shown} {'in' if same else 'not in'} ({named})"
-
-
-def _type_of(module: Module, choice: ast.IfExp, subject: ast.expr) -> str | None:
-    """``"cuda" if "cuda" in device else "cpu"`` is the type of the device."""
-    if module.constant(choice.body) != "cuda" or module.constant(choice.orelse) != "cpu":
-        return None
-    name, needed = imports.through(module, choice, "torch.device")
-    if not all(each.there for each in needed):
-        return None
-    return f"{name}({module.source(_inner(subject))}).type"
-
-
-def of_tensor(module: Module, choice: ast.AST | None) -> tuple[ast.expr, str] | None:
-    """``torch.device("cuda") if x.is_cuda else torch.device("cpu")`` is the device of ``x``: what is replaced, and by what."""
-    if not isinstance(choice, ast.IfExp) or getattr(choice.test, "attr", "") != "is_cuda":
-        return None
-    tensor = module.source(choice.test.value)  # type: ignore[attr-defined]
-    sides = [choice.body, choice.orelse]
-    made = [side.args[0] for side in sides if _is_device(module, side)]  # type: ignore[attr-defined]
-    if [module.constant(side) for side in made or sides] != ["cuda", "cpu"]:
-        return None
-    above = module.parent(choice)
-    if not made and isinstance(above, ast.Call) and _is_device(module, above):
-        return above, f"{tensor}.device"
-    return choice, f"{tensor}.device" if made else f"{tensor}.device.type"
-
-
-def _is_device(module: Module, node: ast.expr) -> bool:
-    call = isinstance(node, ast.Call) and module.qualified(node.func) == "torch.device"
-    return call and len(node.args) == 1 and not node.keywords  # type: ignore[attr-defined]
-
-
-def _inner(subject: ast.expr) -> ast.expr:
-    """The device in ``str(device)``."""
-    if isinstance(subject, ast.Call) and _last(subject.func) == "str" and len(subject.args) == 1:
-        return subject.args[0]
-    return subject
-
-
-def _is_text(module: Module, node: ast.expr) -> bool:
-    """Is it surely the type, or the text, of one device?"""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-        return _is_text(module, node.value)
-    if _inner(node) is not node or getattr(node, "attr", "") == "type":
-        return True
-    if isinstance(node, ast.Name) and any(b.kind == "param" for b in module.bindings(node)):
-        return False
-    found = [each for each in module.view(Values).origins(node) if each is not node]
-    return bool(found) and all(
-        isinstance(each, ast.expr)
-        and (getattr(each, "attr", "") == "type" or _held(module, each) in ("type", "text"))
-        and not any(isinstance(a, ast.Call) and _keeps(a) for a in module.ancestors(each))
-        for each in found
-    )
-
-
-def _known(module: Module) -> list[str]:
-    """The other devices that the file knows by name, or cannot work on: a comparison with CUDA does not mean these."""
-    return sorted({*_NAMES.findall(module.text), *(("mps",) if _pins(module) else ())})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Change, Import, Replace
 
-from . import neutral
+from . import comparisons, neutral
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -308,7 +308,7 @@ def _number(node: ast.expr) -> ast.expr | None:
 
 def comparison(module: Module, owner: ast.AST, node: ast.expr) -> tuple[Change, ...]:
     """A comparison with CUDA as one with the CPU, in the agnostic style."""
-    found = neutral.compared(module, owner, node, _inside(module, node) or mark_of(module))
+    found = comparisons.compared(module, owner, node, _inside(module, node) or mark_of(module))
     return (Replace(found[0], found[1]) if found else Replace(node, neutral.NONE),)
 
 
