@@ -127,8 +127,8 @@ class MapLocation(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` loads onto CUDA devices; a process on Gaudi has one device, "
-            "`hpu`",
+            f"`{module.source(node)}` is for tensors that were saved on a CUDA device, or loads onto one; load all tensors "
+            f"onto {new} on Gaudi",
             fix=Rewrite(f"map to {new}", "safe", (Replace(node, new),)),
             row=ask(module, _ROW).row,
             claims=(node,),

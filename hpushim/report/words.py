@@ -120,7 +120,7 @@ def setting(report: Report) -> str:
     """What it was assessed for, and by which table."""
     target = report.target
     matrix = f"; compatibility matrix {report.matrix}" if report.matrix else ""
-    return f"{target.gaudi}, release {target.stack}, mode {target.mode}, style {target.style} ({_STYLES[target.style]}){matrix}"
+    return f"{target.gaudi}, Gaudi software {target.stack}, mode {target.mode}, style {target.style} ({_STYLES[target.style]}){matrix}"
 
 
 def files(assessment: Assessment) -> str:
@@ -184,7 +184,7 @@ def _runs(assessment: Assessment) -> tuple[tuple[str, str], ...]:
         found.append((native, "runs the migrated script, on Gaudi or emulated"))
     elif script:
         found.append((f"hpushim run {script}", "runs the script unedited, on Gaudi or emulated"))
-        compares = "compares the CPU run, the unedited script and the migrated copy step by step"
+        compares = "compares three runs step by step: the unedited script on the CPU and on hpu, and the migrated copy"
         found.append((f"hpushim prove {script}", compares))
     if migrated:
         found.append(("hpushim migrate --undo", "restores every file"))
