@@ -13,6 +13,8 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.places import last_name
 
+from ..analysis import autocast
+from ..analysis.autocast import site
 from ..analysis.devices import may_be_cuda
 from ..analysis.names import called
 from ..analysis.scalers import (
@@ -224,7 +226,8 @@ def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...
     kind = device_type(module, call)
     enabled = argument(call, "enabled", 5 if is_generic(module, call) else 4)
     half = any(_FLOAT16.search(module.source(k.value)) for k in module.index.keywords("dtype"))
-    if half or _is_decided(module, call) or (enabled is not None and _FLOAT16.search(module.source(enabled))):  # fmt: skip
+    says = enabled is not None and _FLOAT16.search(module.source(enabled)) and not module.view(_takes_default)  # fmt: skip
+    if half or _is_decided(module, call) or says:
         text = and_not_cpu(module, enabled, kind)
     else:
         asked, _ = torch(module, call, "get_autocast_dtype")
@@ -237,6 +240,15 @@ def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...
         off = Replace(enabled, "False")
     named = Replace(device, kind) if device is not None else add(call, kind, first=True)
     return (Rename(call.func, _NEW), off, named)
+
+
+def _takes_default(module: Module) -> bool:
+    """Does an autocast of the file name no dtype, so that each device takes its own, whatever the switch is called?"""
+    sites = (
+        site(module, node)
+        for node, _ in find(module, *sorted(autocast.CUDA_ONLY | autocast.GENERIC))
+    )
+    return any(one is not None and one.dtype is None for one in sites)
 
 
 def _is_decided(module: Module, call: ast.Call) -> bool:
