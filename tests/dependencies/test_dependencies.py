@@ -208,7 +208,10 @@ def test_the_report_names_what_needs_cuda(
         in text
     )
     assert "  kernels_zq 1.0: 1 file: compiled for CUDA, " in text
-    assert "not assessed (not installed here): nobody_zq (1), unseen_zq (0)\n" in text
+    assert (
+        "not assessed (not in the matrix, and not installed where hpushim runs): nobody_zq (1), unseen_zq (0)\n"
+        in text
+    )
     monkeypatch.setattr(sys, "argv", [*command, "--format", "json"])
     assert _ends(0)
     found = json.loads(capsys.readouterr().out)["dependencies"]
