@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from hpushim.engine.base.diagnostics import diagnostic
-from hpushim.engine.base.edits import Places, overlap, splice
+from hpushim.engine.base.edits import Places, composed, overlap, splice
 from hpushim.engine.context import Context, Examined, Unparsable
 from hpushim.engine.data.document import Document
 from hpushim.engine.judge import examine_document, examine_module, parse
@@ -194,6 +194,8 @@ class _Python:
         self._path = first.path
         self._context = context
         self._editable = editable
+        #: The edits of each pass that lead from the first text to one.
+        self._way: dict[str, tuple[tuple[Edit, ...], ...]] = {}
 
     def examine(self, text: str, module: Module | None) -> Examined:
         if module is None:
@@ -224,9 +226,12 @@ class _Python:
     def _proved(
         self, before: Module, edits: tuple[Edit, ...], touched: Collection[ast.AST]
     ) -> Made:
-        if self._editable is not None and not all(map(self._editable, edits)):
-            return Made(before.text, why=_NOT_EDITABLE)
         after = splice(before.data, edits).decode()
+        if self._editable is not None:
+            way = (*self._way.get(before.text, ()), edits)
+            if not all(map(self._editable, composed(self._first.data, way))):
+                return Made(before.text, why=_NOT_EDITABLE)
+            self._way[after] = way
         try:
             module = parse(after, self._path, self._context)
         except Unparsable as error:

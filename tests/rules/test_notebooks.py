@@ -9,7 +9,7 @@ import pytest
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
 from hpushim.matrix import load
-from hpushim.model import Target
+from hpushim.model import Style, Target
 
 
 def _notebook(source: list[str]) -> str:
@@ -34,3 +34,28 @@ def test_a_deleted_line_leaves_no_empty_string(before: list[str], after: list[st
     settled = settle(_notebook(before), "notebook", "a.ipynb", context).text
     assert settled == _notebook(after)
     assert settle(settled, "notebook", "a.ipynb", context).text == settled
+
+
+@pytest.mark.parametrize("magics", range(1, 24))
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+def test_what_a_later_pass_changes_is_looked_up_in_the_first_text(
+    magics: int, style: Style
+) -> None:
+    """The cells move while passes go on: a place may then have the number that a line of no Python had."""
+    cells = [
+        ["import torch\n"],
+        ["net = make()\n", "net.cuda()\n", "x = torch.ones(2).cuda()"],
+        ["".join(f"!ls {'a' * magics}\n"), "y = 1\n", "!ls"],
+        ["batch = stack(x).cuda()\n", "net(batch).sum().backward()"],
+    ]
+    made = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": source} for source in cells
+    ]
+    whole = {"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    context = Context(Target(style=style), load())
+    after = settle(json.dumps(whole, indent=1) + "\n", "notebook", "a.ipynb", context).text
+    text = "\n".join("".join(cell["source"]) for cell in json.loads(after)["cells"])
+    assert ".cuda()" not in text
+    assert "default_device()" not in text or "def default_device" in text
+    assert "(ACCELERATOR)" not in text or "ACCELERATOR = " in text
+    assert settle(after, "notebook", "a.ipynb", context).text == after
