@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 
-#: Decorators of click, which hand over what they declare and nothing else.
-_CLICK = ("command", "group", "option", "argument", "pass_context", "version_option")
-
-
 def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
     """``def f(device="cuda")``: None, and the device in its place, which is looked up when the function is called."""
     if module.constant(node) not in ("cuda", "cuda:0"):
@@ -70,12 +66,20 @@ def _body(module: Module, default: ast.AST) -> ast.stmt | None:
 
 def _is_declared(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Is something else made of the function, by a decorator, or is it a body that nobody runs?"""
-    plain = ("staticmethod", "classmethod", "no_grad", "inference_mode", "override", *_CLICK)
-    names = [
-        word(each.func if isinstance(each, ast.Call) else each) for each in function.decorator_list
-    ]
+    plain = ("staticmethod", "classmethod", "no_grad", "inference_mode", "override")
+    made = [each.func if isinstance(each, ast.Call) else each for each in function.decorator_list]
+    # Those of click hand over what they declare and nothing else.
+    names = [word(each) for each in made if not _is_of_click(module, each)]
     body = module.source(function.body[-1])
     return not set(names) <= set(plain) or body in ("...", "pass")
+
+
+def _is_of_click(module: Module, decorator: ast.expr) -> bool:
+    """``click.option``, or ``main.command`` of a group that click made."""
+    of_group = isinstance(decorator, ast.Attribute) and decorator.attr == "command"
+    return (module.qualified(decorator) or "").startswith("click.") or (
+        of_group and module.holds("click")
+    )
 
 
 def _is_handed_on(module: Module, function: ast.AST, name: str) -> bool:

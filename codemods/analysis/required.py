@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: In the code of a project that has something to rewrite.
 ABOUT_CUDA = "cuda"
 TORCH = ("torch", "torchvision", "torchaudio")
-#: What markers are about on a machine with Gaudi: the platform, and the versions of Python that its torch is built for.
+#: What markers are about on a machine with Gaudi: the platform, and the versions of Python in the matrix's row `Python version`.
 _GAUDI = {
     "os_name": "posix",
     "sys_platform": "linux",
@@ -84,7 +84,7 @@ def elsewhere(requirement: str) -> bool:
 
 
 def said(text: Text, name: str) -> tuple[str, str | None, bool] | None:
-    """What is said of a package, the row that says so, and whether it is of no use at all; None where nothing is."""
+    """The message on a package, its row, and whether the package is of no use at all on Gaudi; None where there is nothing to report."""
     if name.startswith("nvidia-"):
         return "it works on NVIDIA GPUs only; remove it", ask(text, name).row, True
     plain = _FOR_CUDA.sub("", name)  # cupy-cuda12x

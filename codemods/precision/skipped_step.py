@@ -40,12 +40,18 @@ class SkippedStep(Rule):
         if _is_guarded(module, node):
             return
         optimizer = node.args[0]
+        fix = _guard(module, node, optimizer)
+        check = (
+            "`migrate --unsafe` adds a check of the gradients"
+            if fix
+            else "To keep skipping such steps, check the gradients"
+        )
         yield self.finding(
             module,
             optimizer,
             f"`{module.source(func)}` skips an optimizer step whose gradients are infinite or NaN; without loss scaling, no step is skipped. "
-            "`migrate --unsafe` adds a check of the gradients that skips it; the check waits for the device in each step",
-            fix=_guard(module, node, optimizer),
+            f"{check}; the check waits for the device in each step",
+            fix=fix,
             row=ask(module, _ROW).row,
         )
 
