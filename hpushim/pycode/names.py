@@ -177,7 +177,7 @@ class Names:
                 names.add(helped)
                 continue
             value = binding.value
-            if binding.kind == "def" and self._stands_in(binding):
+            if binding.kind in ("def", "class") and self._stands_in(binding):
                 continue  # `except ImportError: def name(): …`
             if binding.kind != "assign" or value is None:
                 return _NOTHING
@@ -190,9 +190,13 @@ class Names:
         return frozenset(names)
 
     def _stands_in(self, binding: Binding) -> bool:
-        """Is it a function in place of one that cannot be imported?"""
-        handlers = self._index.statements(ast.ExceptHandler)
-        return any(last_name(each.type) in _MISSING and binding.node in each.body for each in handlers)  # fmt: skip
+        """Is it a function or class in place of one that cannot be imported?"""
+        return any(
+            binding.node in handler.body
+            for tried in self._index.statements(ast.Try)
+            for handler in tried.handlers
+            if last_name(handler.type) in _MISSING or _only_imports(tried)
+        )
 
     def _in_scope(self, node: ast.expr, scope: Scope) -> frozenset[str]:
         """The same as :meth:`possible` for an expression whose scope is known: no search for it."""
@@ -201,6 +205,10 @@ class Names:
         if isinstance(node, ast.Attribute):
             return self._chain(node, scope)
         return self._called(node, scope) if isinstance(node, ast.Call) else _NOTHING
+
+
+def _only_imports(tried: ast.Try) -> bool:
+    return all(isinstance(each, (ast.Import, ast.ImportFrom)) for each in tried.body)
 
 
 def _loaded(call: ast.Call) -> frozenset[str]:

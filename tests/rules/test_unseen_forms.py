@@ -206,3 +206,30 @@ def test_parts_that_a_function_cuts_of_what_is_moved(moved: str) -> None:
     )
     assert "HPU321" not in settled(text)[1]
     assert "HPU321" in settled(text.replace(f"    {moved}\n", ""))[1]
+
+
+STAND_INS = {
+    "class GradScaler:\n        def __init__(self):\n            pass\n\n        def scale(self, loss):\n            return loss": "class",
+    "def GradScaler(**options):\n        return None": "function",
+    "GradScaler = None": "nothing",
+}
+
+
+@pytest.mark.parametrize("caught", ["except:", "except ImportError:", "except ModuleNotFoundError:", "except Exception:", "except (ImportError, AttributeError):"])  # fmt: skip
+@pytest.mark.parametrize("instead", list(STAND_INS), ids=list(STAND_INS.values()))
+@pytest.mark.parametrize("package", ["torch.cuda.amp", "torch.amp"])
+def test_a_stand_in_for_an_import_hides_nothing(caught: str, instead: str, package: str) -> None:
+    text = (
+        f"import torch\n\ntry:\n    from {package} import GradScaler\n{caught}\n    {instead}\n\n\n"
+        "def train(model, optimizer, x):\n    scaler = GradScaler()\n    loss = model(x).sum()\n"
+        "    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n    scaler.update()\n"
+    )
+    done, codes = settled(text)
+    assert "HPU010" not in codes
+    assert "scaler.scale(loss)" not in done
+    assert "    optimizer.step()\n" in done
+
+
+def test_a_class_beside_more_than_imports_may_be_meant() -> None:
+    text = "try:\n    from torch.cuda.amp import GradScaler\n    GradScaler(enabled=probe())\nexcept Exception:\n    class GradScaler:\n        pass\n\nscaler = GradScaler()\n"
+    assert "scaler = GradScaler()" in settled(text)[0]
