@@ -57,7 +57,9 @@ def show(
               help="Open the cited repositories that lie in FOLDER (as KEY, NAME, OWNER+NAME or OWNER/NAME; work "
                    "trees or git directories) and say which cited lines moved or changed since they were read.")  # fmt: skip
 @click.option("--as-cited", is_flag=True, help="Read git repositories at the cited revision, not at their newest.")  # fmt: skip
-@click.option("--fill", is_flag=True, help="Write the fingerprints that readings lack.")
+@click.option(
+    "--fill", is_flag=True, help="Write the fingerprints that readings lack; implies --as-cited."
+)
 def check(files: tuple[Path, ...], folder: Path | None, as_cited: bool, fill: bool) -> int:
     """Check the shipped matrix, with FILE rows over it (default: those of [tool.hpushim] matrix), and its readings.
 
@@ -103,6 +105,7 @@ def _compare(folder: Path, as_cited: bool, fill: bool) -> int:
     from hpushim.report import rows
 
     matrix = load()
+    as_cited = as_cited or fill  # a fingerprint vouches for the lines that were read
     found = tuple(sources.compare(load_readings(), matrix.sources, folder, as_cited))
     if fill:
         say(f"{sources.fill(readings_path(), found)} fingerprints written")

@@ -234,6 +234,31 @@ def test_the_command_counts_and_names(tmp_path: Path) -> None:
     assert "huggingface/accelerate" in out
 
 
+def test_fill_writes_the_fingerprint_of_the_cited_revision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is checked out."""
+    work = tmp_path / "HabanaAI+Model-References"
+    work.mkdir()
+    later = ["# new", *FILE]
+    for lines, words in ((FILE, ["tag", "1.23.0"]), (later, ["tag", "1.24.0"])):
+        (work / "a.py").write_text("\n".join(lines) + "\n")
+        for asked in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], words):
+            subprocess.run(
+                ["git", "-c", "user.name=a", "-c", "user.email=a@b", *asked], cwd=work, check=True
+            )
+    path = tmp_path / "readings.toml"
+    path.write_text(
+        'format = 1\n\n[[row]]\nname = "a"\nreadings = [\n'
+        '  { at = "models:a.py#L3-L4", says = "S.", read = 2026-11-22 },\n]\n'
+    )
+    monkeypatch.setattr(readings, "readings_path", lambda: path)
+    _, out = check("--sources", str(tmp_path), "--fill")
+    assert out.startswith("1 fingerprints written")
+    assert f'print = "{fingerprint(FILE, (3, 4))}"' in path.read_text()
+    assert fingerprint(FILE, (3, 4)) != fingerprint(later, (3, 4))
+
+
 def test_an_empty_folder_is_no_fault(tmp_path: Path) -> None:
     code, out = check("--sources", str(tmp_path))
     assert code == 0
