@@ -72,6 +72,28 @@ def test_a_run_that_nobody_reads_to_its_end_ends_its_children() -> None:
     assert not [child for child in multiprocessing.active_children() if child.is_alive()]
 
 
+def _sum_of(item: int) -> int:
+    """What a child hands on to a child of its own, which has a limit of its own."""
+
+    def limited(number: int) -> tuple[int, bool]:
+        return number, signal.getsignal(signal.SIGVTALRM) is not signal.SIG_DFL
+
+    found = [
+        each for _, each in pool.each(limited, [item, 1], [5_000_000] * 2, 1, lambda *_: (0, True))
+    ]
+    assert all(limit for _, limit in found)
+    return sum(number for number, _ in found)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("count", [2, 40, 200])
+def test_children_may_have_children(jobs: int, count: int) -> None:
+    """Several items to a chunk, each with a pool of its own."""
+    items = list(range(count))
+    found = dict(pool.each(_sum_of, items, [5_000_000] * count, jobs, lambda item, why: -1))
+    assert found == {item: item + 1 for item in items}
+
+
 def test_a_large_file_is_left_to_a_child() -> None:
     """Parsing it takes long and cannot be stopped from within."""
     small = [pid for _, pid in pool.each(_process, [0, 1], [1_000, 1_000])]

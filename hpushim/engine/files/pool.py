@@ -155,7 +155,7 @@ def _call(chunk: list[int]) -> list[tuple[int, Any]]:
 
 def _in_processes(task: _Task, workers: int) -> Iterator[tuple[int, Any]]:
     global _task
-    _task = task
+    before, _task = _task, task  # in a child whose work has children of its own
     try:
         chunks = list(_chunks(task.sizes, workers))
         left = set(range(len(task.items)))
@@ -169,7 +169,7 @@ def _in_processes(task: _Task, workers: int) -> Iterator[tuple[int, Any]]:
                 done = list(_pooled([again], 1)) if task.lost else []
                 yield from done or (_alone(task, index) for index in again)
     finally:
-        _task = None
+        _task = before
 
 
 def _alone(task: _Task, index: int) -> tuple[int, Any]:
@@ -240,6 +240,7 @@ def _child(read: int, write: int) -> None:
     Only the parent keeps ``write`` open, so ``read`` ends when it does.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGVTALRM, signal.SIG_DFL)  # its parent's limit is not its own
     os.close(write)
     threading.Thread(target=_outlive, args=(read,), daemon=True).start()
 
