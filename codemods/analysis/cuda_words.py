@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from hpushim.matrix import load
 from hpushim.patterns import lazily
 
 from .verdict import inside as phrased
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _PARTS = ("cuda", "nccl", "CUDA_", "NCCL_")
 _VALUE = r"cuda(?::(?:\d+|\*|all))?|nccl"
 _WHOLE = lazily(rf"(?:{_VALUE}|cpu:gloo,cuda:nccl|NCCL|CUDA|cuda:(?:\{{[^{{}}]*\}}|%[dsi])?)")
-_VARIABLE = lazily(r"(?:TORCH_)?NCCL_[A-Z][A-Z0-9_]*|CUDA_[A-Z][A-Z0-9_]*|PYTORCH_CUDA_ALLOC_CONF")
+_VARIABLE = lazily(r"(?=\w*(?:CUDA|NCCL)_)[A-Z][A-Z0-9_]*")
 _DOTTED = lazily(r"(?:\w+\.)*torch\.cuda(?:\.\w+)*(?:\(\S*\))?;?")
 #: ``--device cuda``, ``device=cuda``, ``${DEVICE:-cuda}``, ``${oc.env:DEVICE,cuda}``, ``[cuda, cpu]``.
 _INSIDE = lazily(
@@ -42,7 +43,7 @@ def whole(text: str) -> CudaWord | None:
     kind = ""
     if _WHOLE.fullmatch(text):
         kind = "backend" if "nccl" in text.lower() else "device"
-    elif _VARIABLE.fullmatch(text):
+    elif _VARIABLE.fullmatch(text) and load().unread(text) is not None:
         kind = "variable"
     elif _DOTTED.fullmatch(text):
         kind = "name"
@@ -58,6 +59,8 @@ def inside(text: str) -> Iterator[CudaWord]:
         kind = "backend" if value == "nccl" else "device"
         yield CudaWord(kind, found.group(), found.start(), found.end())
     for found in _SETTING.finditer(text):
+        if load().unread(found["value"]) is None:
+            continue
         yield CudaWord("variable", found["value"], found.start("value"), found.end("value"))
 
 
@@ -82,12 +85,12 @@ class Told(NamedTuple):
 def explained(text: Text, kind: str, name: str, shown: str, where: str = "here") -> Told:
     """What is said of a word of which no rule knows what it does; of a variable without a reader more is known."""
     if kind == "variable":
-        row = text.matrix.covering(name)
-        if row is not None and row.kind == "env" and row.status == "noop":
+        row = text.matrix.unread(name)
+        if row is not None and row.status == "noop":
             return Told(
                 f"Gaudi software does not read `{name}`: {phrased(row.note)}", row.name, "note"
             )
-        if row is not None and row.kind == "env" and row.target and " " not in row.target:
+        if row is not None and row.target and " " not in row.target:
             message = (
                 f"`{shown}` is not changed, since its effect {where} is unknown; Gaudi software reads "
                 f"`{row.target}` instead"

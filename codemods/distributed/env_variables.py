@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
@@ -20,9 +19,6 @@ from ..edits.spelling import retext, shared
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_VARIABLE = re.compile(
-    r"(TORCH_)?NCCL_\w+|CUDA_\w+|CUBLAS\w*_\w+|NVIDIA_\w+|PYTORCH_(CUDA_)?ALLOC_CONF|TORCH_CUDA_ARCH_LIST|NVTE_\w+"
-)
 #: What draws pictures, and its value for a GPU.
 _GRAPHICS = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
 _ON_GPU = "egl"
@@ -80,12 +76,9 @@ class EnvVariable(Rule):
                 answer = ask(module, name)
                 text = f"`{name}`: {inside(answer.note)}"
                 yield self.finding(module, node, text, row=answer.row)
-        elif _VARIABLE.fullmatch(name):
-            row = module.matrix.covering(name)
-            known = row if row is not None and row.kind == "env" else None
-            note = f": {inside(known.note)}" if known is not None else ""
-            text = f"Gaudi software does not read `{name}`{note}"
-            yield self.finding(module, node, text, row=known.name if known is not None else None)
+        elif (row := module.matrix.unread(name)) is not None:
+            text = f"Gaudi software does not read `{name}`: {inside(row.note)}"
+            yield self.finding(module, node, text, row=row.name)
 
     def _lazy(self, module: Module, use: ast.expr) -> Yield:
         """A mode that is set too late: the value is read when the bridge is loaded."""

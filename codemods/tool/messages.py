@@ -28,9 +28,9 @@ _ANY = re.compile(r"cuda|nccl|gpu-|https?:", re.I)
 _OTHER_THINGS = re.compile(r"(cuda|nccl)\W+(version|toolkit|driver|kernel|extension|runtime|graph|core|stream|event|error|op)", re.I)  # fmt: skip
 #: What only NVIDIA GPUs run, whatever the check beside it has become.
 _NVIDIA = re.compile(r"triton|bitsandbytes|flash|apex|tilelang|cutlass|quanti[sz]|support|nvidia|a100|h100|fused", re.I)  # fmt: skip
-_ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl)\b)")
+_ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl|accelerator)\b)")
 #: A device that is named for what it is no more: "a CUDA GPU".
-_GPU = re.compile(r"\b(HPU|hpu) GPU(?=s?\b)")
+_GPU = re.compile(r"\b(HPU|hpu|accelerator) GPU(?=s?\b)")
 #: Where the word is no name of a kind, as in "on accelerator devices", it needs an article.
 _ALONE = re.compile(r"(\b(?:on|uses?|using|with|without|for|to|requires?|needs?|of) )accelerator(?=[\"'.,;:!?)]|$| (?:is|was|and|or|but)\b)")  # fmt: skip
 _GAUDI = re.compile(r"hpu|gaudi|hccl|habana", re.I)
@@ -45,51 +45,59 @@ class Message(Rule):
     )
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
-        text = str(node.value)
+        whole, text = _whole(module, node)
+        if whole is None or not _speaks_of_cuda(text):
+            return
         if agnostic(module):
-            if (
-                text
-                and _NAMED.search(text)
-                and _speaks_of_cuda(text)
-                and (_is_help_of_switch(module, node) or _says(module, node))
-            ):
+            if _NAMED.search(text) and (_is_help_of_switch(module, whole) or _says(module, whole)):
                 yield self.finding(
                     module,
-                    node,
+                    whole,
                     "the text names CUDA, but its code is for every accelerator",
                     fix=Rewrite(
                         "name the accelerator",
                         "safe",
-                        (Replace(node, _Renamed(_NAMED, "accelerator")),),
+                        (Replace(whole, _Renamed(_NAMED, "accelerator")),),
                     ),
                 )
             return
-        if (
-            shared(module)
-            or not _speaks_of_cuda(text)
-            or isinstance(module.parent(node), ast.JoinedStr)
-        ):
+        if shared(module):
             return
-        named = _NAMED if _helps(module, node) else _DEVICE if _says(module, node) else None
+        named = _NAMED if _helps(module, whole) else _DEVICE if _says(module, whole) else None
         if named is not None and named.search(text):
             yield self.finding(
                 module,
-                node,
+                whole,
                 "the text names CUDA, but its code is rewritten for Gaudi; update the text",
                 fix=Rewrite(
-                    "name the device that the code uses", "safe", (Replace(node, _Renamed(named)),)
+                    "name the device that the code uses",
+                    "safe",
+                    (Replace(whole, _Renamed(named)),),
                 ),
             )
 
 
+def _whole(module: Module, node: ast.Constant) -> tuple[ast.expr | None, str]:
+    """The string that a constant is, or is the first part of an f-string that names CUDA, and its text."""
+    above = module.parent(node)
+    if not isinstance(above, ast.JoinedStr):
+        return node, str(node.value)
+    texts = [part for part in above.values if isinstance(part, ast.Constant)]
+    first = next((part for part in texts if _ANY.search(str(part.value))), None)
+    shown = "".join(str(getattr(part, "value", "")) if part in texts else "{}" for part in above.values)  # fmt: skip
+    return (above if first is node else None), shown
+
+
 class _Renamed:
-    """The change of a string literal, or of several one behind the other, that keeps their quotes and lines."""
+    """The change of a string literal, an f-string, or of several one behind the other, that keeps their quotes and lines."""
 
     def __init__(self, named: re.Pattern[str], word: str = "") -> None:
         self._named = named
         self._word = word
 
     def __call__(self, node: Any) -> Any:
+        if hasattr(node, "parts"):
+            return node.with_changes(parts=[self(p) if hasattr(p, "value") else p for p in node.parts])  # fmt: skip
         if hasattr(node, "value"):
             text = self._named.sub(lambda found: self._word or on_gaudi(found.group()), node.value)
             text = _GPU.sub(r"\1", text)
@@ -108,7 +116,7 @@ def _speaks_of_cuda(text: str) -> bool:
     return len(_ANY.findall(text)) == len(_NAMED.findall(text)) > 0
 
 
-def _helps(module: Module, node: ast.Constant) -> bool:
+def _helps(module: Module, node: ast.expr) -> bool:
     """Is it the ``help=`` of an option whose default, or one of whose choices, is Gaudi's?"""
     keyword = module.parent(node)
     call = module.parent(keyword) if isinstance(keyword, ast.keyword) else None
@@ -120,7 +128,7 @@ def _helps(module: Module, node: ast.Constant) -> bool:
     return any(_is_gaudi(part) for value in given for part in walk(value))
 
 
-def _is_help_of_switch(module: Module, node: ast.Constant) -> bool:
+def _is_help_of_switch(module: Module, node: ast.expr) -> bool:
     """Is it the ``help=`` of an option that has a name for every accelerator beside CUDA's: ``--no-accel``?"""
     keyword = module.parent(node)
     call = module.parent(keyword) if isinstance(keyword, ast.keyword) else None
@@ -130,7 +138,7 @@ def _is_help_of_switch(module: Module, node: ast.Constant) -> bool:
     return all(re.search(rf"(?<![a-z]){word}(?![a-z])", names) for word in ("accel", "cuda"))
 
 
-def _says(module: Module, node: ast.Constant) -> bool:
+def _says(module: Module, node: ast.expr) -> bool:
     """Is it said to people when a check for Gaudi holds, or fails? In the agnostic style: for an accelerator."""
     above = module.parent(node)
     if isinstance(above, ast.keyword) and above.arg == "reason":

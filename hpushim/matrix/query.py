@@ -110,6 +110,11 @@ class Matrix:
         fits = [family for family in self._families if whole.startswith(family[:-1])]
         return self._by_name[max(fits, key=len)] if fits else None
 
+    def unread(self, variable: str) -> Row | None:
+        """The row of an environment variable that means something else on Gaudi than it does on CUDA, or nothing."""
+        row = self.covering(variable)
+        return row if row is not None and row.kind == "env" and row.status != "native" else None
+
     def by_rule(self, code: str) -> tuple[Row, ...]:
         """The rows that one rule finds in source."""
         return self._rules.get(code, ())

@@ -233,3 +233,39 @@ def test_a_stand_in_for_an_import_hides_nothing(caught: str, instead: str, packa
 def test_a_class_beside_more_than_imports_may_be_meant() -> None:
     text = "try:\n    from torch.cuda.amp import GradScaler\n    GradScaler(enabled=probe())\nexcept Exception:\n    class GradScaler:\n        pass\n\nscaler = GradScaler()\n"
     assert "scaler = GradScaler()" in settled(text)[0]
+
+
+TEXTS = ["only {0} devices work", "f'only {0} devices work, not {{device}}'", "f'{{device}} is no {0} device'", "rf'a {0} GPU, not {{device!r:>8}}'", "f'is {{device}}' ' no {0} device'"]  # fmt: skip
+SAYINGS = ["assert device.type == 'cuda', {0}", "if device.type != 'cuda':\n        raise ValueError({0})", "if device.type == 'cpu' or device.type != 'cuda':\n        print({0})"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("saying", SAYINGS)
+@pytest.mark.parametrize("written", ["cuda", "CUDA"])
+def test_a_text_beside_a_check_follows_it(text: str, saying: str, written: str) -> None:
+    given = text.format(written) if "'" in text else repr(text.format(written))
+    done, codes = settled(
+        f"def f(device, x):\n    {saying.format(given)}\n    return x.to('cuda')\n"
+    )
+    assert "HPU027" in codes
+    assert written not in done
+    assert "a HPU" not in done
+    assert done.count("{device") == given.count("{device")
+
+
+VARIABLES = {
+    "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": True,
+    "NCCL_DEBUG": True,
+    "TORCH_CUDA_ARCH_LIST": True,
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": True,
+    "OURS_CUDA_FLAG": False,
+    "_our_nccl_state": False,
+}
+GIVEN = ["{{'env_vars': {{{0!r}: '1'}}}}", "dict(os.environ, {0}='1')", "f'{0}=1 python train.py'", "launch({0!r}, '1')"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(VARIABLES))
+@pytest.mark.parametrize("given", GIVEN)
+def test_the_matrix_knows_a_variable_wherever_it_is_written(name: str, given: str) -> None:
+    text = f"import os, torch\n\ntorch.ones(2).cuda()\nrun({given.format(name)})\n"
+    assert ("HPU010" in settled(text)[1]) == VARIABLES[name]

@@ -48,8 +48,8 @@ def _report(names: Iterable[str]) -> None:
     table = matrix.load()
     texts: dict[str, list[str]] = {}
     for name in found:
-        row = table.covering(name)
-        if row is not None and row.kind == "env" and row.status != "native" and row.rule:
+        row = table.unread(name)
+        if row is not None and row.rule:
             instead = f" ({row.target} comes nearest)" if row.target else ""
             texts.setdefault(row.rule, []).append(f"{name}{instead}")
     for code, lines in texts.items():
