@@ -15,7 +15,8 @@ from hpushim.model import Target
 
 #: A note that says so rests on searches.
 _NOTHING = re.compile(
-    r"\b(no|nothing)\b[^.;:]*\bfound\b|\bno mention of\b|\bno (?:other )?source (?:shows|reports)\b",
+    r"\b(no|nothing)\b[^.;:]*\bfound\b|\bno mention of\b|\bno (?:other )?source (?:shows|reports)\b"
+    r"|\bon Gaudi is unknown\b|\bnot known to have run\b|\bwhat reads it is not public\b",
     re.IGNORECASE,
 )
 

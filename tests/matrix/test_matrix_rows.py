@@ -8,7 +8,7 @@ import re
 import types
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +21,13 @@ ROOT = HERE.parent.parent
 M = load()
 
 torch = pytest.importorskip("torch", reason="the rows are compared with an installed torch")
+
+
+class _Rows:
+    """Rows that are looked at alone."""
+
+    def __init__(self, rows: tuple[Row, ...], sources: Any) -> None:
+        self.rows, self.sources = rows, sources
 
 
 def _lines(name: str) -> list[str]:
@@ -40,6 +47,42 @@ def test_every_collected_fact_is_stated_by_a_row() -> None:
 
 def test_no_row_lacks_what_a_shipped_row_needs() -> None:
     assert [f"{row.name}: {field}: {text}" for row, field, text in flaws(M)] == []
+
+
+def test_what_is_documented_cites_a_document() -> None:
+    """A page, a README or what somebody reported; code and logs are confidence `source`."""
+    told = re.compile(r"\.(md|mdx|rst|txt|html|ipynb)\b|/(issues|pull|commit)/", re.IGNORECASE)
+
+    def document(citation: str) -> bool:
+        at = citation.partition("#")[0]
+        key = at.partition(":")[0]
+        address = M.sources[key].url if key in M.sources else at
+        return bool(told.search(at)) or "github.com" not in address
+
+    rows = [row for row in M.rows if row.confidence == "documented"]
+    assert len(rows) > 150
+    assert [row.name for row in rows if not any(map(document, row.source))] == []
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "Nothing was found.",
+        "No mention of hpu in its code.",
+        "No source shows its use on Gaudi.",
+        "Whether it runs on Gaudi is unknown.",
+        "It is not known to have run on a Gaudi.",
+        "It sets the variable; what reads it is not public.",
+    ],
+)
+def test_a_note_that_says_that_nothing_was_found_states_its_searches(note: str) -> None:
+    import msgspec
+
+    row = msgspec.structs.replace(M.row("torch.cuda.synchronize"), note=note)
+    complaints = [
+        text for _, field, text in flaws(cast(Any, _Rows((row,), M.sources))) if field == "searched"
+    ]
+    assert complaints == ["missing: the note says that nothing was found; add what was searched"]
 
 
 def test_every_source_is_used_and_none_points_into_a_team() -> None:
