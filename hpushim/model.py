@@ -96,8 +96,6 @@ class Finding(msgspec.Struct, frozen=True):
     applied: bool = False
     effort: Effort = "minutes"
     effect: Effect | None = None
-    #: The innermost function or class around it, ``Model.forward``; empty at the top level, and where the text is not Python.
-    function: str = ""
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -16,12 +16,13 @@ from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
-from ..edits import spelling
+from ..edits import neutral, spelling
 from ..edits.comparisons import of_tensor
 from ..edits.spelling import on_gaudi
 from .defaults import resolved
 from .device_index import reads_index
 from .device_lists import over_all_devices
+from .device_numbers import sets_device
 from .device_texts import (
     DeviceText,
     device_texts,
@@ -35,6 +36,7 @@ from .device_texts import (
 )
 from .flow import PAIRS, SEARCHES, TESTS, is_type_text
 from .kernels import chooses_kernels
+from .load_places import only_loads
 from .roles import Role
 
 if TYPE_CHECKING:
@@ -372,6 +374,14 @@ class Finder:
                 for c in spelling.comparison(module, choice.test, asked)
             ):
                 return ()  # the comparison is replaced, and with it what it chooses
+        if (
+            spelling.number_in(node) is not None
+            and sets_device(module)
+            and only_loads(module, node)
+        ):
+            return (
+                Replace(node, neutral.at_least(module, node)),
+            )  # the process's own, whose number on Gaudi is 0
         whole = resolved(module, node) or spelling.whole_device(module, node)
         if whole:
             return whole

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 _RANK = re.compile(r"(^|_)(rank|gpu|gpus|gpu_?ids?|gpu_?idx|gpu_?index|device_?ids?|dev_?id|cuda_?ids?|local_?rank)$")  # fmt: skip
 _TYPES = {"torch.device", "builtins.str"}
 _COUNTS = ("torch.cuda.device_count", "torch.hpu.device_count")
-_CURRENT = ("torch.cuda.current_device", "torch.hpu.current_device")
+_CURRENT = (
+    "torch.cuda.current_device",
+    "torch.hpu.current_device",
+    "torch.accelerator.current_device_index",
+)
+_SETS = ("torch.cuda.set_device", "torch.hpu.set_device", "torch.accelerator.set_device_index")
 
 
 def is_device_number(module: Module, node: ast.expr | None) -> bool:
@@ -55,6 +60,20 @@ def device_or_number(module: Module, node: ast.expr) -> str | None:
 def is_other_device_number(module: Module, node: ast.expr) -> bool:
     """Is the expression the number of a device that is not plainly 0?"""
     return is_device_number(module, node) and module.constant(node) != 0
+
+
+def is_current(module: Module, node: ast.expr) -> bool:
+    """``torch.cuda.current_device()``: the number of the device that the process has set."""
+    return isinstance(node, ast.Call) and module.qualified(node.func) in _CURRENT
+
+
+def sets_device(module: Module) -> bool:
+    """Does the file set the device of its process?"""
+    return any(
+        module.qualified(name) in _SETS
+        for written in ("set_device", "set_device_index")
+        for name in (*module.index.attributes(written), *module.index.names(written))
+    )
 
 
 def _counts_cards(module: Module, node: ast.expr) -> bool:

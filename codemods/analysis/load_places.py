@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.places import At
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..edits.arguments import argument
@@ -39,6 +41,30 @@ def unplaced(module: Module, call: ast.Call, position: int = 1) -> Iterator[ast.
         yield from _tables(module, table)
     if not tables and len(call.args) == 1 and not isinstance(call.args[0], ast.Starred):
         yield from _beside(module, call)
+
+
+def only_loads(module: Module, node: ast.expr) -> bool:
+    """Does the place go nowhere but into loads?"""
+    values, found = module.view(Values), False
+    todo = [At(node)]
+    for at in todo:  # grows
+        for edge in values.uses(at):
+            if edge.same:
+                todo += [edge.at] if edge.at not in todo else []
+            elif edge.how == "passed" and _is_place(module, edge.node, at.node):
+                found = True
+            else:
+                return False
+    return found
+
+
+def _is_place(module: Module, call: object, node: object) -> bool:
+    """Does a load get ``node`` as its place?"""
+    above = module.parent(call) if isinstance(call, ast.keyword) else call
+    position = (
+        LOADS.get(module.qualified(above.func) or "") if isinstance(above, ast.Call) else None
+    )
+    return position is not None and argument(above, _PLACE, position) is node  # type: ignore[arg-type]
 
 
 def is_host(module: Module, node: ast.AST | None) -> bool:

@@ -11,7 +11,11 @@ from hpushim.engine.python.changes import Change, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.device_numbers import is_device_number
+from ..analysis.device_numbers import (
+    is_current,
+    is_device_number,
+    sets_device,
+)
 from ..analysis.kinds import base_words
 from ..analysis.names import called, is_none, partial_of, word
 from ..analysis.project_facts import CLASSES
@@ -59,7 +63,7 @@ _SPREADING = frozenset(
 class DeviceIds(Rule):
     """``device_ids`` and ``output_device`` of DDP, and the same idea elsewhere."""
 
-    HPU306 = Code("ddp-device-ids", severity="error", fix="safe")
+    HPU306 = Code("ddp-device-ids", severity="error", fix=("safe", "unsafe"))
     HPU308 = Code("data-parallel", effort="hours")
     HPU309 = Code("fsdp-device-id", severity="error", fix="safe")
     HPU315 = Code("barrier-device-ids", severity="error", fix="safe")
@@ -130,6 +134,15 @@ class DeviceIds(Rule):
         self._told.update(each.value for each in given)
         answer = ask(module, "torch.nn.parallel.DistributedDataParallel")
         spread = [each for each in given if own or each.keyword not in call.keywords]
+        if agnostic(module):
+            lists = [each.value for each in given if each.name == "device_ids"]
+            bare = [each.value for each in given if each.name == "output_device"]
+            if by_place:
+                lists, bare = [*lists, call.args[1]], [*bare, *call.args[2:]]
+            yield from self._own_device(
+                module, [*(number for value in lists for number in _members(value)), *bare]
+            )
+            return
         if shared(module):
             values = [*(each.value for each in given), *(call.args[1:] if by_place else ())]
             gone = _kept_for_cuda(module, values)
@@ -148,6 +161,32 @@ class DeviceIds(Rule):
             fix=Rewrite("remove the device indices", answer.safety, gone),
             row=answer.row,
             claims=[each.value for each in given],
+        )
+
+    def _own_device(self, module: Module, given: Iterable[ast.expr]) -> Yield:
+        """The agnostic style: the device that the process has set has its rank on CUDA and 0 on Gaudi."""
+        numbers = [
+            number
+            for number in given
+            if not is_current(module, number)
+            and not isinstance(number, ast.Starred)
+            and not is_none(number)
+            and module.constant(number) != 0
+        ]
+        if not numbers:
+            return
+        current, needed = torch(module, numbers[0], "accelerator.current_device_index")
+        yield self.finding(
+            module,
+            numbers[0],
+            f"a process has one Gaudi device, of index 0, and DDP accepts no other number there; `{current}()` is "
+            "the process's own device everywhere",
+            fix=Rewrite(
+                "name the process's own device",
+                "safe" if sets_device(module) else "unsafe",
+                (*(Replace(number, f"{current}()") for number in numbers), *needed),
+            ),
+            row=ask(module, "torch.nn.parallel.DistributedDataParallel(device_ids=)").row,
         )
 
     def _data_parallel(self, module: Module, node: ast.expr) -> Found:
@@ -226,6 +265,13 @@ class DeviceIds(Rule):
             code="HPU317",
             claims=(device,),
         )
+
+
+def _members(value: ast.expr) -> Iterable[ast.expr]:
+    """The numbers in ``[rank]`` and ``[rank] if many else None``."""
+    if isinstance(value, ast.IfExp):
+        return [*_members(value.body), *_members(value.orelse)]
+    return value.elts if isinstance(value, (ast.List, ast.Tuple)) else ()
 
 
 def _kept_for_cuda(module: Module, values: Iterable[ast.expr]) -> tuple[Change, ...]:

@@ -277,7 +277,7 @@ def _neutral_device(module: Module, node: ast.expr, index: str) -> str:
             return _neutral_text(module, node, DEVICE)
         now = neutral.at_least(module, node)
         return now if now == neutral.NONE else f"f{mark}{{{now}.type}}:{index}{mark}"
-    number = _number(node)
+    number = number_in(node)
     now = neutral.at_least(module, node)
     if number is None or now == neutral.NONE or _inside(module, node):
         return neutral.NONE
@@ -287,7 +287,7 @@ def _neutral_device(module: Module, node: ast.expr, index: str) -> str:
     return f"f{mark}{{{now}.type}}:{{{own}}}{mark}"
 
 
-def _number(node: ast.expr) -> ast.expr | None:
+def number_in(node: ast.expr) -> ast.expr | None:
     """The number that a composed text ends with: ``f"cuda:{rank}"``, ``"cuda:" + str(rank)``, ``"cuda:%d" % rank``."""
     if isinstance(node, ast.JoinedStr) and len(node.values) == 2:
         last = node.values[1]

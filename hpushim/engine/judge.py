@@ -150,8 +150,6 @@ def _examined(
     kept = [finding for finding in kept if context.selects(finding.code)]
     kept.sort(key=lambda finding: (finding.span.start, finding.code, finding.span.end))
     made = tuple(changes.get(id(finding), ()) for finding in kept)
-    if isinstance(text, Module):
-        kept = [msgspec.structs.replace(f, function=text.function_at(f.span.start)) for f in kept]
     if context.matrix.own:
         kept = [_sourced(finding, context.matrix.own) for finding in kept]
     return Examined(text, tuple(kept), made, frozenset(held | more))

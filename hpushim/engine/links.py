@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import PurePath
 
 from hpushim.patterns import lazily
@@ -39,8 +39,6 @@ class Links:
 
     def __init__(self, imports: Mapping[str, Collection[tuple[str, str]]]) -> None:
         self._asked = imports
-        #: What was found before: the files of a folder import the same.
-        self._known: dict[tuple[_Parts, str, str], frozenset[str]] = {}
 
     def around(self, starts: Collection[str]) -> frozenset[str]:
         """The files that import one of ``starts``, however far, those that one of them imports, and themselves."""
@@ -56,38 +54,20 @@ class Links:
         """``starts`` and the files that import one of them, however far."""
         return frozenset(_closure(starts, self._resolved[1]))
 
-    def found(self, path: str, module: str, name: str = "") -> frozenset[str]:
+    def found(self, path: str, module: str, name: str = "") -> set[str]:
         """The files that a module may be, or a name that is taken from it, where the file at ``path`` imports it."""
-        asked = (_folder(path), module, name)
-        found = self._known.get(asked)
-        if found is None:
-            by_parts, by_last, packages = self._places
-            every = _candidates(*asked, by_parts, by_last, packages)
-            found = self._known[asked] = frozenset(by_parts[each] for each in every)
-        return found
+        by_parts, by_last, packages = self._places
+        folder = PurePath(path).parent.parts
+        return {by_parts[each] for each in _candidates(folder, module, name, by_parts, by_last, packages)}  # fmt: skip
 
     def taking(self, starts: Collection[str]) -> frozenset[str]:
         """``starts`` and the files that take something from one of them, however far; through a package only what it takes from there itself."""
-        return frozenset(_closure(starts, self._takers))
-
-    @cached_property
-    def _takers(self) -> dict[str, set[str]]:
         edges: defaultdict[str, set[str]] = defaultdict(set)
         for path, asked in self._asked.items():
             for module, name in asked:
                 for origin in self._origins(path, module, name, set()):
                     edges[origin].add(path)
-        return edges
-
-    @cached_property
-    def _taken(self) -> dict[tuple[str, str], list[str]]:
-        """The modules that a file takes a name from."""
-        found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        for path, asked in self._asked.items():
-            for module, name in asked:
-                if name:
-                    found[path, name].append(module)
-        return found
+        return frozenset(_closure(starts, edges))
 
     def _origins(self, path: str, module: str, name: str, seen: set[str]) -> Iterator[str]:
         """Where a name comes from that a file imports: a module, or what a package takes it from."""
@@ -96,16 +76,17 @@ class Links:
             return
         for found in self.found(path, module) - seen:
             seen.add(found)
-            inner = self._taken.get((found, name), ())
-            if not inner or found.rpartition("/")[2] != "__init__.py":
+            inner = [m for m, taken in self._asked[found] if name and taken == name]
+            if not inner or PurePath(found).name != "__init__.py":
                 yield found
             for each in inner:
                 yield from self._origins(found, each, name, seen)
 
-    def _run_before(self, path: str) -> list[str]:
+    def _run_before(self, path: str) -> Iterator[str]:
         """The packages around a module, which Python runs first."""
-        folders = PurePath(path).parents
-        return [str(above / "__init__.py") for above in folders if self.is_package(above.parts)]
+        for folder in PurePath(path).parents:
+            if self.is_package(folder.parts):
+                yield str(folder / "__init__.py")
 
     def is_package(self, folder: _Parts) -> bool:
         """Is it a folder with ``__init__.py``?"""
@@ -116,13 +97,10 @@ class Links:
         """The files by the parts of their paths, these parts by their last one, and the packages."""
         by_parts: dict[_Parts, str] = {}
         by_last: defaultdict[str, list[_Parts]] = defaultdict(list)
-        packages: set[_Parts] = set()
+        packages = {p.parent.parts for p in map(PurePath, self._asked) if p.name == "__init__.py"}
         for path in self._asked:
-            pure = PurePath(path)
-            parts = pure.with_suffix("").parts
+            parts = PurePath(path).with_suffix("").parts
             parts = parts[:-1] if parts[-1] == "__init__" else parts
-            if pure.name == "__init__.py":
-                packages.add(parts)
             by_parts[parts] = path
             if parts:
                 by_last[parts[-1]].append(parts)
@@ -132,19 +110,13 @@ class Links:
     def _resolved(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
         on: defaultdict[str, set[str]] = defaultdict(set)
         back: defaultdict[str, set[str]] = defaultdict(set)
-        before = {path: (path, *self._run_before(path)) for path in self._asked}
         for path, asked in self._asked.items():
             for module, name in asked:
                 for wanted in {name, ""}:
                     for found in self.found(path, module, wanted):
-                        on[path].update(before[found])
+                        on[path].update((found, *self._run_before(found)))
                         back[found].add(path)
         return on, back
-
-
-@lru_cache(maxsize=1 << 14)
-def _folder(path: str) -> _Parts:
-    return PurePath(path).parent.parts
 
 
 def _candidates(

@@ -6,10 +6,12 @@ tools and images are pieces of their own. What has no counterpart on Gaudi has n
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -53,6 +55,8 @@ class Work(msgspec.Struct, frozen=True):
 
 def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
     """The work for all findings left to a person, what decides first."""
+    sources = {file.path: file.before or b"" for file in report.files}
+    functions = cache(lambda path: _Functions(sources[path]))
     by_hand = [item for item in items if item.effort is not None]
     kernels = {item.path for item in by_hand if item.trouble == "kernels"}
     beside = {_folder(path) for path in kernels | {each.path for each in report.kernels}} - {""}
@@ -75,13 +79,13 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             found.setdefault((aside, code, message), []).append(item)
         else:
             found.setdefault((aside, code, _QUOTED.sub("``", message)), []).append(item)
-    found = _joined(found)
+    found = _joined(found, functions)
     without = optional_kernels(report)
     written = any(key[1] in beside and not key[0] for key in found)
     made = []
     for key, group in found.items():
         group.sort(key=lambda item: item.trouble != "kernels")
-        places = [(item.path, item.finding.function) for item in group]
+        places = [_around(functions, item) for item in group]
         piece = _piece(group, places, group[0].path in report.around)
         if group[0].trouble == "kernels" and written and key[1] not in beside:
             piece = _built_only(piece)
@@ -105,12 +109,14 @@ def _is_reached(path: str, report: Report) -> bool:
     return path in report.reached or not report.reached or not path.endswith(".py")
 
 
-def _joined(found: dict[tuple[object, ...], list[Item]]) -> dict[tuple[object, ...], list[Item]]:
+def _joined(
+    found: dict[tuple[object, ...], list[Item]], functions: Callable[[str], _Functions]
+) -> dict[tuple[object, ...], list[Item]]:
     """The same, where what has to be done in one function for one code is one piece: who makes it real-valued writes all of it anew."""
     made: dict[tuple[object, ...], list[Item]] = {}
     first: dict[tuple[str, str, str], tuple[object, ...]] = {}
     for key, group in found.items():
-        places = {(item.finding.code, item.path, item.finding.function) for item in group}
+        places = {(item.finding.code, *_around(functions, item)) for item in group}
         apart = group[0].area == _PACKAGES or not is_required(group[0])
         inner = () if apart else [place for place in places if place[2]]
         into = next((first[place] for place in inner if place in first), key)
@@ -148,6 +154,12 @@ def _folder(path: str) -> str:
 def _of(path: str, folders: Collection[str]) -> str:
     """The folder of kernels that a file belongs to: the outermost around it."""
     return min((f for f in folders if path.startswith(f"{f}/")), key=len, default=path)
+
+
+def _around(functions: Callable[[str], _Functions], item: Item) -> tuple[str, str]:
+    """The file and the function of a finding; of a file of another kind the file alone."""
+    python = item.path.endswith((".py", ".pyi"))
+    return item.path, functions(item.path).around(item.finding.line) if python else ""
 
 
 def _rank(item: Item) -> int:
@@ -204,3 +216,41 @@ def is_required(item: Item) -> bool:
     if item.trouble == "kernels":
         return item.finding.severity == "error"
     return item.trouble in REQUIRED or item.finding.severity == "unknown"
+
+
+class _Functions:
+    """The functions of a Python file, by line; none of one that does not parse."""
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            self._tree = ast.parse(data)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self._tree = ast.Module([], [])
+
+    def around(self, line: int) -> str:
+        """The innermost function or class at a line, ``Model.forward``; empty at the top level."""
+        names: list[str] = []
+        node: ast.AST | None = self._tree
+        while node is not None:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                names.append(node.name)
+            blocks = (getattr(node, name, ()) for name in _BLOCKS)
+            parts = (part for block in blocks if isinstance(block, list) for part in block)
+            node = next((part for part in parts if _first_line(part) <= line <= _last_line(part)), None)  # fmt: skip
+        return ".".join(names)
+
+
+#: What holds statements, handlers and cases.
+_BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
+
+
+def _first_line(part: Any) -> int:
+    """Of a case, which has no place of its own, that of its pattern."""
+    line: int = getattr(part, "pattern", part).lineno
+    return line
+
+
+def _last_line(part: Any) -> int:
+    last: Any = part.body[-1] if isinstance(part, ast.match_case) else part
+    line: int = last.end_lineno
+    return line

@@ -238,6 +238,15 @@ def test_accelerator_memory_statistics():
     assert "allocated_bytes.all.current" in torch.accelerator.memory_stats()
 
 
+def test_setting_another_device_keeps_the_one():
+    # Gaudi's guard looks at no index when one is set, and refuses all but 0 where devices are exchanged.
+    torch.accelerator.set_device_index(3)
+    assert torch.accelerator.current_device_index() == 0
+    assert torch.ones(1, device=torch.accelerator.current_accelerator()).device.index == 0
+    with pytest.raises(RuntimeError, match="device index 3"), torch.accelerator.device_index(3):
+        pass
+
+
 def test_accelerator_device_and_streams():
     assert torch.accelerator.device_count() == 1
     torch.accelerator.set_device_index(0)

@@ -15,8 +15,18 @@ from hpushim.report.narrowing import Baseline, without
 from hpushim.report.verdict import Verdict
 from hpushim.report.work import in_words
 
-#: The functions at some lines of the file that the findings below are in.
-FUNCTIONS = {5: "Loss.forward", 6: "Loss.forward", 10: "Loss.other"}
+CODE = b"""\
+import torch
+
+class Loss:
+    def forward(self, x):
+        x[m] = 0
+        x[n] = 1
+        return x
+
+    def other(self, x):
+        x[k] = 1
+"""
 
 
 def at(line: int, message: str, code: str = "HPU515", **more: object) -> Finding:
@@ -25,7 +35,6 @@ def at(line: int, message: str, code: str = "HPU515", **more: object) -> Finding
         "safety": "manual",
         "effort": "hours",
         "effect": "speed",
-        "function": FUNCTIONS.get(line, ""),
     } | more
     return Finding(code, "a-b", message=message, span=Span(0, 1), line=line, column=1, end_line=line, end_column=2, **fields)  # type: ignore[arg-type]  # fmt: skip
 
@@ -36,7 +45,7 @@ def report(*files: FileResult, **more: object) -> Report:
 
 
 def python(*findings: Finding, path: str = "loss.py") -> FileResult:
-    return FileResult(path, "unchanged", None, findings, b"x = 1\n")
+    return FileResult(path, "unchanged", None, findings, CODE)
 
 
 def test_one_cause_is_one_piece_and_each_further_function_adds_little() -> None:

@@ -181,7 +181,7 @@ def body(text: str) -> str:
         ('if args.backend == "nccl":\n    pass', 'if args.backend == "nccl":\n    pass'),
         ("x = x.to(rank)", "x = x.to(rank)"),
         ("torch.cuda.set_device(rank)\nx = x.cuda(rank)", "torch.accelerator.set_device_index(rank)\nx = x.to(rank)"),
-        ("torch.cuda.set_device(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])", "torch.accelerator.set_device_index(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])"),
+        ("torch.cuda.set_device(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[rank])", "torch.accelerator.set_device_index(rank)\nm = nn.parallel.DistributedDataParallel(m, device_ids=[torch.accelerator.current_device_index()])"),
         ("m = nn.parallel.DistributedDataParallel(m, device_ids=[torch.cuda.current_device()])", "m = nn.parallel.DistributedDataParallel(m, device_ids=[torch.accelerator.current_device_index()])"),
         ('device = f"cuda:{rank}"', f'device = f"{{{CURRENT}.type}}:{{rank}}"'),
         ('torch.cuda.set_device(torch.device("cuda", rank))', f"torch.accelerator.set_device_index(torch.device({CURRENT}.type, rank))"),
@@ -189,6 +189,35 @@ def body(text: str) -> str:
 )  # fmt: skip
 def test_the_form_of_a_maintainer(before: str, after: str) -> None:
     assert body(before) == after
+
+
+OWN = "torch.accelerator.current_device_index()"
+SET = "torch.cuda.set_device({0})\n"
+#: What names the process's own card, by what becomes of it once the file has set that card.
+OWN_CARD = {
+    "m = DDP(m, device_ids=[{0}])": f"m = DDP(m, device_ids=[{OWN}])",
+    "m = DDP(m, [{0}], {0})": f"m = DDP(m, [{OWN}], {OWN})",
+    "m = DDP(m, device_ids=[{0}], output_device={0})": f"m = DDP(m, device_ids=[{OWN}], output_device={OWN})",
+    "m = DDP(m, device_ids=[{0}] if many else None)": f"m = DDP(m, device_ids=[{OWN}] if many else None)",
+    "m = DDP(m, **dict(device_ids=[{0}]))": f"m = DDP(m, **dict(device_ids=[{OWN}]))",
+    's = torch.load(p, map_location=f"cuda:{{{0}}}")': f"s = torch.load(p, map_location={CURRENT})",
+    'place = f"cuda:{{{0}}}"\ns = torch.load(p, place)': f"place = {CURRENT}\ns = torch.load(p, place)",
+    's = torch.load(p, map_location="cuda:%d" % {0})': f"s = torch.load(p, map_location={CURRENT})",
+}
+
+
+@pytest.mark.parametrize("number", ["rank", "args.local_rank", 'int(os.environ["LOCAL_RANK"])', "dist.get_rank()"])  # fmt: skip
+@pytest.mark.parametrize("form", OWN_CARD)
+def test_the_number_of_the_own_card(form: str, number: str) -> None:
+    """Gaudi's is 0, whatever the rank: where the file sets it, the current one is asked for."""
+    start = "import os\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    if "cuda:{" in form and '"' in number:
+        number = number.replace('"', "'")
+    before = form.format(number)
+    after = f"torch.accelerator.set_device_index({number})\n{OWN_CARD[form]}"
+    assert body(start + SET.format(number) + before) == start + after
+    alone = [f for f in written(HEAD + start + before).findings if f.code == "HPU306"]
+    assert [f.safety for f in alone] == (["unsafe"] if "DDP" in form else [])
 
 
 ON_THE_CPU = [

@@ -34,14 +34,13 @@ c10::Stream stream_of(int64_t id) { return c10::Stream(c10::Stream::UNSAFE, here
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::DeviceType::HPU; }
   c10::Device exchangeDevice(c10::Device d) const override {
-    setDevice(d);
+    keep_backward_on_this_thread();
+    if (d.has_index()) check_index(d.index());
     return here();
   }
   c10::Device getDevice() const override { return here(); }
-  void setDevice(c10::Device d) const override {
-    keep_backward_on_this_thread();
-    if (d.has_index()) check_index(d.index());
-  }
+  // As Gaudi's guard does: whatever index is given, the process stays on its card.
+  void setDevice(c10::Device) const override { keep_backward_on_this_thread(); }
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::Stream getStream(c10::Device) const noexcept override {
     keep_backward_on_this_thread();

@@ -70,17 +70,6 @@ class Module(Text, Source):
         """The text at a node or span, as written."""
         return self.text_at(where if isinstance(where, Span) else self.span(where))
 
-    def function_at(self, offset: int) -> str:
-        """The innermost function or class at a place, ``Model.forward``; empty at the top level."""
-        line, _ = self.position(offset)
-        names = [
-            node.name
-            for node in self.index.around(offset)
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            and node.lineno <= line <= (node.end_lineno or 0)
-        ]
-        return ".".join(names[::-1])
-
     def indent(self, node: ast.AST) -> str:
         """The white space that the line of ``node`` begins with."""
         line = self.source(self.line_span(node.lineno))  # type: ignore[attr-defined]
