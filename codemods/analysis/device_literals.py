@@ -198,7 +198,10 @@ class Finder:
             return None  # another rule reports it
         if asked is not None and used is not None:
             compare = asked if isinstance(asked, ast.Compare) else None
-            kernels = compare and chooses_kernels(module, compare, self.flow.device_like)
+            kernels = compare and (
+                chooses_kernels(module, compare, self.flow.device_like)
+                or any(map(self.flow.goes_elsewhere, (compare.left, *compare.comparators)))
+            )
             return (Role.KERNELS if kernels else Role.COMPARE), asked
         if asked is not None:
             return (Role.UNPROVEN, asked) if self._may_be_asked(asked, text) else None

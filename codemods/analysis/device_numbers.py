@@ -41,7 +41,7 @@ def is_device_number(module: Module, node: ast.expr | None) -> bool:
         last = called.rpartition(".")[2] or getattr(inner.func, "attr", "")
         return called in _CURRENT or bool(re.search(r"(^|_)rank$", last))
     if not _RANK.search(word(inner).lower()):
-        values = _given(module, node) if isinstance(node, ast.Name) else []
+        values = module.view(Values).origins(node) if isinstance(node, ast.Name) else []
         return bool(values) and all(_counts_cards(module, v) for v in values)
     return inner is not node or not _holds_device(module, inner)
 
@@ -76,8 +76,14 @@ def sets_device(module: Module) -> bool:
     )
 
 
-def _counts_cards(module: Module, node: ast.expr) -> bool:
-    """``rank % device_count()``, ``int(os.environ["LOCAL_RANK"])``: the number of a device, whatever its name."""
+def _counts_cards(module: Module, node: ast.AST) -> bool:
+    """``rank % device_count()``, ``int(os.environ["LOCAL_RANK"])``, a parameter ``rank``: the number of a device, whatever its name."""
+    if isinstance(node, ast.arg):
+        return bool(_RANK.search(node.arg.lower())) and not _is_type_of_devices(module, node.annotation)  # fmt: skip
+    if isinstance(node, ast.Attribute) and _RANK.search(node.attr.lower()):
+        return not _holds_device(module, node)
+    if not isinstance(node, ast.expr):
+        return False
     if isinstance(node, ast.Call) and module.qualified(node.func) == "torch.cuda.current_device":
         return True
     parts = list(walk(node))

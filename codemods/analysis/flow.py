@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.compare import texts
@@ -143,7 +143,7 @@ class Flow(Circular):
             beside = beside or found
             for edge in self._edges(at):
                 (later if isinstance(edge.node, Cell) else todo).append(edge.at)
-        if any(self._reaches.of(at) for at in later):
+        if any(self._reaches.of(at) for at in later) and not self.goes_elsewhere(node):
             return Evidence(Role.NAME, node)
         return beside
 
@@ -376,13 +376,19 @@ class Flow(Circular):
     def _taken_elsewhere(self, table: ast.Dict) -> bool:
         """Do the parameters in a table go to a library with devices of its own?"""
         if table not in self._taken:
-            calls = [
-                self.module.parent(edge.node) if isinstance(edge.node, ast.keyword) else edge.node
-                for edge in self._values.reach(table, self._values.uses)
-                if edge.how == "passed" and isinstance(edge.node, ast.AST)
-            ]
-            self._taken[table] = any(isinstance(c, ast.Call) and foreign(self.module, c.func) for c in calls)  # fmt: skip
+            self._taken[table] = self._is_foreign(self._values.reach(table, self._values.uses))
         return self._taken[table]
+
+    def goes_elsewhere(self, node: ast.AST) -> bool:
+        """Does a value, or what a variable holds, go to a library with devices of its own, and nowhere to torch?"""
+        start = self._values.variable(node) if isinstance(node, ast.Name) else node
+        reached = list(self._values.reach(start, self._values.uses)) if start is not None else []
+        return self._is_foreign(reached) and not any(self._judged(edge.at) for edge in reached if edge.same and not isinstance(edge.node, Cell))  # fmt: skip
+
+    def _is_foreign(self, reached: Iterable[Edge]) -> bool:
+        passed = (edge.node for edge in reached if edge.how == "passed")
+        calls = (self.module.parent(each) if isinstance(each, ast.keyword) else each for each in passed)  # fmt: skip
+        return any(isinstance(c, ast.Call) and foreign(self.module, c.func) for c in calls)
 
     def _returned(self, node: ast.Return) -> Evidence | None:
         function = self.module.function(node)

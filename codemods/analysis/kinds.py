@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .names import word
+from .placement import is_of_torch
 from .project_facts import CLASSES
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ _MODULE_BASES = re.compile(r"^(Module|LightningModule|ModuleList|Sequential|PreT
 
 
 def is_module_class(module: Module, node: ast.ClassDef) -> bool:
-    """Is the class a torch module, as far as its bases and theirs say?"""
-    return any(map(_MODULE_BASES.search, base_words(module, node.name)))
+    """Is the class a torch module, as far as its bases and theirs say? Another framework has a ``Module`` as well."""
+    return is_of_torch(module) and any(map(_MODULE_BASES.search, base_words(module, node.name)))
 
 
 def base_words(module: Module, name: str) -> frozenset[str]:

@@ -27,7 +27,8 @@ _NUMBERS = (
     *(".to(0", ".to(rank", ".to(local_rank", ".to(gpu", ".to(device_id"),
     *(".to(args.local_rank", ".to(args.gpu"),
     *(".to(self.rank", ".to(self.local_rank", ".to(self.gpu"),
-)
+    *("device = rank", "device = local_rank", "device = gpu", "device = args.local_rank", "device = args.gpu", "LOCAL_RANK"),
+)  # fmt: skip
 
 
 class ToDevice(Rule):

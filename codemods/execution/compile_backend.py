@@ -58,9 +58,11 @@ class CompileBackend(Rule):
         func = node.func
         if not isinstance(func, ast.Attribute) or module.qualified(func) == _COMPILE or node.args:
             return
+        given = {keyword.arg for keyword in node.keywords}
+        if not given <= {*_OPTIONS, None}:
+            return  # Keras' compile(optimizer=…)
         sure = module.view(Kinds).is_surely(func.value, Is.MODULE)
-        known = {keyword.arg for keyword in node.keywords} <= _OPTIONS
-        if sure or (known and used_as_torch(module, func.value) and not defines_method(module, "compile")):  # fmt: skip
+        if sure or (None not in given and used_as_torch(module, func.value) and not defines_method(module, "compile")):  # fmt: skip
             yield from self._call(module, node, None if sure else "unsafe")
 
     def _call(self, module: Module, call: ast.Call, safety: Safety | None = None) -> Yield:

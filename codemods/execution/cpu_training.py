@@ -118,9 +118,14 @@ class CpuTraining(Rule):
 
 
 def _may_be_auto(module: Module, given: ast.expr) -> bool:
-    """Is it not known, or one of several words with "auto" among them?"""
-    words = [module.constant(value) for value in module.values(given)]
+    """Is it not known, or one of several words with "auto" among them? Not where hpushim's own accelerator is passed."""
+    values = [v for v in module.values(given) if not _of_plugin(module, v)]
+    words = [module.constant(value) for value in values]
     return None in words or "auto" in words
+
+
+def _of_plugin(module: Module, value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and (module.qualified(value.func) or "").startswith(PLUGIN)
 
 
 def _may_choose(module: Module, defaults: ast.expr | None) -> bool:

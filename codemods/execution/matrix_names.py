@@ -10,10 +10,12 @@ from hpushim.engine.python.changes import Remove, Rewrite
 from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import is_in_module
-from ..analysis.names import called
+from ..analysis.load_places import is_host
+from ..analysis.names import called, word
 from ..analysis.placement import is_on_device
 from ..bases.row_argument import by_row
 from ..bases.row_name import RowNameRule
+from ..edits.arguments import argument
 from ..values.tensors import stays_on_host
 from ..values.training import runs_once
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _SCRIPT = "torch.jit.script"
 _GLOO_ONLY = "torch.distributed.monitored_barrier"
+_START = "torch.multiprocessing.set_start_method"
 _LOAD = "torch.utils.cpp_extension.load"
 _CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 
@@ -94,6 +97,10 @@ class MatrixName(RowNameRule):
             and (call.args or any(k.arg == "group" for k in call.keywords))
         ):
             return None  # a group that it worked with on CUDA is one of gloo
+        if row.name == _START and call and _starts_anew(module, argument(call, "method", 0)):
+            return None
+        if row.rule == "HPU512" and call and call.args and _is_on_cpu(module, call):
+            return None
         if row.rule == "HPU514" and runs_once(module, node):
             return None
         if row.rule == "HPU514" and call and call.args and stays_on_host(module, call.args[0]):
@@ -101,6 +108,36 @@ class MatrixName(RowNameRule):
         if row.name != _LOAD or call is None or not _builds_cuda(module, call):
             return row
         return module.matrix.row(_CUDA_EXTENSION) or row
+
+
+def _is_on_cpu(module: Module, call: ast.Call) -> bool:
+    """Was the first argument last moved to the CPU: ``model.cpu()``, or ``model.to("cpu")`` as a statement before?"""
+    exported = call.args[0]
+    shown, function = module.source(exported), module.function(call)
+    moves = [
+        each
+        for method in ("to", "cpu", "cuda")
+        for each in module.index.calls(method)
+        if isinstance(each.func, ast.Attribute)
+        and (
+            each is exported
+            or (
+                module.source(each.func.value) == shown
+                and module.function(each) is function
+                and each.lineno < call.lineno
+            )
+        )
+    ]
+    last = max(moves, key=lambda each: each.lineno, default=None)
+    return last is not None and (
+        word(last.func) == "cpu" or is_host(module, argument(last, "device", 0))
+    )
+
+
+def _starts_anew(module: Module, method: ast.expr | None) -> bool:
+    """Is it another start method than a fork: ``"spawn"``, ``"forkserver"``?"""
+    words = [module.constant(value) for value in module.values(method)] if method else []
+    return bool(words) and all(isinstance(each, str) and each != "fork" for each in words)
 
 
 def _builds_cuda(module: Module, call: ast.Call) -> bool:

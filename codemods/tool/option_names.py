@@ -52,13 +52,24 @@ class OptionName(Rule):
             text = module.constant(given)
             if isinstance(text, str) and (text.startswith("--") or is_flag):
                 told = _told(text.lstrip("-"))
-                if told is not None:
+                if told is not None and not (told[0] == "HPU214" and _takes_text(module, node)):
                     code, what = told
                     fix = _neutral(module, node, given, text) if agnostic(module) else None
                     if fix is not None:
                         what = f"`{fix.title.rpartition(' ')[2]}` says it for every device"
                     yield self.finding(module, given, f"`{text}` keeps its name; {what}", code=code, fix=fix)  # fmt: skip
                     return
+
+
+def _takes_text(module: Module, call: ast.Call) -> bool:
+    """``add_argument("--fp16", default=None)`` takes any text, such as a path."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    default = module.constant(given["default"]) if "default" in given else None
+    return (
+        word(call.func) == "add_argument"
+        and given.keys().isdisjoint(("action", "type", "choices", "nargs", "const", None))
+        and not isinstance(default, (bool, int, float))
+    )
 
 
 def _neutral(module: Module, call: ast.Call, given: ast.expr, text: str) -> Rewrite | None:
@@ -93,7 +104,7 @@ def _told(option: str) -> tuple[str, str] | None:
     if _SCALING.fullmatch(joined):
         return "HPU214", "it configures loss scaling, which bfloat16 on Gaudi does not need"
     if _HALF & set(words) or _HALVED.fullmatch(joined):
-        return "HPU214", "on Gaudi it selects bfloat16"
+        return "HPU214", "where the code is rewritten, it selects bfloat16"
     if _CARD & set(words) and not device_name(option):
         return "HPU024", "after the rewrite it applies to `hpu` instead of CUDA"
     if _CARDS & set(words):

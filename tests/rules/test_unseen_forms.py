@@ -269,3 +269,82 @@ GIVEN = ["{{'env_vars': {{{0!r}: '1'}}}}", "dict(os.environ, {0}='1')", "f'{0}=1
 def test_the_matrix_knows_a_variable_wherever_it_is_written(name: str, given: str) -> None:
     text = f"import os, torch\n\ntorch.ones(2).cuda()\nrun({given.format(name)})\n"
     assert ("HPU010" in settled(text)[1]) == VARIABLES[name]
+
+
+NUMBERS = {
+    "def f(rank, model, x):": "rank",
+    "def f(local_rank: int, model, x):": "local_rank",
+    "def f(n, model, x):": "int(os.environ.get('LOCAL_RANK', 0))",
+    "def f(k, model, x):": "k % torch.cuda.device_count()",
+}
+
+
+@pytest.mark.parametrize("head", list(NUMBERS))
+@pytest.mark.parametrize("moved", ["model.to({0})", "x.to({0}, non_blocking=True)", "torch.ones(2, device={0})", "torch.ones(2).to({0})"])  # fmt: skip
+def test_a_number_under_the_name_of_a_device_is_one(head: str, moved: str) -> None:
+    text = f"import os, torch\n\ntorch.ones(1).cuda()\n\n\n{head}\n    device = {NUMBERS[head]}\n    return {moved.format('device')}\n"
+    last = settled(text)[0].splitlines()[-1]
+    assert last.replace("'", '"') == "    return " + moved.format('"hpu"')
+
+
+@pytest.mark.parametrize("head", ["def f(gpu: str, model):", "def f(name, model):", "def f(rank: torch.device, model):"])  # fmt: skip
+def test_a_device_under_the_name_of_a_number_is_none(head: str) -> None:
+    given = head[6:].partition(":")[0].partition(",")[0]
+    text = f"import torch\n\n\n{head}\n    device = {given}\n    torch.ones(2).cuda()\n    return model.to(device)\n"
+    assert settled(text)[0].splitlines()[-1] == "    return model.to(device)"
+
+
+@pytest.mark.parametrize("given", ["'spawn'", "'forkserver'", "method='spawn'", "how"])
+@pytest.mark.parametrize("word", ["set_start_method({0})", "set_start_method({0}, force=True)", "get_context({0})"])  # fmt: skip
+def test_a_start_method_other_than_fork_is_right(given: str, word: str) -> None:
+    written = word.format(given)
+    if given.startswith("method=") and "force" not in written:
+        written = written.replace(", force", "")
+    text = f"import torch\nimport torch.multiprocessing as mp\n\nhow = 'spawn'\nmp.{written}\ntorch.ones(2).cuda()\n"
+    assert "HPU316" not in settled(text)[1]
+    assert "HPU316" in settled(text.replace(f"({given}", "('fork'"))[1]
+
+
+@pytest.mark.parametrize("package", ["tvm", "faiss", "xgboost"])
+@pytest.mark.parametrize("check", ["device == 'cuda'", "device in ['cpu', 'cuda']", "'cuda' == device"])  # fmt: skip
+@pytest.mark.parametrize("goes", ["return {0}.build(target=device)", "return {0}.build(1, device)", "target = device\n        return {0}.build(target)"])  # fmt: skip
+def test_what_goes_to_another_library_alone_is_not_turned(
+    package: str, check: str, goes: str
+) -> None:
+    text = f"import torch\n\n\ndef f(device, x):\n    import {package}\n    if {check}:\n        {goes.format(package)}\n    return torch.ones(2).cuda()\n"
+    done, codes = settled(text)
+    assert check in done
+    assert "HPU125" in codes
+    both = text.replace("return torch.ones(2).cuda()", "return x.to(device)")
+    assert check not in settled(both)[0]
+
+
+@pytest.mark.parametrize("arguments", ["optimizer='adam', loss='mse'", "optimizer=self.opt", "metrics=['auc'], backend=None"])  # fmt: skip
+@pytest.mark.parametrize("owner", ["super(Base, self)", "super()", "self", "Base()"])
+def test_keras_compiles_models_too(arguments: str, owner: str) -> None:
+    text = f"import torch\n\n\nclass Base(torch.nn.Module):\n    pass\n\n\nclass Model(Base):\n    def build(self):\n        {owner}.compile({arguments})\n        torch.ones(2).cuda()\n"
+    assert f"{owner}.compile({arguments})" in settled(text)[0]
+
+
+@pytest.mark.parametrize("moved", ["m.to('cpu')", "m = m.cpu()", "m = m.to(torch.device('cpu'))", "m = m.to(device='cpu')", "m.eval().cpu(); m.cpu()"])  # fmt: skip
+@pytest.mark.parametrize("exported", ["torch.jit.script(m)", "torch.jit.trace(m, x)", "torch.onnx.export(m, x, 'a.onnx')"])  # fmt: skip
+def test_what_was_moved_to_the_cpu_is_exported_there(moved: str, exported: str) -> None:
+    text = f"import torch\n\n\ndef f(m, x):\n    m = m.cuda()\n    {moved}\n    {exported}\n"
+    assert "HPU512" not in settled(text)[1]
+    assert "HPU512" in settled(text.replace(moved, "m.eval()"))[1]
+    assert "HPU512" in settled(text.replace(f"    {exported}", f"    m = m.cuda()\n    {exported}"))[1]  # fmt: skip
+
+
+@pytest.mark.parametrize("declared", ["default=None", "default='model.onnx'", "help='path of the model'"])  # fmt: skip
+@pytest.mark.parametrize("option", ["--fp16", "--fp16-model", "--half"])
+def test_an_option_that_takes_a_text_selects_no_dtype(declared: str, option: str) -> None:
+    text = f"import argparse, torch\n\np = argparse.ArgumentParser()\np.add_argument({option!r}, {declared})\ntorch.ones(2).cuda()\n"
+    assert "HPU214" not in settled(text)[1]
+    assert "HPU214" in settled(text.replace(declared, "action='store_true'"))[1]
+
+
+@pytest.mark.parametrize("passed", ["hpushim.lightning.HPUAccelerator()", "hpushim.lightning.accelerator('gpu')", "own"])  # fmt: skip
+def test_its_own_accelerator_is_not_reported(passed: str) -> None:
+    text = f"import pytorch_lightning as pl\nimport hpushim.lightning\n\nown = hpushim.lightning.HPUAccelerator()\npl.Trainer(max_epochs=3, accelerator={passed}).fit(m)\n"
+    assert "HPU503" not in settled(text)[1]
+    assert "HPU503" in settled(text.replace(f"accelerator={passed}", "accelerator=args.a"))[1]
