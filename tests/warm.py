@@ -227,6 +227,8 @@ class _Hidden:
 
     def __init__(self) -> None:
         self._modules: dict[str, types.ModuleType] = {}
+        #: Which of them lie in a package: asked for each of a thousand that come back.
+        self._inside: dict[str, list[str]] = {}
         #: For each of PRELOADED: what came with it, and what it changed in modules that were there.
         self._came: dict[str, list[str]] = {}
         self._changed: dict[str, list[tuple[types.ModuleType, str, Any]]] = {}
@@ -261,6 +263,7 @@ class _Hidden:
                     setattr(module, key, old)
             for one in self._came[name]:
                 self._modules[one] = sys.modules.pop(one)
+                self._inside.setdefault(one.rpartition(".")[0], []).append(one)
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
@@ -278,7 +281,9 @@ class _Hidden:
     def executed(self, name: str) -> None:
         """Brings back what comes with a module, each through the finders, as they would be asked."""
         package = vars(self._modules.pop(name))
-        for one in [one for one in self._modules if one.rpartition(".")[0] == name]:
+        for one in self._inside.pop(name, ()):
+            if one not in self._modules:
+                continue
             kept = package.get(one.rpartition(".")[2], self._modules[one])
             if kept is not self._modules[one]:
                 # A function with the name of its module, as torch.multiprocessing.spawn: an import would put the module there.
