@@ -242,11 +242,11 @@ def compare(got: Any, expected: Any) -> None:
 
 
 def run(
-    step: int, samples: int, one: Callable[[Any, Any, bool], None] | None = None
+    step: int, samples: int, one: Callable[[Any, Any, bool], None] | None = None, first: int = 0
 ) -> Iterator[tuple[str, str, str]]:
-    """(operator, passed | failed | skipped, reason) for every ``step``-th operator."""
+    """(operator, passed | failed | skipped, reason) for every ``step``-th operator, from the ``first`` on."""
     warnings.simplefilter("ignore")
-    for op in operators()[::step]:
+    for op in operators()[first::step]:
         name = full_name(op)
         try:
             count = check(op, samples, one)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import runs
 import things
+from crossed import crossed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -150,9 +151,11 @@ PARTS = (".hpushim", ".hpushim/runs", ".hpushim/runs/20990101-000000-000", ".hpu
          ".hpushim/runs/20990101-000000-000/done", ".hpushim/runs/20990101-000000-000/journal.part")  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [("migrate", "."), ("migrate", "--undo", ".")], ids=" ".join)
-@pytest.mark.parametrize("thing", [*things.LINKS, *things.NOT_FILES, things.sparse], ids=things.named)  # fmt: skip
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    ("part", "thing", "words"),
+    crossed(PARTS, [*things.LINKS, *things.NOT_FILES, things.sparse], [("migrate", "."), ("migrate", "--undo", ".")], rounds=6),
+    ids=things.named,
+)  # fmt: skip
 def test_a_part_is_a_thing(
     project: Path, outside: Path, hpushim: Run, part: str, thing: things.Thing, words: tuple[str, ...]
 ) -> None:  # fmt: skip

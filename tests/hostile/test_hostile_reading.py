@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import runs
 import things
+from crossed import crossed
 
 from hpushim import safe_files
 from hpushim.engine.files import mounts
@@ -20,9 +21,10 @@ COMMANDS = (("check", "."), ("report", "."), ("migrate", "."), ("api", "torch.cu
 THINGS = [*things.NEVER_ENDING, things.folder, things.link_nowhere, things.link_out]
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("thing", THINGS, ids=things.named)
-@pytest.mark.parametrize("name", ["pyproject.toml", "ours.toml", ".gitignore", "other.py", "tool"])
+READ = ("pyproject.toml", "ours.toml", ".gitignore", "other.py", "tool")
+
+
+@pytest.mark.parametrize(("name", "thing", "words"), crossed(READ, THINGS, COMMANDS, rounds=6), ids=things.named)  # fmt: skip
 def test_a_thing_where_a_file_is_read(
     project: Path, outside: Path, hpushim: Run, name: str, thing: things.Thing, words: tuple[str, ...]
 ) -> None:  # fmt: skip

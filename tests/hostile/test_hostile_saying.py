@@ -142,7 +142,7 @@ DEEP = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "count"), crossed(DEEP, [90, 900, 9000, 90_000]))
+@pytest.mark.parametrize(("shape", "count"), crossed(DEEP, [90, 900, 9000, 90_000], rounds=1))
 def test_deep_nesting(project: Path, hpushim: Run, shape: str, count: int) -> None:
     """expressions in expressions in expressions, in a file that is named"""
     head, _, tail = DEEP[shape].partition("{}")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from hpushim.cli import main
 from hpushim.model import Report, Target
-from hpushim.prove import bounds, compare, text
+from hpushim.prove import bounds, certificate, compare, text, trial
 from hpushim.prove.choose import Candidate, Choice
 from hpushim.prove.compare import Comparison, Difference
 from hpushim.prove.covered import Coverage, Place
@@ -207,3 +209,42 @@ def test_a_gradient_that_was_not_expected() -> None:
 @pytest.mark.parametrize("what", ["loss's dtype", "loss's device", "kinds alone", "no mark, step"])
 def test_what_two_devices_may_differ_in(what: str) -> None:
     assert difference(step(), step(**STEPS[what][0]), same=False) is None
+
+
+REFUSED = [Refused("HPU118", "complex64", "t.py", 4)]
+#: Verdict → the status that says so, and that with what a Gaudi refuses, where that was asked for.
+STATUS = {"equal": (0, 5), "equal within": (0, 5), "different": (1, 1), "not proved": (3, 3), "not distinguishable": (3, 3)}  # fmt: skip
+
+
+@pytest.fixture
+def proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The status of the command where the proof comes out as given."""
+
+    def proved(*words: str, **changes: Any) -> int:
+        monkeypatch.setattr(trial, "prove", lambda *_: outcome(**changes))
+        return main(["prove", *words, "t.py"])
+
+    (tmp_path / "t.py").write_text("import torch\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(certificate, "certificate", lambda *_: None)
+    return proved
+
+
+@pytest.mark.parametrize("verdict", STATUS)
+def test_the_status_says_what_the_first_line_says(verdict: str, proved: Callable[..., int]) -> None:
+    for refused in ([], REFUSED):
+        for words in ([], ["--fail-on", "refused"]):
+            asked = STATUS[verdict][bool(refused and words)]
+            assert proved(*words, verdict=verdict, refused=refused) == asked, (refused, words)
+
+
+@pytest.mark.parametrize(("covered", "under", "said"), [(1, "50", False), (1, "51", True), (2, "100", False), (0, "0", False)])  # fmt: skip
+@pytest.mark.parametrize("verdict", ["equal", "not proved"])
+def test_too_small_a_share_of_the_rewrites_is_said_and_fails(
+    covered: int, under: str, said: bool, verdict: str, proved: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    places = [place(1), place(2)]
+    ran = Coverage(places[:covered], places[covered:])
+    status = proved("--fail-under", under, verdict=verdict, coverage=ran)
+    assert ("--fail-under requires" in capsys.readouterr().err) is said
+    assert status == (3 if verdict == "not proved" else 1 if said else 0)

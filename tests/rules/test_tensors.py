@@ -195,11 +195,11 @@ def test_masks_are_of_tensors_on_the_card(code: str) -> None:
 
 
 def test_a_long_chain_is_followed() -> None:
-    chain = "".join(f"x{i + 1} = x{i}.float()\n" for i in range(3000))
-    (found,) = used(f"x0 = torch.rand(3)\n{chain}use(x3000)")
+    chain = "".join(f"x{i + 1} = x{i}.float()\n" for i in range(1500))
+    (found,) = used(f"x0 = torch.rand(3)\n{chain}use(x1500)")
     assert found & Is.TENSOR
     assert not found & ~(Is.TENSOR | Is.LIKELY)
-    again = "x = x.float()\n" * 3000
+    again = "x = x.float()\n" * 1500
     (found,) = used(f"x = torch.rand(3)\n{again}use(x)")
     assert found & Is.TENSOR
     assert not found & ~(Is.TENSOR | Is.LIKELY)
