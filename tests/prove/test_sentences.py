@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpushim.cli import main
+from hpushim.cli import main, proofs
 from hpushim.model import Report, Target
 from hpushim.prove import bounds, certificate, compare, text, trial
 from hpushim.prove.choose import Candidate, Choice
@@ -227,6 +227,7 @@ def proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
     (tmp_path / "t.py").write_text("import torch\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(certificate, "certificate", lambda *_: None)
+    monkeypatch.setattr(proofs, "write", lambda *_: None)
     return proved
 
 
