@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.base.edits import composed, overlap, splice
 from hpushim.engine.base.kind import Kind
 from hpushim.engine.context import Context, Unparsable
-from hpushim.engine.data import notebook as notebooks
 from hpushim.engine.data.document import Document
-from hpushim.engine.data.notebook import Notebook
 from hpushim.engine.judge import (
     examine_document,
     examine_module,
@@ -18,8 +18,10 @@ from hpushim.engine.judge import (
     own_words,
     parse,
 )
-from hpushim.engine.settle import Settled, settle_document, settle_module
 from hpushim.model import Edit, Finding
+
+if TYPE_CHECKING:
+    from hpushim.engine.settle import Settled
 
 
 def examine(text: str, kind: Kind, path: str, context: Context) -> tuple[Finding, ...]:
@@ -36,6 +38,8 @@ def examine(text: str, kind: Kind, path: str, context: Context) -> tuple[Finding
 
 def settle(text: str, kind: Kind, path: str, context: Context) -> Settled:
     """One text with the allowed fixes made. Raises :class:`~hpushim.engine.context.Unparsable`."""
+    from hpushim.engine.settle import settle_document, settle_module
+
     if kind == "python":
         return settle_module(parse(text, path, context), context)
     document = _document(text, kind, path, context)
@@ -60,6 +64,8 @@ class _Cells:
     """A notebook: its cells are one Python text, its ``!`` lines are commands, and both are edited in one JSON."""
 
     def __init__(self, document: Document, context: Context) -> None:
+        from hpushim.engine.data.notebook import Notebook
+
         self._document = document
         self._context = context
         try:
@@ -78,6 +84,9 @@ class _Cells:
             self.module = parse(self.notebook.python, document.path, context)
 
     def settled(self) -> Settled:
+        from hpushim.engine.data import notebook as notebooks
+        from hpushim.engine.settle import Settled, settle_document, settle_module
+
         notebook, document, context = self.notebook, self._document, self._context
         python = settle_module(self.module, context, lambda edit: notebook.edit(edit) is not None)
         commands = settle_document(document, context)

@@ -220,6 +220,12 @@ def test_results_are_one_line_and_never_opened(
     (reason,) = (why for shown, why in passed(tmp_path).items() if shown == "./")
     assert reason.startswith("15 yaml files in one folder or of one name")
     assert found(tmp_path, tmp_path / "out/run0/a/3.yaml") == ["out/run0/a/3.yaml"]
+    lay(
+        tmp_path, *(f"runs/{n}/at_{m}.yaml" for n in range(3) for m in range(2))
+    )  # by numbers alone
+    lay(tmp_path, *(f"sets/{name}.yaml" for name in ("a", "b1", "b2", "c")))
+    kept = [f"sets/{name}.yaml" for name in ("a", "b1", "b2", "c")]
+    assert found(tmp_path) == ["conf/one.yaml", *shell, *kept, "train.py"]
     (tmp_path / "logs/4/config.yml").unlink()
     assert "logs/0/config.yml" in found(tmp_path)
 

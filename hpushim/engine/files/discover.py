@@ -52,9 +52,10 @@ _VENDORED = frozenset(
 )
 _MAX_BYTES = 1 << 20  # of a file that is neither Python nor a notebook: above it, it is data
 _MAX_CODE_BYTES = 64 << 20
-#: Kinds of file that hold settings or results. So many in one folder, or of one name, nobody writes by hand.
+#: Kinds of file that hold settings or results. So many in one folder, or of one name, nobody writes by hand; numbers make no difference.
 _RESULTS: frozenset[Kind] = frozenset({"json", "yaml", "toml", "ini"})
 _MANY = 1000
+_NUMBER = lazily(r"\d+")
 _MAX_IGNORE = 16 << 20
 _MAX_LINE = 50_000
 _HEAD = 2048
@@ -286,13 +287,14 @@ class _Walk:
         """Takes out what a program wrote, by number alone: none of these files is opened, and one line speaks for all of a kind."""
         data = [each for each in self.files.values() if each.kind in _RESULTS and not each.explicit]
         alike: Counter[tuple[Kind, str]] = Counter()
-        for file in data:
-            folder, _, name = file.shown.rpartition("/")
-            alike.update(((file.kind, f"{folder}/"), (file.kind, name)))
+        forms: list[tuple[tuple[Kind, str], ...]] = []
+        for file in data if len(data) >= _MANY else ():
+            folder, _, name = _NUMBER.sub("0", file.shown).rpartition("/")
+            forms.append(((file.kind, f"{folder}/"), (file.kind, name)))
+            alike.update(forms[-1])
         by_kind: defaultdict[Kind, list[File]] = defaultdict(list)
-        for file in data:
-            folder, _, name = file.shown.rpartition("/")
-            if max(alike[file.kind, f"{folder}/"], alike[file.kind, name]) >= _MANY:
+        for file, form in zip(data, forms, strict=False):
+            if max(map(alike.__getitem__, form)) >= _MANY:
                 by_kind[file.kind].append(file)
         for kind, files in by_kind.items():
             for file in files:
