@@ -205,6 +205,8 @@ class Report(msgspec.Struct, frozen=True):
     program: str = ""
     #: The files that it imports, however far; others may be loaded by their names.
     reached: frozenset[str] = frozenset()
+    #: Of these the files that it may do without: each import of them is under a condition, or may fail.
+    chosen: frozenset[str] = frozenset()
     #: The options that the project declares for a device (``--device``): command lines may still give them ``cuda``.
     device_options: tuple[str, ...] = ()
     #: How many findings a baseline or a revision leaves out; None where all are shown.

@@ -35,7 +35,7 @@ from .device_texts import (
     settings_on_gaudi,
 )
 from .flow import PAIRS, SEARCHES, TESTS, is_type_text
-from .kernels import chooses_kernels
+from .kernels import chooses_kernels, settings_beside
 from .load_places import only_loads
 from .roles import Role
 
@@ -186,6 +186,8 @@ class Finder:
             return None
         used = self.flow.use(node)
         asked = self._asked(node)
+        if (used is None or asked is not None) and (setting := self._setting(node, asked)) is not None:  # fmt: skip
+            return Role.KERNELS, setting
         if isinstance(asked, ast.Match) and _has_hpu_case(asked):
             return None
         if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], (ast.Eq, ast.NotEq)) and self._is_type(asked):  # fmt: skip
@@ -211,6 +213,33 @@ class Finder:
         if glued(module, node) or self._logged(node):
             return None
         return (Role.NAME if text.surely else Role.UNPROVEN), node
+
+    def _setting(self, node: ast.expr, asked: ast.AST | None) -> ast.AST | None:
+        """What compares a setting, ``impl == "cuda"``, or gives it its default, where such a comparison is beside one of a device."""
+        if not self._settings:
+            return None
+        if isinstance(asked, ast.Compare) and len(asked.comparators) == 1:
+            sides = [asked.left, asked.comparators[0]]
+            return asked if any(self._settings.intersection(self._bound(side)) for side in sides) else None  # fmt: skip
+        if asked is None and any(isinstance(edge.node, ast.Compare) and self._setting(node, edge.node) for edge in self._values.reach(node, self._values.uses)):  # fmt: skip
+            return node
+        return None
+
+    @cached_property
+    def _settings(self) -> set[int]:
+        """The bindings of names that choose kernels by CUDA's name."""
+        asked = [self._asked(text.node) for text in self._texts]
+        return {
+            bound
+            for compare in asked
+            if isinstance(compare, ast.Compare)
+            and any(map(self.flow.device_like, (compare.left, *compare.comparators)))
+            for name in settings_beside(self.module, compare, self.flow.device_like)
+            for bound in self._bound(name)
+        }
+
+    def _bound(self, side: ast.expr) -> set[int]:
+        return {id(each.node) for each in self.module.bindings(side)} if isinstance(side, ast.Name) else set()  # fmt: skip
 
     def _asked(self, node: ast.expr) -> ast.AST | None:
         """What compares a text, looks it up, searches for it or cuts by it; also as a member of a tuple or set."""

@@ -40,25 +40,32 @@ def chooses_kernels(
     """
     above = module.parent(compare)
     if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
-        return any(_of_a_setting(module, value, is_device) for value in above.values)
+        return any(True for _ in settings_beside(module, compare, is_device))
     if isinstance(above, ast.If) and above.test is compare and not above.orelse:
         used = [s for s in above.body if not isinstance(s, (ast.Import, ast.ImportFrom))]
         return bool(used) and all(nvidia_only(module, statement) for statement in above.body)
     return False
 
 
-def _of_a_setting(module: Module, value: ast.expr, is_device: Callable[[ast.AST], bool]) -> bool:
-    """``impl == "cuda"``, of a name that holds no device."""
-    if not isinstance(value, ast.Compare) or len(value.comparators) != 1:
-        return False
-    left, right = value.left, value.comparators[0]
-    word, other = (left, right) if read(left) is not None else (right, left)
-    return (
-        read(word) is not None
-        and isinstance(value.ops[0], ast.Eq)
-        and isinstance(other, (ast.Name, ast.Attribute))
-        and not is_device(other)
-    )
+def settings_beside(
+    module: Module, compare: ast.Compare, is_device: Callable[[ast.AST], bool]
+) -> Iterator[ast.expr]:
+    """The names beside a comparison of a device that are compared with the same word: ``impl`` of ``impl == "cuda" and …``."""
+    above = module.parent(compare)
+    if not isinstance(above, ast.BoolOp) or not isinstance(above.op, ast.And):
+        return
+    for value in above.values:
+        if value is compare or not isinstance(value, ast.Compare) or len(value.comparators) != 1:
+            continue
+        left, right = value.left, value.comparators[0]
+        word, other = (left, right) if read(left) is not None else (right, left)
+        if (
+            read(word) is not None
+            and isinstance(value.ops[0], ast.Eq)
+            and isinstance(other, (ast.Name, ast.Attribute))
+            and not is_device(other)
+        ):
+            yield other
 
 
 def nvidia_only(module: Module, statement: ast.stmt) -> bool:

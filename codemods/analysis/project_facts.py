@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hpushim.engine.rules.wants import FRAMEWORKS, SHARED, TAKE_DEVICES, TRAINS, ProjectFact
+from hpushim.engine.rules.wants import (
+    ELSEWHERE,
+    FRAMEWORKS,
+    SHARED,
+    TAKE_DEVICES,
+    TRAINS,
+    ProjectFact,
+)
 from hpushim.matrix import load
 from hpushim.patterns import lazily
 
@@ -17,12 +24,13 @@ from .names import is_made_of_torch
 #: What is imported at the beginning of a line, in a notebook behind a quote.
 _IMPORT = lazily(rb'\n[ \t"]*(?:import|from)[ \t]+([A-Za-z_]\w*)')
 _NAMES = {name.encode(): shown.encode() for name, shown in load().policy.frameworks.items()}
+_ELSEWHERE = frozenset(name.encode() for name in load().policy.other_makers)
 
 
 def _frameworks(data: bytes) -> Iterable[bytes]:
     names = set(_IMPORT.findall(data))
     if any(is_made_of_torch(name.decode()) for name in names):
-        return [b""]
+        return [b""] if names.isdisjoint(_ELSEWHERE) else [b"", ELSEWHERE]
     return [_NAMES[name] for name in names & _NAMES.keys()]
 
 
@@ -113,7 +121,10 @@ SHARED_HERE = ProjectFact(SHARED, _shared)
 
 # -- files that train --------------------------------------------------------------------------
 
-_BACKWARD = lazily(rb"\.(?:manual_)?backward\(")
+#: With several arguments without names it is one of a kernel: ``ops.backward(grad, x)``.
+_BACKWARD = lazily(
+    rb"\.(?:manual_)?backward\((?!(?:[^()=]|\([^()]*\)){0,200},(?:[^()=]|\([^()]*\)){0,200}[,)])"
+)
 _MAIN = lazily(rb"\nif[ \t]+__name__[ \t]*==")
 #: What imports modules by names that it makes.
 _LOADS = lazily(rb"\b(?:import_module|__import__)\([ \t]*(?![\"'][\w.]*[\"'])|\biter_modules\(")

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 _TAIL = re.compile(r"(\.\*|\+[\w.]+)$")
 
 
-def judge(text: Text, row: Row) -> Verdict:
+def judge(text: Text, row: Row, asked: str = "") -> Verdict:
     """The verdict on ``row``; a limit by package version decides where the project's versions all lie in it.
 
     Without a version in the project's files the newest one will be installed, for which the row itself stands.
     """
     verdict = text.matrix.judge(row, text.target)
     for limit in verdict.limits:
-        if limit.package and limit.status and _all_within(_asked(text, row, limit), limit):
+        specifiers = [asked] if asked else _asked(text, row, limit)
+        if limit.package and limit.status and _all_within(specifiers, limit):
             verdict = msgspec.structs.replace(
                 verdict, status=limit.status, note=limit.text or verdict.note
             )

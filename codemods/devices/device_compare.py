@@ -72,11 +72,16 @@ class DeviceCompare(Rule):
                 claims=site.claims,
             )
         for site in devices.of_role(Role.KERNELS):
+            asked = devices.flow.use(site.node) is not None
+            does, effect = (
+                ("selects", "and is False on Gaudi")
+                if asked
+                else ("is about", "since the device is compared as well")
+            )
             yield self.finding(
                 module,
                 site.node,
-                f"`{module.source(site.owner)}` selects code for NVIDIA hardware; it is not changed, "
-                "and is False on Gaudi",
+                f"`{module.source(site.owner)}` {does} code for NVIDIA hardware; it is not changed, {effect}",
                 code="HPU125",
                 safety="manual",
                 claims=site.claims,

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Remove, Rewrite
+from hpushim.engine.python.changes import Remove, Replace, Rewrite
 from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import is_in_module
@@ -76,14 +76,15 @@ class MatrixName(RowNameRule):
     )
 
     def rewrite(self, module: Module, node: ast.expr, row: Row) -> Rewrite | None:
-        """``@torch.jit.script`` goes: Python runs the function itself."""
+        """``@torch.jit.script`` and ``torch.jit.script(function)`` go: Python runs the function itself."""
         above = module.parent(node)
-        if (
-            row.name == _SCRIPT
-            and isinstance(above, ast.FunctionDef)
-            and node in above.decorator_list
-        ):
+        if row.name != _SCRIPT:
+            return None
+        if isinstance(above, ast.FunctionDef) and node in above.decorator_list:
             return Rewrite("drop the decorator", "unsafe", (Remove(node),))
+        if isinstance(above, ast.Call) and above.func is node and _is_function(module, above):
+            function = module.source(above.args[0])
+            return Rewrite("call the function itself", "unsafe", (Replace(above, function),))
         return None
 
     def nearer(self, module: Module, node: ast.expr, row: Row) -> Row | None:
@@ -138,6 +139,13 @@ def _starts_anew(module: Module, method: ast.expr | None) -> bool:
     """Is it another start method than a fork: ``"spawn"``, ``"forkserver"``?"""
     words = [module.constant(value) for value in module.values(method)] if method else []
     return bool(words) and all(isinstance(each, str) and each != "fork" for each in words)
+
+
+def _is_function(module: Module, call: ast.Call) -> bool:
+    """Is a call given the name of a function of the file, and nothing else?"""
+    given = call.args[0] if len(call.args) == 1 and not call.keywords else None
+    found = module.bindings(given) if isinstance(given, ast.Name) else []
+    return bool(found) and all(isinstance(one.node, ast.FunctionDef) for one in found)
 
 
 def _builds_cuda(module: Module, call: ast.Call) -> bool:

@@ -113,7 +113,9 @@ class RequirementsPins(TextRule):
     def _asked(self, document: Document, written: str, span: Span) -> Iterator[Finding]:
         """A package that is named in a list or in a command, where no line can be commented out."""
         for item in requirements(written):
-            told = said(document, item.name) if item.name and not item.option else None
+            told = (
+                said(document, item.name, item.specifier) if item.name and not item.option else None
+            )
             if told is not None:
                 note, row, _ = told
                 text = f"`{item.name}`: {note}"
@@ -197,7 +199,7 @@ class RequirementsPins(TextRule):
         )
 
     def _package(self, document: Document, item: Requirement) -> Iterator[Finding]:
-        told = said(document, item.name)
+        told = said(document, item.name, item.specifier)
         if told is None:
             return
         note, row, useless = told

@@ -139,13 +139,15 @@ class Library(RowRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: set[str] = set()
+        #: Of each package that was told, whether the code cannot do without that import.
+        self._told: dict[str, bool] = {}
 
     def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:
         row = _row(module, name)
+        certain = not guarded(module, alias)
         if (
             row is None
-            or row.name in self._told
+            or (row.name in self._told and (self._told[row.name] or not certain))
             or name.split(".", maxsplit=1)[0] in module.project.shadowing
         ):
             return
@@ -158,7 +160,7 @@ class Library(RowRule):
             return
         if _part_is_told(module, alias, name):
             return
-        self._told.add(row.name)
+        self._told[row.name] = certain
         severity = SEVERITY[verdict.status]
         package = name.split(".", maxsplit=1)[0]
         said = f"`{package if package in row.names else row.name}`: {inside(verdict.note)}"
@@ -170,7 +172,7 @@ class Library(RowRule):
                 said = (
                     f"{said}; the import is optional, but line {use.lineno} uses it without a check"
                 )
-        elif severity == "error" and guarded(module, alias):
+        elif severity == "error" and not certain:
             severity = "warning"
         elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
             severity, said = "note", f"{said}; a device is passed here"

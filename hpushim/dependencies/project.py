@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, get_args
 
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
     from hpushim.matrix import Matrix
     from hpushim.model import Dependency, Target
 
+#: The module that a project builds from Rust.
+_LIBRARY = re.compile(rb"^\[lib\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*\"(\w+)\"", re.MULTILINE)
 _KINDS: frozenset[Kind] = frozenset(get_args(Kind))
+
+
+def _built(cargo: bytes) -> list[str]:
+    return [name.decode() for name in _LIBRARY.findall(cargo)]
 
 
 def of_project(
@@ -38,13 +45,16 @@ def of_project(
     sources: list[bytes] = []
     beside: list[bytes] = []
     wanted: set[str] = set()
+    own = set(modules(root, files))
     for file in files:
         with suppress(OSError):
             if file.kind == "python":
                 (beside if file.shown in around else sources).append(safe_files.read(file.path))
             if says_versions(file.path, file.kind):
                 wanted |= names(safe_files.read(file.path), file.kind)
-    found = assess(sources, modules(root, files), sorted(wanted), places, matrix, target, beside)
+            if file.path.name == "Cargo.toml":
+                own.update(_built(safe_files.read(file.path)))
+    found = assess(sources, frozenset(own), sorted(wanted), places, matrix, target, beside)
     # A script in a package imports its neighbours by their plain names; nothing else says that these are no packages of others.
     python = [file.path for file in files if file.kind == "python"]
     inner = {path.stem for path in python} | {path.parent.name for path in python}

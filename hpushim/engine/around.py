@@ -13,21 +13,28 @@ from hpushim.patterns import lazily
 
 #: By their names alone.
 _NAMED = lazily(
-    r"(?:^|/)(?:\.[^/]+|(?:[a-z]+_)?tests?|testing|benchmarks?|docs?|docker|ci)/"
+    r"(?:^|/)(?:\.[^/]+|(?:[a-z]+_)?(?:unit)?tests?|testing|benchmarks?|docs?|docker|ci)/"
     r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*_test\.py|[^/]*(?:export|benchmark|collect_env)[^/]*\.py|[^/]*dockerfile[^/]*)$",
     re.IGNORECASE,
 )
+
+#: What the one program of a folder is called.
+_PLAIN = frozenset({"main", "run"})
 
 #: What makes a folder a project.
 _PROJECT = frozenset({"setup.py", "pyproject.toml"})
 
 
 class Needed(NamedTuple):
-    """The files that no training run needs, the program that a person would start (one that trains, if any does), and what that imports."""
+    """The files that no training run needs, the program that a person would start (one that trains, if any does), and what that imports.
+
+    ``chosen``: of what it imports, the files that it may do without, since each way to them has an optional import.
+    """
 
     around: frozenset[str]
     program: str
     reached: frozenset[str]
+    chosen: frozenset[str]
 
 
 #: Programs that show how a package is used.
@@ -40,21 +47,22 @@ def around(
     scripts: Collection[str],
     loads: Collection[str],
     links: Links,
-    frameworks: Mapping[str, bool] = MappingProxyType({}),
+    frameworks: Mapping[str, bool | None] = MappingProxyType({}),
 ) -> Needed:
     """Which of the files are needed for what.
 
     Of a project with files that train, these are also the scripts of another purpose with the folders that they alone import from, examples
     and projects of their own where the package trains, and the folders at the top, of which neither trains nor holds what such a file
     imports. A module beside a file that is needed may be loaded by its name, so it is needed as well; where one of ``loads`` is needed,
-    which import by names that they make, any other may. ``frameworks``: does a file that imports a framework import torch? Folders of other
-    frameworks are aside too.
+    which import by names that they make, any other may that nothing imports. ``frameworks``: does a file that imports a framework import
+    torch? None where it also has code for another maker's devices. Folders of other frameworks are aside too.
     """
     found = {path for path in paths if _NAMED.search(path)}
-    foreign = _foreign(paths, frameworks)
+    elsewhere = _elsewhere(paths, {*trains, *scripts}, frameworks, links)
+    foreign = _foreign(paths, frameworks) | elsewhere
     called = {path for path in scripts if PurePath(path).stem.lower().startswith("train")}
     starts = _own({*trains, *called} - found - foreign, paths, links)
-    found |= foreign - links.needs(starts)
+    found |= elsewhere | (foreign - links.needs(starts))
     python = {
         p for p in paths if PurePath(p).suffix in (".py", ".ipynb") or p in trains or p in scripts
     }
@@ -68,27 +76,53 @@ def around(
     programs = (_programs(starts, scripts, links) if starts else {*scripts}) - found - {"setup.py"}
     program = min(programs, key=lambda path: _steps(path, starts), default="")
     if not starts:
-        return Needed(frozenset(found), program, links.needs({program} - {""}))
+        return _needed(found, program, links)
     within = links.needs(starts)
     needed = within | links.needs(_reach(starts, scripts, links) - found)
     rest = python - needed
     found |= {path for path in rest if path in scripts or path.endswith(".ipynb")}
+    folders = {PurePath(path).parent for path in needed}
+    purposes = {path for path in found & {*scripts} if not _NAMED.search(path)}
+    theirs = links.needs(purposes) - needed
     if needed.isdisjoint(loads):
         tops = {_top(path) for path in within}
         found |= {path for path in rest if "/" in path and _top(path) not in tops}
-        folders = {PurePath(path).parent for path in needed}
-        purposes = {path for path in found & {*scripts} if not _NAMED.search(path)}
-        found |= {p for p in links.needs(purposes) - needed if PurePath(p).parent not in folders}
-    return Needed(frozenset(found - {"setup.py"}), program, links.needs({program} - {""}))
+    else:  # what is loaded by its name is imported by nothing
+        folders |= {PurePath(path).parent for path in rest - theirs}
+    found |= {path for path in theirs if PurePath(path).parent not in folders}
+    return _needed(found - {"setup.py"}, program, links)
 
 
-def _foreign(paths: Collection[str], frameworks: Mapping[str, bool]) -> set[str]:
+def _needed(found: Collection[str], program: str, links: Links) -> Needed:
+    reached = links.needs({program} - {""})
+    return Needed(frozenset(found), program, reached, reached - links.certain({program} - {""}))
+
+
+def _foreign(paths: Collection[str], frameworks: Mapping[str, bool | None]) -> set[str]:
     """What is in a folder of which some file imports another framework and none torch, where others do."""
     with_torch = {
-        above for path, torch in frameworks.items() if torch for above in PurePath(path).parents
+        above
+        for path, torch in frameworks.items()
+        if torch is not False
+        for above in PurePath(path).parents
     }
     others = {above for path in frameworks for above in PurePath(path).parents} - with_torch
     return {path for path in paths if with_torch and not others.isdisjoint(PurePath(path).parents)}
+
+
+def _elsewhere(
+    paths: Collection[str],
+    needed: Collection[str],
+    frameworks: Mapping[str, bool | None],
+    links: Links,
+) -> set[str]:
+    """Modules with code for other devices that the programs may do without, and what they alone import."""
+    own = {path for path, torch in frameworks.items() if torch is None}
+    own -= links.certain(needed) if own else set()
+    if not own:
+        return own
+    inner = links.needs(own) - own
+    return own | (inner - links.needs({*paths} - own - inner, own))
 
 
 def _own(starts: set[str], paths: Collection[str], links: Links) -> set[str]:
@@ -123,9 +157,10 @@ def _is_training(path: str, trains: Collection[str]) -> bool:
     return path in trains or _is_called(path)
 
 
-def _steps(path: str, trains: Collection[str]) -> tuple[bool, int, bool, int, str]:
+def _steps(path: str, trains: Collection[str]) -> tuple[bool, int, bool, bool, int, str]:
     """How far a program is from the one that a person would start: by its name, then by its folders."""
-    return not _is_called(path), path.count("/"), path not in trains, len(path), path
+    plain = PurePath(path).stem.lower() in _PLAIN
+    return not _is_called(path), path.count("/"), not plain, path not in trains, len(path), path
 
 
 def _top(path: str) -> str:

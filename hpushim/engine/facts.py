@@ -13,10 +13,10 @@ from hpushim.engine.around import Needed, around
 from hpushim.engine.base.text import Project
 from hpushim.engine.data.pins import pins, says_versions
 from hpushim.engine.files.discover import File
-from hpushim.engine.links import Links, imported
+from hpushim.engine.links import Links, imported, optional
 from hpushim.engine.rules import dispatch, references
 from hpushim.engine.rules.registry import rules
-from hpushim.engine.rules.wants import FRAMEWORKS, SHARED, TRAINS, ProjectFact
+from hpushim.engine.rules.wants import ELSEWHERE, FRAMEWORKS, SHARED, TRAINS, ProjectFact
 from hpushim.patterns import lazily
 from hpushim.pycode.words import words_in
 
@@ -50,6 +50,8 @@ class Said(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     #: Of the texts that rules request, those that are in its code.
     mentioned: tuple[str, ...] = ()
     pins: tuple[tuple[str, str], ...] = ()
+    #: Of the imports those that a run may do without.
+    optional: tuple[tuple[str, str], ...] = ()
 
 
 class Facts:
@@ -105,6 +107,7 @@ class Facts:
             collected,
             tuple(mentioned),
             tuple(asked.items()),
+            tuple(sorted(optional(code))) if file.kind == "python" else (),
         )
 
     def _mentioned(self, data: bytes) -> frozenset[str]:
@@ -166,7 +169,7 @@ class Facts:
             [path for path, found in says.items() if b"loads" in found],
             self._links,
             {
-                file.shown: b"" in said.collected[FRAMEWORKS]
+                file.shown: _is_ours(said.collected[FRAMEWORKS])
                 for file, said in self._said
                 if said.collected.get(FRAMEWORKS)
             },
@@ -174,7 +177,11 @@ class Facts:
 
     @cached_property
     def _links(self) -> Links:
-        return Links({f.shown: said.imports for f, said in self._said if f.kind == "python"})
+        python = [(f.shown, said) for f, said in self._said if f.kind == "python"]
+        return Links(
+            {path: said.imports for path, said in python},
+            {path: said.optional for path, said in python if said.optional},
+        )
 
     def _imports(self, own: frozenset[str]) -> Iterator[tuple[str, str]]:
         """What is imported from the project's own modules; a script's neighbours are found without their package."""
@@ -195,6 +202,11 @@ class Facts:
 def _wanted() -> tuple[ProjectFact, ...]:
     """The facts that rules want; imports what finds them."""
     return tuple(dict.fromkeys(fact for rule in rules() for fact in rule.facts))
+
+
+def _is_ours(found: Collection[bytes]) -> bool | None:
+    """Does a file import the framework that the rules are about? None where it does so for other devices."""
+    return None if ELSEWHERE in found else b"" in found
 
 
 def _text(data: bytes) -> str:
@@ -224,7 +236,7 @@ def modules(root: Path, files: Sequence[File]) -> frozenset[str]:
         for inner in (folder, *folder.parents):
             if inner == root or root not in inner.parents:
                 break
-            if inner.parent not in packages and inner.name.isidentifier():
+            if packages.isdisjoint(inner.parents) and inner.name.isidentifier():
                 found.add(inner.name)
     return frozenset(found)
 

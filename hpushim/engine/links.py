@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePath
+from types import MappingProxyType
 
 from hpushim.patterns import lazily
 
@@ -19,26 +20,93 @@ _FROM = lazily(
 _IMPORT = lazily(rb"\n[ \t]*import[ \t]+([\w., \t]+)")
 _COMMENT = lazily(rb"#[^\n]*")
 _TAKEN = lazily(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
+#: A line that opens a block or ends the program, and an import.
+_LINE = lazily(
+    rb"\n([ \t]*)(?:(try|except|if|elif|else|finally|for|while|with|def|class|async|match|case)\b([^\n]*)"
+    rb"|(raise\b|(?:sys\.)?exit\()|(?:from|import)[ \t])"
+)
+_INNER = lazily(rb"\n[ \t]+(?:from|import)[ \t]")
+_MAIN = lazily(rb"[ \t]*\(?[ \t]*__name__")
 _Parts = tuple[str, ...]
 
 
 def imported(data: bytes) -> set[tuple[str, str]]:
     """The modules that a file imports, each with a name that it takes from there or ""; ``data`` begins with a newline."""
-    found: set[tuple[str, str]] = set()
-    for written, statement in _FROM.findall(data):
-        module = written.decode("utf-8", "replace").replace(" ", "").replace("\t", "")
-        taken = _TAKEN.findall(_COMMENT.sub(b"", statement))
-        found.update((module, name.decode("utf-8", "replace")) for name in taken)
-    for several in _IMPORT.findall(data):
-        found.update((part.split()[0].decode(), "") for part in several.split(b",") if part.split())
+    return {one for _, one in _each(data)}
+
+
+def optional(data: bytes) -> set[tuple[str, str]]:
+    """Of these, what is imported under a condition alone, or where the file goes on without it: ``except ImportError: fast = None``."""
+    if not _INNER.search(data):
+        return set()
+    guarded = _guarded(data)
+    found = [(at in guarded, one) for at, one in _each(data)]
+    return {one for inner, one in found if inner} - {one for inner, one in found if not inner}
+
+
+def _each(data: bytes) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Each import, with where its line begins."""
+    for found in _FROM.finditer(data):
+        module = found[1].decode("utf-8", "replace").replace(" ", "").replace("\t", "")
+        for name in _TAKEN.findall(_COMMENT.sub(b"", found[2])):
+            yield found.start(), (module, name.decode("utf-8", "replace"))
+    for found in _IMPORT.finditer(data):
+        for part in found[1].split(b","):
+            if part.split():
+                yield found.start(), (part.split()[0].decode(), "")
+
+
+class _Block:
+    """An open block: how far its first line is indented, with what it begins, and the imports in it that may fail."""
+
+    def __init__(self, indent: int, word: bytes, tried: set[int]) -> None:
+        self.indent, self.word, self.tried = indent, word, tried
+
+
+def _guarded(data: bytes) -> set[int]:
+    """Where the imports are that are under ``if``, or in a ``try`` whose handlers do not end the program."""
+    found: set[int] = set()
+    open_ones: list[_Block] = []
+    for line in _LINE.finditer(data):
+        indent, word, rest, ends = len(line[1]), line[2], line[3], line[4]
+        closed = None
+        while open_ones and open_ones[-1].indent >= indent:
+            closed = open_ones.pop()
+        before = closed if closed is not None and closed.indent == indent else None
+        if ends:
+            for block in open_ones:
+                if block.word == b"except":
+                    found -= block.tried
+        elif word in (b"except", b"else", b"elif", b"finally"):
+            same = before or _Block(indent, b"", set())
+            if word == b"finally" and same.word == b"try":
+                found -= same.tried  # nothing catches it
+            word = same.word if word == b"else" else b"if" if word == b"elif" else word
+            open_ones.append(_Block(indent, b"except" if word == b"try" else word, same.tried))
+        elif word:
+            named = word == b"if" and _MAIN.match(rest)
+            open_ones.append(_Block(indent, b"" if named else word, set()))
+        elif any(block.word in (b"if", b"case") for block in open_ones):
+            found.add(line.start())
+        elif tried := [block for block in open_ones if block.word == b"try"]:
+            found.add(line.start())
+            tried[-1].tried.add(line.start())
     return found
 
 
 class Links:
-    """The imports between the Python files of a project: which files those are that each file imports."""
+    """The imports between the Python files of a project: which files those are that each file imports.
 
-    def __init__(self, imports: Mapping[str, Collection[tuple[str, str]]]) -> None:
+    ``optional`` are those of them that a run may do without.
+    """
+
+    def __init__(
+        self,
+        imports: Mapping[str, Collection[tuple[str, str]]],
+        optional: Mapping[str, Collection[tuple[str, str]]] = MappingProxyType({}),
+    ) -> None:
         self._asked = imports
+        self._optional = optional
 
     def around(self, starts: Collection[str]) -> frozenset[str]:
         """The files that import one of ``starts``, however far, those that one of them imports, and themselves."""
@@ -46,9 +114,14 @@ class Links:
             return frozenset()
         return self.needs(starts) | self.needing(starts)
 
-    def needs(self, starts: Collection[str]) -> frozenset[str]:
-        """``starts`` and the files that one of them imports, however far."""
-        return frozenset(_closure(starts, self._resolved[0]))
+    def needs(self, starts: Collection[str], apart: Collection[str] = ()) -> frozenset[str]:
+        """``starts`` and the files that one of them imports, however far, other than through ``apart``."""
+        edges = self._resolved[0]
+        return frozenset(_closure(starts, edges if not apart else {p: to for p, to in edges.items() if p not in apart}))  # fmt: skip
+
+    def certain(self, starts: Collection[str]) -> frozenset[str]:
+        """``starts`` and the files without which one of them does not run: no import of these on the way there is optional."""
+        return frozenset(_closure(starts, self._edges(self._optional)))
 
     def needing(self, starts: Collection[str]) -> frozenset[str]:
         """``starts`` and the files that import one of them, however far."""
@@ -108,15 +181,24 @@ class Links:
 
     @cached_property
     def _resolved(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-        on: defaultdict[str, set[str]] = defaultdict(set)
         back: defaultdict[str, set[str]] = defaultdict(set)
+        return self._edges({}, back), back
+
+    def _edges(
+        self,
+        apart: Mapping[str, Collection[tuple[str, str]]],
+        back: defaultdict[str, set[str]] | None = None,
+    ) -> dict[str, set[str]]:
+        """What each file imports, and what Python runs before that, without ``apart``; ``back``: by whom."""
+        on: defaultdict[str, set[str]] = defaultdict(set)
         for path, asked in self._asked.items():
-            for module, name in asked:
+            for module, name in {*asked} - {*apart.get(path, ())} if apart else asked:
                 for wanted in {name, ""}:
                     for found in self.found(path, module, wanted):
                         on[path].update((found, *self._run_before(found)))
-                        back[found].add(path)
-        return on, back
+                        if back is not None:
+                            back[found].add(path)
+        return on
 
 
 def _candidates(

@@ -359,6 +359,7 @@ class _Run:
             around=self.needed.around,
             program=self.needed.program,
             reached=self.needed.reached,
+            chosen=self.needed.chosen,
             device_options=self.device_options,
         )
 

@@ -260,6 +260,8 @@ class Policy(Strict, frozen=True, kw_only=True):
     compares_devices: tuple[str, ...] = ()
     #: names below ``torch.cuda`` that torch without CUDA answers, or takes, without an error
     without_cuda: tuple[str, ...] = ()
+    #: packages that bring torch to the devices of other makers
+    other_makers: tuple[str, ...] = ()
     #: frameworks with tensors and devices of their own, by the name that is imported; with the name to print
     frameworks: dict[str, str] = {}
     #: other packages, and names they are imported as, with a ``cuda`` or a ``device`` that is not torch's

@@ -212,10 +212,10 @@ def summarise(report: Report) -> Summary:
 def _item(path: str, finding: Finding, report: Report) -> Item:
     basis = report.rows.get(finding.row or "", _KNOWN)
     handling = handling_of(finding)
+    area = AREAS[int(finding.code[3])]
     effort = (basis.effort or finding.effort) if handling == "by-hand" else None
     effect = basis.effect or finding.effect
     trouble = _trouble(finding, handling, basis, effect, report.stage)
-    area = AREAS[int(finding.code[3])]
     return Item(path, finding, trouble, handling, effort, effect, area, basis)
 
 

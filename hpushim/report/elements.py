@@ -49,6 +49,15 @@ def sentence(text: str) -> list[Content]:
     return [el("code", piece) if number % 2 else piece for number, piece in enumerate(pieces)]
 
 
+def path(text: str) -> ET.Element:
+    """The place of something, as code that breaks between folders alone."""
+    first, *rest = text.split("/")
+    made = el("code", first, class_="path")
+    for part in rest:
+        _add(made, [el("wbr"), f"/{part}"])
+    return made
+
+
 def page(root: ET.Element) -> str:
     """The document as text."""
     return f"<!doctype html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"

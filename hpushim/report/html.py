@@ -10,7 +10,7 @@ from hpushim import showing
 from hpushim.model import AREAS, Report
 from hpushim.report import words
 from hpushim.report.assessment import HANDLINGS, TROUBLES, Assessment, assess
-from hpushim.report.elements import TEMPLATES, Content, el, head, page, script, sentence
+from hpushim.report.elements import TEMPLATES, Content, el, head, page, path, script, sentence
 from hpushim.report.html_findings import sections
 from hpushim.report.verdict import Verdict, count
 from hpushim.report.work import Work, in_words, span
@@ -94,7 +94,7 @@ def _blockers(made: Assessment) -> list[ET.Element]:
     shown = []
     for work in required[:_BLOCKERS]:
         _, what, where = words.work(work)
-        shown.append(el("li", el("code", where), ": ", sentence(what)))
+        shown.append(el("li", path(where), ": ", sentence(what)))
     if len(required) > _BLOCKERS:
         left = count(len(required) - _BLOCKERS, "more piece")
         shown.append(el("li", el("a", f"and {left} of work", href="#by-hand")))
@@ -190,13 +190,14 @@ def _works(title: str, works: Sequence[Work]) -> ET.Element:
         el("caption", title),
         el("thead", el("tr", heads)),
         el("tbody", (_piece(work) for work in works)),
+        class_="works",
     )
     return el("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
 
 
 def _piece(work: Work) -> ET.Element:
     takes, what, where = words.work(work)
-    cells = (el("td", sentence(what)), el("td", el("code", where)))
+    cells = (el("td", sentence(what)), el("td", path(where)))
     return el("tr", el("th", takes, scope="row"), *cells)
 
 

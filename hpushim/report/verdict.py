@@ -195,7 +195,9 @@ def _is_core(report: Report, kernels: Sequence[Item]) -> bool:
         kernels = [
             item
             for item in kernels
-            if PurePath(item.path).name not in BUILDERS and item.finding.severity == "error"
+            if PurePath(item.path).name not in BUILDERS
+            and item.finding.severity == "error"
+            and item.path not in report.chosen
         ]
         if not kernels:
             return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -70,31 +70,42 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
                 built[item.finding.message] = folder
     found: dict[tuple[object, ...], list[Item]] = {}
     for item in by_hand:
-        aside = item.path in report.around
+        aside = _is_aside(functions, item, report)
         code, message = item.finding.code, item.finding.message
         if item.trouble == "kernels" or (is_required(item) and item.path in kernels):
             folder = built[message] if code == _IMPORTED else _of(item.path, beside)
             found.setdefault((aside, folder), []).append(item)
-        elif item.trouble == "unread" or (is_required(item) and item.area == _PACKAGES):
+        elif item.trouble == "unread" or (is_required(item) and item.area == PACKAGES):
             found.setdefault((aside, code, message), []).append(item)
         else:
             found.setdefault((aside, code, _QUOTED.sub("``", message)), []).append(item)
     found = _joined(found, functions)
-    without = optional_kernels(report)
     written = any(key[1] in beside and not key[0] for key in found)
     made = []
     for key, group in found.items():
         group.sort(key=lambda item: item.trouble != "kernels")
         places = [_around(functions, item) for item in group]
-        piece = _piece(group, places, group[0].path in report.around)
+        required = [item for item in group if _is_needed(item, report)]
+        conditional = all(_is_conditional(functions, item) for item in required or group)
+        inner = all(function or _is_conditional(functions, item) for item, (_, function) in zip(group, places, strict=True))  # fmt: skip
+        optional = group[0].area == PACKAGES and not required and inner
+        piece = _piece(
+            group,
+            places,
+            _is_aside(functions, group[0], report),
+            required=bool(required),
+            optional=optional,
+        )
         if group[0].trouble == "kernels" and written and key[1] not in beside:
             piece = _built_only(piece)
-        if without and all(PurePath(item.path).name in BUILDERS for item in group):
-            piece = msgspec.structs.replace(_built_only(piece), required=False)
+        if all(map(_only_builds, group)) if not required else piece.aside and _is_import(group):
+            piece = _built_only(piece)
         reached = any(_is_reached(item.path, report) for item in group)
-        if piece.effort == "none" and not reached:  # one of several things that are chosen by name
+        certain = any(_is_reached(item.path, report) and item.path not in report.chosen for item in group)  # fmt: skip
+        if piece.effort == "none" and not certain:  # one of several things that are chosen by name
             piece = msgspec.structs.replace(piece, required=False)
-        made.append((piece.aside, not piece.required, not reached, _rank(group[0]), -piece.most, piece))  # fmt: skip
+        chosen = not certain or conditional
+        made.append((piece.aside, not piece.required, not reached, optional or (piece.required and chosen), _rank(group[0]), -piece.most, piece))  # fmt: skip
     made.sort(key=lambda each: each[:-1])
     return tuple(work for *_, work in made)
 
@@ -117,7 +128,7 @@ def _joined(
     first: dict[tuple[str, str, str], tuple[object, ...]] = {}
     for key, group in found.items():
         places = {(item.finding.code, *_around(functions, item)) for item in group}
-        apart = group[0].area == _PACKAGES or not is_required(group[0])
+        apart = group[0].area == PACKAGES or not is_required(group[0])
         inner = () if apart else [place for place in places if place[2]]
         into = next((first[place] for place in inner if place in first), key)
         made.setdefault(into, []).extend(group)
@@ -126,7 +137,7 @@ def _joined(
 
 
 #: Of these each is a decision of its own.
-_PACKAGES = AREAS[7]
+PACKAGES = AREAS[7]
 #: The code of an import of the project's own extension, and the files that only build it.
 _IMPORTED = "HPU723"
 BUILDERS = frozenset({"setup.py", "build.py"})
@@ -134,8 +145,27 @@ BUILDERS = frozenset({"setup.py", "build.py"})
 
 def optional_kernels(report: Report) -> bool:
     """Does the project also run without the kernels that it builds: are all imports of them optional or guarded?"""
-    imports = [f for file in report.files for f in file.findings if f.code == _IMPORTED]
-    return bool(imports) and all(f.severity != "error" for f in imports)
+    imports = [(file.path, f) for file in report.files for f in file.findings if f.code == _IMPORTED]  # fmt: skip
+    return bool(imports) and all(
+        f.severity != "error" or path in report.chosen or path in report.around
+        for path, f in imports
+    )
+
+
+def _is_import(items: Iterable[Item]) -> bool:
+    """Do the items only import an extension, as its tests do?"""
+    return all(item.finding.code == _IMPORTED for item in items)
+
+
+def _only_builds(item: Item) -> bool:
+    return PurePath(item.path).name in BUILDERS
+
+
+def _is_needed(item: Item, report: Report) -> bool:
+    """The same as :func:`is_required`, where the program cannot do without the file either."""
+    if item.trouble == "kernels" and is_required(item):
+        return item.path not in report.chosen and not (_only_builds(item) and optional_kernels(report))  # fmt: skip
+    return is_required(item)
 
 
 def _built_only(work: Work) -> Work:
@@ -162,6 +192,16 @@ def _around(functions: Callable[[str], _Functions], item: Item) -> tuple[str, st
     return item.path, functions(item.path).around(item.finding.line) if python else ""
 
 
+def _is_aside(functions: Callable[[str], _Functions], item: Item, report: Report) -> bool:
+    """Is a finding in what no training run needs: such a file, or a function that exports?"""
+    return item.path in report.around or "export" in _around(functions, item)[1].lower()
+
+
+def _is_conditional(functions: Callable[[str], _Functions], item: Item) -> bool:
+    python = item.path.endswith((".py", ".pyi"))
+    return python and functions(item.path).is_conditional(item.finding.line)
+
+
 def _rank(item: Item) -> int:
     """What decides first."""
     order = ("stops", "kernels", "cpu", "unread", "unknown", "numbers", "speed")
@@ -183,15 +223,21 @@ def in_words(least: int, most: int) -> str:
     return f"{low:,} to {high:,} {name}" if low else f"up to {high:,} {name.removesuffix('s') if high == 1 else name}"  # fmt: skip
 
 
-def _piece(items: Sequence[Item], around: Sequence[tuple[str, str]], aside: bool) -> Work:
+def _piece(
+    items: Sequence[Item],
+    around: Sequence[tuple[str, str]],
+    aside: bool,
+    *,
+    required: bool,
+    optional: bool,
+) -> Work:
+    """``required``: training needs it; ``optional``: only a choice that a run need not make comes there."""
     first = items[0]
-    effort: Effort = first.effort or "minutes"
+    effort: Effort = "minutes" if optional else first.effort or "minutes"
     least, most = _FIRST[effort]
     if first.trouble == "kernels" and effort == "none":
-        written = any(
-            map(is_required, items)
-        )  # what is guarded has another branch: a look at that is enough
-        effort, (least, most) = ("hours", _KERNELS) if written else ("minutes", _FIRST["minutes"])
+        # What is guarded has another branch: a look at that is enough.
+        effort, (least, most) = ("hours", _KERNELS) if required else ("minutes", _FIRST["minutes"])
     said: dict[tuple[str, str], str] = {}
     for item, place in zip(items, around, strict=True):
         said.setdefault(place, item.finding.message)
@@ -206,7 +252,7 @@ def _piece(items: Sequence[Item], around: Sequence[tuple[str, str]], aside: bool
         around[0][1] if len(said) == 1 else "",
         least + more * further + each * same + file * files,
         most + at_most * further + at_most_each * same + at_most_file * files,
-        any(map(is_required, items)) and not aside,
+        required and not aside,
         aside,
     )
 
@@ -229,15 +275,25 @@ class _Functions:
 
     def around(self, line: int) -> str:
         """The innermost function or class at a line, ``Model.forward``; empty at the top level."""
-        names: list[str] = []
+        owners = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return ".".join(node.name for node in self._above(line) if isinstance(node, owners))
+
+    def is_conditional(self, line: int) -> bool:
+        """Is the line under ``if``, other than that of a program, or tried?"""
+        return any(
+            isinstance(node, ast.Try)
+            or (isinstance(node, ast.If) and line > node.lineno and "__name__" not in ast.unparse(node.test))
+            for node in self._above(line)
+        )  # fmt: skip
+
+    def _above(self, line: int) -> Iterator[ast.AST]:
+        """What is around a line, from the outside."""
         node: ast.AST | None = self._tree
         while node is not None:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                names.append(node.name)
+            yield node
             blocks = (getattr(node, name, ()) for name in _BLOCKS)
             parts = (part for block in blocks if isinstance(block, list) for part in block)
             node = next((part for part in parts if _first_line(part) <= line <= _last_line(part)), None)  # fmt: skip
-        return ".".join(names)
 
 
 #: What holds statements, handlers and cases.

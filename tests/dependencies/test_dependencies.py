@@ -136,6 +136,10 @@ def test_a_requirement_is_the_package_that_it_installs(tmp_path: Path) -> None:
         ({"run/__init__.py": "", "run/main.py": "import near_zq, far_zq\n", "run/near_zq.py": ""}, ["far_zq"]),
         ({"run/__init__.py": "", "run/main.py": "from part_zq.a import f\n", "run/part_zq/a.py": ""}, []),
         ({"run/__init__.py": "", "run/a.py": "import near_zq\n", "run/near_zq.py": "", "requirements.txt": "near-zq\n"}, ["near_zq"]),
+        # A folder inside a package has not the name of an installed one.
+        ({"run/__init__.py": "", "run/a.py": "from train_zq import T\n", "run/net/x/__init__.py": "", "run/net/x/y/train_zq/b.py": "", "requirements.txt": "train-zq\n"}, ["train_zq"]),
+        # What the project builds from Rust is its own.
+        ({"run.py": "import rust_zq, far_zq\n", "lib/Cargo.toml": '[package]\nname = "x"\n\n[lib]\ncrate-type = ["cdylib"]\nname = "rust_zq"\n'}, ["far_zq"]),
     ],
 )  # fmt: skip
 def test_a_neighbour_of_a_script_in_a_package_is_no_dependency(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hpushim.engine.links import Links, imported, optional
 from hpushim.engine.project import analyse
 from hpushim.model import Target
 
@@ -61,6 +62,12 @@ PLAIN = "import torch\n"
         # A folder of another framework is aside, whatever is in it; a file that imports both is torch's.
         ({"t/fit.py": TRAINS, "p/train.py": "import paddle\nif __name__ == '__main__':\n    run()\n", "p/net/a.py": "x = 1\n", "t/jax/b.py": "import jax\n", "t/jax/c.py": "x = 1\n"}, {"p/train.py", "p/net/a.py", "t/jax/b.py", "t/jax/c.py"}),
         ({"t/fit.py": TRAINS, "t/both/a.py": "import jax\nimport torch\n", "t/both/b.py": "import jax\n"}, set()),
+        # Code for the devices of another maker, which the program may do without, and what it alone imports.
+        ({"train.py": "from lib.dev import go\n" + TRAINS, "lib/dev.py": "try:\n    import torch_npu\nexcept ImportError:\n    pass\nif XPU:\n    from lib.xpu import go\n", "lib/xpu.py": "import torch\ntry:\n    import intel_extension_for_pytorch\nexcept ImportError:\n    pass\nfrom lib.hooks import a\nfrom lib.both import b\n", "lib/hooks.py": PLAIN, "lib/both.py": PLAIN, "lib/use.py": "from lib.both import b\n"}, {"lib/xpu.py", "lib/hooks.py"}),
+        # Where modules are loaded by their names, a folder that a script of another purpose imports as a whole is that script's.
+        ({"run.py": "import_module(f'nets.{name}')\n" + TRAINS, "show.py": "from view import a, b\nfrom nets import c\n" + MAIN, "view/a.py": PLAIN, "view/b.py": PLAIN, "nets/c.py": PLAIN, "nets/d.py": PLAIN}, {"show.py", "view/a.py", "view/b.py"}),
+        # A kernel's gradient is no training, and tests of units are tests.
+        ({"setup.py": "", "lib/__init__.py": "", "lib/ops.py": "import torch\nops.backward(grad.contiguous(),\n  x)\n", "lib/net.py": PLAIN, "run/train.py": "from lib.net import x\nloss.backward(retain_graph=True, inputs=x)\n" + MAIN, "show/a.py": "from lib import ops\n" + MAIN, "lib/unittests/b.py": MAIN}, {"show/a.py", "lib/unittests/b.py"}),
         # Beside a package that trains, what neither imports it nor is imported by it is another project.
         ({"setup.py": "", "lib/__init__.py": TRAINS, "tools/train.py": "import lib\n" + TRAINS, "papers/p/run.py": TRAINS}, {"papers/p/run.py"}),
         ({"lib/__init__.py": TRAINS, "papers/p/run.py": TRAINS}, set()),
@@ -91,6 +98,7 @@ def test_what_no_training_run_needs(tmp_path: Path, files: dict[str, str], aside
         ({"lib/b.py": PLAIN}, ""),
         ({"tools/a.py": "import lib.fit\n" + MAIN, "examples/fine.py": "import lib.fit\n" + TRAINS, "lib/fit.py": TRAINS}, "examples/fine.py"),
         ({"demo.py": "import lib.fit\n" + MAIN, "lib/fit.py": TRAINS, "train.py": MAIN}, "train.py"),
+        ({"main_fine.py": "import fit\n" + TRAINS + MAIN, "main.py": "import fit\n" + MAIN, "fit.py": TRAINS, "lib/run.py": "import fit\n" + MAIN}, "main.py"),
     ],
 )  # fmt: skip
 def test_the_program_that_a_person_would_start(
@@ -101,3 +109,45 @@ def test_the_program_that_a_person_would_start(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert analyse([tmp_path], Target()).program == program
+
+
+@pytest.mark.parametrize(
+    ("code", "maybe"),
+    [
+        ("import a\n", False),
+        ("def f():\n    import a\n", False),  # nobody knows whether it is called
+        ("if x:\n    import a\n", True),
+        ("def f():\n    if x:\n        import a\n", True),
+        ("if x:\n    y = 1\nelif z:\n    import a\n", True),
+        ("if x:\n    y = 1\nelse:\n    import a\n", True),
+        ("if x:\n    y = 1\nimport a\n", False),
+        ("if __name__ == '__main__':\n    import a\n", False),
+        ("match x:\n    case 1:\n        import a\n", True),
+        ("try:\n    import a\nexcept ImportError:\n    a = None\n", True),
+        ("try:\n    import a\nexcept ImportError:\n    print('no a')\n    raise\n", False),
+        ("try:\n    import a\nexcept ImportError as e:\n    sys.exit(1)\n", False),
+        ("try:\n    import a\nfinally:\n    x = 1\n", False),
+        ("try:\n    import b\nexcept ImportError:\n    import a\n", False),
+        ("try:\n    import b\nexcept ImportError:\n    pass\nelse:\n    import a\n", False),
+        ("for x in y:\n    import a\nelse:\n    pass\n", False),
+        ("if x:\n    import a\nimport a\n", False),
+    ],
+)
+def test_which_imports_a_file_may_do_without(code: str, maybe: bool) -> None:
+    data = b"\n" + code.encode()
+    assert ("a", "") in imported(data)
+    assert (("a", "") in optional(data)) == maybe
+
+
+def test_what_a_program_cannot_do_without() -> None:
+    asked = {
+        "run.py": [("lib.net", "Net"), ("lib.fast", "")],
+        "lib/__init__.py": [],
+        "lib/net.py": [("lib.ops", "f")],
+        "lib/ops.py": [],
+        "lib/fast.py": [("lib.kernel", ""), ("lib.ops", "")],
+        "lib/kernel.py": [],
+    }
+    links = Links(asked, {"run.py": [("lib.fast", "")]})
+    assert links.needs({"run.py"}) == {*asked}
+    assert links.certain({"run.py"}) == {*asked} - {"lib/fast.py", "lib/kernel.py"}

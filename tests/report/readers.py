@@ -140,7 +140,7 @@ def _csv(made: Assessment, text: str) -> dict[str, int]:
 class _Page(HTMLParser):
     """Counts list items in groups; holds that each element that was opened is closed."""
 
-    VOID = frozenset({"meta", "input", "br"})
+    VOID = frozenset({"meta", "input", "br", "wbr"})
 
     def __init__(self) -> None:
         super().__init__()

@@ -118,6 +118,49 @@ def test_what_is_chosen_by_name_does_not_block(reached: tuple[str, ...], verdict
     assert len(made.work) == 2
 
 
+@pytest.mark.parametrize(("chosen", "verdict"), [((), "needs work"), (("fast.py",), "ready")])
+def test_kernels_that_a_program_imports_under_a_condition_are_a_look(
+    chosen: tuple[str, ...], verdict: Verdict
+) -> None:
+    use = kernel(1, "`own_cuda` is built", "HPU723")
+    built = kernel(1, "`CUDAExtension`: CUDA")
+    files = (python(use, path="fast.py"), python(built, path="setup.py"), python(use, path="tests/test_fast.py"))  # fmt: skip
+    reached = frozenset({"run.py", "fast.py"})
+    made = assess(report(*files, program="run.py", reached=reached, chosen=frozenset(chosen), kernels=(Kernels("a.cu", 900),), python_lines=9000)).summary  # fmt: skip
+    assert made.verdict == verdict
+    days = {piece.most for piece in made.work if piece.most > 8 * 60}
+    assert bool(days) == (not chosen)
+
+
+def test_a_function_that_exports_is_outside_of_training() -> None:
+    stops = at(3, "`onnx`: stops", "HPU512", severity="error", effect=None)
+    code = b"class Net:\n    def export_onnx(self):\n        x()\n"
+    file = FileResult("net.py", "unchanged", None, (stops,), code)
+    made = assess(report(file, program="net.py", reached=frozenset({"net.py"}))).summary
+    assert (made.verdict, [piece.aside for piece in made.work]) == ("ready", [True])
+
+
+CHOICES = b"""\
+import torch
+
+def make(name):
+    if name == "a":
+        return a()
+    try:
+        import b
+    except ImportError:
+        pass
+    return d()
+"""
+
+
+def test_what_an_option_chooses_comes_after_what_every_run_meets() -> None:
+    found = [at(line, f"`{line}`: stops", f"HPU1{line:02}", severity="error", effect=None, effort=effort) for line, effort in ((5, "hours"), (7, "hours"), (10, "minutes"))]  # fmt: skip
+    file = FileResult("run.py", "unchanged", None, tuple(found), CHOICES)
+    work = assess(report(file, program="run.py", reached=frozenset({"run.py"}))).summary.work
+    assert [piece.code for piece in work] == ["HPU110", "HPU105", "HPU107"]
+
+
 def test_what_could_not_be_read_is_named_where_there_is_work_anyway() -> None:
     broken = FileResult("a.py", "failed", "not Python", (), b"(")
     for finding, verdict in ((at(5, "`x`: stops", severity="error", effect=None), "needs work"), (at(5, "`x`: slow"), "incomplete")):  # fmt: skip

@@ -26,6 +26,8 @@ class ProjectFact(msgspec.Struct, frozen=True):
 #: The fact of this name tells the frameworks that a file imports, ``b""`` for those that the rules are about. Where no file
 #: imports one of these, the report names the one that most files import.
 FRAMEWORKS = "frameworks"
+#: Told beside ``b""`` of a file that has code for the devices of another maker.
+ELSEWHERE = b"elsewhere"
 
 #: The fact of this name says that a file trains (``b"trains"``), and that it is a program (``b"program"``).
 TRAINS = "trains"
