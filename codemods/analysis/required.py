@@ -83,10 +83,10 @@ def elsewhere(requirement: str) -> bool:
     return False
 
 
-def said(text: Text, name: str, asked: str = "") -> tuple[str, str | None, bool] | None:
+def said(text: Text, name: str, versions: str = "") -> tuple[str, str | None, bool] | None:
     """The message on a package, its row, and whether the package is of no use at all on Gaudi; None where there is nothing to report.
 
-    ``asked``: the versions that the requirement at hand admits, whatever other files say.
+    ``versions``: those that the requirement at hand admits, whatever other files say.
     """
     if name.startswith("nvidia-"):
         return "it works on NVIDIA GPUs only; remove it", ask(text, name).row, True
@@ -101,7 +101,7 @@ def said(text: Text, name: str, asked: str = "") -> tuple[str, str | None, bool]
         )
     if known is None or not known.rule.startswith(("HPU7", "HPU620")) or _unmade(text, known.name):
         return None
-    verdict = judge(text, known, asked)
+    verdict = judge(text, known, versions)
     if verdict.status not in ("unsupported", "changed", "partial"):
         return None
     return inside(verdict.note), known.name, verdict.status == "unsupported"

@@ -95,6 +95,7 @@ optimizer.step()
 
 @pytest.mark.parametrize(("asked", "verdict"), [
     ("accelerate==0.25.0", "needs work"), ("accelerate", "ready"), ("accelerate>=1.0", "ready"),
+    ("accelerate==0.25.0\naccelerate>=0.17", "needs work"),  # each line for itself
 ])  # fmt: skip
 def test_an_accelerate_that_does_not_look_for_gaudi_trains_on_the_cpu(
     tmp_path: Path, asked: str, verdict: Verdict
