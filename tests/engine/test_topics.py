@@ -7,11 +7,12 @@ import itertools
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hpushim.engine.project import migrate
 from hpushim.engine.topics import TOPICS, Part, scope, split
-from hpushim.model import Report, Style, Target
+from hpushim.model import FileResult, Report, Style, Target
 from hpushim.report import pull_request
 
 _APART = "\n\ndef nothing_{0}(a, b):\n    c = a + b\n    d = c * a\n    return d - b\n\n\n"
@@ -94,6 +95,12 @@ def test_parts_of_a_file_that_touch_are_one(tmp_path: Path) -> None:
 def test_the_description_says_what_stays(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(FILES["apart.py"] + "torch.backends.cudnn.benchmark = True\nx = torch.cuda.get_device_name(0)\n")  # fmt: skip
     whole, _ = parts_of(tmp_path, "agnostic")
+    # One file that is left as it was, one that was not read: neither is changed.
+    whole = msgspec.structs.replace(whole, files=(*whole.files, FileResult("b.py", "unchanged", before=b"x", after=b"x"), FileResult("c.py", "skipped")))  # fmt: skip
     text = pull_request.description(whole, scope(whole))
+    every = [f for file in whole.files for f in file.findings]
+    made = [f for f in every if f.applied]
+    assert len(made) < len(every) and made
+    assert f"Of {len(every)} places, {len(made)} are changed in 1 file; {len(every) - len(made)} stay." in text  # fmt: skip
     for said in ("| devices | 1 |", "| distributed | 1 | 1 |", "## What is left", "HPU112", "`a.py:", "| CUDA | no |"):  # fmt: skip
         assert said in text

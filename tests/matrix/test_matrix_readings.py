@@ -303,6 +303,8 @@ def test_the_shipped_places_stand_in_the_repositories() -> None:
     [
         ({"says": "TORCH.HPU.synchronize() waits for the device, and takes no device"}, "repeats its note"),
         ({"seen": "collected"}, "which nobody opened"),
+        ({"says": " "}, "says nothing"),
+        ({"at": "elsewhere:README.md#L1"}, "make them one list"),
     ],
 )  # fmt: skip
 def test_a_reading_that_nobody_made_is_an_error(kept: dict[str, str], complaint: str) -> None:
@@ -312,7 +314,18 @@ def test_a_reading_that_nobody_made_is_an_error(kept: dict[str, str], complaint:
     items = readings.load_readings()
     first, *rest = items[key]
     changed = {**items, key: (msgspec.structs.replace(first, **kept), *rest)}
-    assert [text for _, text in readings.flaws(load(), changed) if complaint in text]
+    ((name, text),) = readings.flaws(load(), changed)
+    assert (name, complaint in text) == (key[1], True)
+
+
+def test_readings_and_rows_without_each_other_are_errors() -> None:
+    key = ("python", "torch.cuda.synchronize")
+    items = readings.load_readings()
+    without = {one: read for one, read in items.items() if one != key}
+    ((name, text),) = readings.flaws(load(), without)
+    assert (name, "has readings of nothing" in text) == (key[1], True)
+    ((name, text),) = readings.flaws(load(), {**items, ("python", "torch.no_such"): items[key]})
+    assert (name, text) == ("torch.no_such", "has readings and no row: rename or remove them")
 
 
 def test_an_address_that_names_a_tag_is_read_there(tree: Path) -> None:

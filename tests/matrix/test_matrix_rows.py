@@ -85,6 +85,36 @@ def test_a_note_that_says_that_nothing_was_found_states_its_searches(note: str) 
     assert complaints == ["missing: the note says that nothing was found; add what was searched"]
 
 
+#: What is wrong of a row, and the columns that are complained of.
+FLAWED = {
+    "no source": ({"source": ()}, {"source", "confidence"}),
+    "no source, and it says so": ({"source": (), "confidence": "inferred"}, {"source"}),
+    "no sentence": ({"note": "It waits"}, {"note"}),
+    "a question": ({"note": "Does it wait?"}, set()),
+    "a remark": ({"note": "It waits (for all streams)"}, set()),
+    "no target": ({"status": "renamed", "target": ""}, {"target"}),
+    "a target": ({"status": "renamed", "target": "torch.hpu.synchronize"}, set()),
+    "no rule of that code": ({"rule": "HPU999"}, {"rule"}),
+    "no rule": ({"rule": ""}, set()),
+    "of a user, who need not say more": ({"origin": "ours.toml", "source": (), "note": "x"}, set()),
+    "of a user, whose code is none": ({"origin": "ours.toml", "rule": "HPU999"}, {"rule"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FLAWED)
+def test_each_flaw_of_a_row_is_said_of_its_column_and_no_other(what: str) -> None:
+    import msgspec
+
+    changes, columns = FLAWED[what]
+    sound = M.row("torch.cuda.synchronize")
+    row = msgspec.structs.replace(sound, **changes)
+    rows = cast(Any, _Rows((sound, row), M.sources))
+    found = list(flaws(rows, {sound.rule}))
+    assert {field for _, field, _ in found} == columns
+    assert all(one is row for one, _, _ in found)
+    assert {field for _, field, _ in flaws(rows)} == columns - {"rule"}
+
+
 def test_every_source_is_used_and_none_points_into_a_team() -> None:
     cited = {item.partition(":")[0] for row in M.rows for item in row.source}
     cited |= {item.partition(":")[0] for release in M.releases.values() for item in release.source}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpushim.model import Edit, FileResult, Finding, Fix, Report, Span, Target
-from hpushim.report import render, summarise
+from hpushim.report import html, render, summarise
 from hpushim.report.diff import unified
 from hpushim.report.source import Lines
 
@@ -170,3 +171,11 @@ def test_patch_applies_the_diff(
         assert done.returncode == 0, done.stderr + diff
         applied = Path(folder) / "f.txt"
         assert (applied.read_bytes() if applied.exists() else b"") == after
+
+
+@pytest.mark.parametrize(("numbers", "most"), [((1,), 0), ((1, 1), 0), ((1, 0, 3), 0), ((2, 2), 8), ((), 0)])  # fmt: skip
+def test_a_bar_is_as_long_as_what_it_represents(numbers: tuple[int, ...], most: int) -> None:
+    bar = html._bar([(f"kind{place}", number) for place, number in enumerate(numbers)], most)
+    shown = {part.get("class"): float(re.findall(r"[\d.]+", part.get("style") or "")[0]) for part in bar}  # fmt: skip
+    whole = most or sum(numbers)
+    assert shown == {f"kind{place}": pytest.approx(100 * number / whole) for place, number in enumerate(numbers) if number}  # fmt: skip
