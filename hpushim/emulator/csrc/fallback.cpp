@@ -4,6 +4,7 @@
 #include "widen.h"
 
 #include <algorithm>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TracerMode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -44,6 +45,15 @@ struct Aliases {
     return pairs.back().aliased;
   }
 
+  // Does the operator write into memory of `read` through another tensor?
+  bool written_beside(const at::Tensor& read) const {
+    return std::any_of(pairs.begin(), pairs.end(), [&](const Pair& p) {
+      if (!p.written || p.original.is_same(read) || storage_of(p.original) != storage_of(read)) return false;
+      const auto status = at::get_overlap_status(p.original, read);
+      return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
+    });
+  }
+
   bool any_keeps_cpu_strides() const {
     return std::any_of(pairs.begin(), pairs.end(), [](const Pair& p) { return keeps_cpu_strides(p.original); });
   }
@@ -59,7 +69,12 @@ struct Aliases {
 
 at::Tensor to_host(const OperatorFacts& facts, Aliases& aliases, const at::Tensor& t, const Argument& at) {
   if (!t.defined()) return t;
-  if (is_on_hpu(t)) return aliases.add(t, at.written);
+  if (is_on_hpu(t)) {
+    // In lazy mode the bridge makes an operator of such a call that is not in place; the CPU refuses to read what it writes.
+    if (!at.written && facts.writes && host_arguments_move.load(std::memory_order_relaxed) && aliases.written_beside(t))
+      return host_alias(t).clone();
+    return aliases.add(t, at.written);
+  }
   const bool harmless = !at.written && (t.dim() == 0 || t.numel() == 0);  // as torch's own device check has it
   if (harmless || at.takes_host) return t;
   // The bridge's lazy operators copy such a tensor to the card; in eager mode it stays an error.
