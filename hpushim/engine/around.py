@@ -82,7 +82,7 @@ def around(
     rest = python - needed
     found |= {path for path in rest if path in scripts or path.endswith(".ipynb")}
     folders = {PurePath(path).parent for path in needed}
-    purposes = {path for path in found & {*scripts} if not _NAMED.search(path)}
+    purposes = {path for path in found & {*scripts} - shown if not _NAMED.search(path)}
     theirs = links.needs(purposes) - needed
     if needed.isdisjoint(loads):
         tops = {_top(path) for path in within}

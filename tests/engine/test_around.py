@@ -62,6 +62,8 @@ PLAIN = "import torch\n"
         # A folder of another framework is aside, whatever is in it; a file that imports both is torch's.
         ({"t/fit.py": TRAINS, "p/train.py": "import paddle\nif __name__ == '__main__':\n    run()\n", "p/net/a.py": "x = 1\n", "t/jax/b.py": "import jax\n", "t/jax/c.py": "x = 1\n"}, {"p/train.py", "p/net/a.py", "t/jax/b.py", "t/jax/c.py"}),
         ({"t/fit.py": TRAINS, "t/both/a.py": "import jax\nimport torch\n", "t/both/b.py": "import jax\n"}, set()),
+        # What examples show of the package is the package's.
+        ({"train.py": "from lib import fit\n" + MAIN, "lib/__init__.py": "", "lib/fit.py": TRAINS, "lib/net/a.py": PLAIN, "examples/e.py": "from lib import fit\nfrom lib.net import a\n" + MAIN}, {"examples/e.py"}),
         # Code for the devices of another maker, which the program may do without, and what it alone imports.
         ({"train.py": "from lib.dev import go\n" + TRAINS, "lib/dev.py": "try:\n    import torch_npu\nexcept ImportError:\n    pass\nif XPU:\n    from lib.xpu import go\n", "lib/xpu.py": "import torch\ntry:\n    import intel_extension_for_pytorch\nexcept ImportError:\n    pass\nfrom lib.hooks import a\nfrom lib.both import b\n", "lib/hooks.py": PLAIN, "lib/both.py": PLAIN, "lib/use.py": "from lib.both import b\n"}, {"lib/xpu.py", "lib/hooks.py"}),
         # Where modules are loaded by their names, a folder that a script of another purpose imports as a whole is that script's.
