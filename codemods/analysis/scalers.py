@@ -59,6 +59,11 @@ def is_generic(module: Module, call: ast.Call) -> bool:
     return module.possible_names(call.func) <= GENERIC
 
 
+def enabled_by(module: Module, call: ast.Call) -> ast.expr | None:
+    """What says whether the scaler is on."""
+    return argument(call, "enabled", 5 if is_generic(module, call) else 4)
+
+
 def device_of(module: Module, call: ast.Call) -> ast.expr | None:
     """The device of a general scaler where it is worked out: ``GradScaler(device.type)``; None for a plain text or none."""
     if not module.possible_names(call.func) <= GENERIC:

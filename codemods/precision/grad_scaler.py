@@ -24,6 +24,7 @@ from ..analysis.scalers import (
     Scaler,
     creates,
     device_of,
+    enabled_by,
     is_generic,
     scaler_of,
 )
@@ -200,7 +201,7 @@ def _off_on_gaudi(module: Module, call: ast.Call, sharded: bool) -> tuple[Change
     """The scaler of CUDA, with all that it is given, which is off on Gaudi."""
     if agnostic(module):
         return _neutral(module, call, sharded)
-    enabled = argument(call, "enabled", 5 if is_generic(module, call) else 4)
+    enabled = enabled_by(module, call)
     off: Change
     if enabled is None:
         off = add(call, f"enabled={ELSEWHERE}")
@@ -224,7 +225,7 @@ def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...
     if sharded or either or (device is not None and module.constant(device) != "cuda"):
         return (Replace(call.func, neutral.NONE),)
     kind = device_type(module, call)
-    enabled = argument(call, "enabled", 5 if is_generic(module, call) else 4)
+    enabled = enabled_by(module, call)
     half = any(_FLOAT16.search(module.source(k.value)) for k in module.index.keywords("dtype"))
     says = enabled is not None and _FLOAT16.search(module.source(enabled)) and not module.view(_takes_default)  # fmt: skip
     if half or _is_decided(module, call) or says:

@@ -14,7 +14,7 @@ from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
 
-from ..analysis.scalers import SHARDED, creates
+from ..analysis.scalers import SHARDED, creates, enabled_by
 from ..analysis.verdict import ask
 from ..edits.spelling import shared
 from ..values.training import is_scaler
@@ -58,7 +58,7 @@ class SkippedStep(Rule):
 
 def _scales(module: Module, node: ast.expr) -> bool:
     """Is it a scaler that scales, and not the sharded one, whose ranks each see a part of the gradients?"""
-    made = [one for one in module.view(Values).origins(node) if isinstance(one, ast.Call)]
+    made = _made(module, node)
     if made:
         return any(
             creates(module, call) and not module.possible_names(call.func) & SHARDED
@@ -67,10 +67,23 @@ def _scales(module: Module, node: ast.expr) -> bool:
     return is_scaler(module, node) and not any(True for _ in find(module, *sorted(SHARDED)))
 
 
+def _made(module: Module, scaler: ast.expr) -> list[ast.Call]:
+    """The calls of the file that make the scaler."""
+    return [one for one in module.view(Values).origins(scaler) if isinstance(one, ast.Call)]
+
+
+def _may_be_off(module: Module, scaler: ast.expr) -> bool:
+    """Does an option decide? A scaler that is off makes each step, and a run with it off cannot show what a check changes."""
+    given = [enabled_by(module, call) for call in _made(module, scaler)]
+    return any(one is not None and module.constant(one) is not True for one in given)
+
+
 def _guard(module: Module, call: ast.Call, optimizer: ast.expr) -> Rewrite | None:
     """On CUDA, where the dual style keeps its scaler, `scaler.update()` fails after a step that did not run."""
     statement = module.parent(call)
     if shared(module) or not isinstance(statement, ast.Expr) or not _is_a_name(optimizer):
+        return None
+    if _may_be_off(module, call.func.value):  # type: ignore[attr-defined]
         return None
     if not is_alone(module, statement):
         return None  # a condition is a line of its own
