@@ -21,6 +21,7 @@ from typing import Any
 
 from hpushim import callers
 from hpushim.errors import UnsupportedOnHpu
+from hpushim.patterns import lazily
 from hpushim.shim import devices, log
 from hpushim.shim.imports.waiter import waiter
 from hpushim.shim.mechanisms import in_place
@@ -231,7 +232,7 @@ class _Answer:
 
 
 # Ways of torch to say that it was built without CUDA.
-_WITHOUT = re.compile(
+_WITHOUT = lazily(
     r"cuda|nvml|nvidia-ml|dummy base class|torch\._C|not supported on this platform", re.IGNORECASE
 )
 

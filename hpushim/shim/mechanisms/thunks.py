@@ -131,6 +131,7 @@ def _word_to_rdi(word: int) -> bytes:
     return b"\x48\xbf" + struct.pack("<Q", word) + b"\x48\x8b\x3f"
 
 
+@functools.cache
 def _address(name: str) -> bytes:
     function = getattr(ctypes.pythonapi, name)
     return struct.pack("<Q", ctypes.cast(function, ctypes.c_void_p).value)

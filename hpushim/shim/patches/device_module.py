@@ -6,7 +6,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from hpushim.shim import properties
 from hpushim.shim.mechanisms import in_place
 from hpushim.shim.mechanisms.in_place import Undo
 from hpushim.shim.patch import APPROXIMATE, patch
@@ -43,7 +42,9 @@ def functions_of_cuda() -> Undo | None:
     if (function := in_place.plain_function(vars(hpu).get(_DESCRIBED))) is not None:
         describe = in_place.clone(function)
 
-        def described(device: Any = None) -> properties.Description:
+        def described(device: Any = None) -> Any:
+            from hpushim.shim import properties
+
             return properties.Description(describe(device), properties.of(hpu))
 
         undos.append(in_place.exchange_code(function, described))

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from hpushim.kept import Kept
 from hpushim.shim import log, policy
 from hpushim.shim.run import own
 
@@ -120,6 +121,32 @@ def compared(data: bytes) -> list[Rewrite]:
     from hpushim.shim.run import rewrite
 
     return [one for one in rewrite.find(data) if one.sure]
+
+
+def compared_lines(file: str) -> list[int]:
+    """The lines of a file that compare a device with CUDA; kept beside its byte code, for finding them takes longer than all
+    patches. Raises OSError.
+    """
+    if b"cuda" not in Path(file).read_bytes().lower():
+        return []
+    kept = Kept(file, "hpushim", _finders())
+    data = kept.read()
+    if data is None:
+        lines = [one.line for one in compared(Path(file).read_bytes())]
+        kept.write(" ".join(map(str, lines)).encode())
+        return lines
+    return [int(line) for line in data.split()]
+
+
+@functools.cache
+def _finders() -> tuple[str, ...]:
+    """The files that decide what a comparison is."""
+    top = Path(__file__).parents[2]
+    folders = (top / "compare", top / "pycode")
+    return (
+        os.path.join(os.path.dirname(__file__), "rewrite.py"),  # noqa: PTH118, PTH120
+        *(one.path for folder in folders for one in os.scandir(folder) if one.name.endswith(".py")),
+    )
 
 
 class Loader(SourceFileLoader):

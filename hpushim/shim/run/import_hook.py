@@ -87,7 +87,7 @@ def _source_of(module: Any) -> str | None:
     file = vars(module).get("__file__")
     if not isinstance(file, str) or not file.endswith(".py") or own.is_never(name):
         return None
-    return file if own.is_own_file(Path(file)) else None
+    return file if own.is_own_file(file) else None
 
 
 def _name(file: str, why: str) -> None:
@@ -96,17 +96,17 @@ def _name(file: str, why: str) -> None:
         return
     _told.add(file)
     try:
-        found = compiling.compared(Path(file).read_bytes())
+        found = compiling.compared_lines(file)
     except OSError:
         return
     if not found:
         return
-    lines = ", ".join(str(one.line) for one in found[1:8]) + (" …" if len(found) > 8 else "")
+    lines = ", ".join(map(str, found[1:8])) + (" …" if len(found) > 8 else "")
     log.warn(
         "HPU107",
         f"compares a device with 'cuda', which is 'hpu' here{f' (also line {lines})' if lines else ''}; "
         + (why or "`hpushim run` rewrites such comparisons, `hpushim migrate` does so for good"),
-        at=(file, found[0].line),
+        at=(file, found[0]),
     )
 
 
