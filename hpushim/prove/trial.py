@@ -410,6 +410,9 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
     elif wide := _too_wide(outcome.comparisons):
         outcome.verdict = "not distinguishable"
         outcome.reason = _not_distinguishable(wide[0])
+    elif not any(map(_moved, (shim, native))):
+        outcome.verdict = "not distinguishable"
+        outcome.reason = "each gradient is 0, so that other data would have made no difference: look at the loss"
     else:
         why = failure(native)
         outcome.ends = f"{why['kind']}: {why['message']}" if why else ""
@@ -473,6 +476,13 @@ def _not_distinguishable(wide: Comparison) -> str:
         f"the runs are apart by {apart}, which rounding in {wide.bound.format} alone could explain ({wide.bound.at(1):.1e} a step) "
         f"and a fault could too; compare in float32 (without autocast){fewer}, without dropout"
     )
+
+
+def _moved(run: Run) -> bool:
+    """Whether any gradient of a run is not 0, or none is known."""
+    steps = [step for process in run.record.processes for step in process.steps]
+    known = [float(g["norm"]) for step in steps if (g := step["gradients"]) and g["count"]]
+    return not known or any(known)
 
 
 def _optimized(run: Run) -> bool:

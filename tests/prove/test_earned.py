@@ -232,3 +232,21 @@ def test_runs_too_far_apart_are_not_distinguishable(
     outcome = prove_here(request)
     assert outcome.verdict == "not distinguishable"
     assert "compare in float32" in outcome.reason
+
+
+#: Losses whose gradients are 0 whatever the data are.
+WITHOUT_GRADIENT = ("nn.functional.cross_entropy(model(x), y)", "model(x).softmax(1).sum() * 1.0", "(model(x) * 0).sum()")  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", WITHOUT_GRADIENT)
+def test_where_nothing_can_differ_nothing_is_equal(tmp_path: Path, loss: str) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom torch import nn\n\n"
+        'device = "cuda" if torch.cuda.is_available() else "cpu"\n'
+        "model = nn.Linear(4, 1).to(device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for _ in range(3):\n    x, y = torch.rand(8, 4).to(device), torch.rand(8, 1).to(device)\n"
+        f"    optimizer.zero_grad()\n    loss = {loss}\n    loss.backward()\n    optimizer.step()\n"
+    )
+    done = prove("--no-cpu", "train.py", cwd=tmp_path)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert done.stdout.startswith("not distinguishable: over 3 optimizer steps each gradient is 0")
