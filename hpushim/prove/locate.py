@@ -21,8 +21,9 @@ from hpushim.prove.runs import Run
 if TYPE_CHECKING:
     from hpushim.prove.trial import Outcome, Trial
 
-_MOST_RUNS = 10
+_MOST_RUNS = 10  # before the changes are divided
 _MOST_REPAIRS = 4  # lines that still name CUDA
+_MOST_PARTS = 7  # runs with a part of the changes: each halves them
 _CODE = re.compile(r"HPU\d{3}")
 _OF_VALUES = ("loss", "gradients", "parameters", BITS)
 
@@ -148,8 +149,10 @@ class _Search:
         )
 
     def _ran(self, file: str, line: int) -> bool:
-        """Whether a line of the original ran, as far as it was asked."""
+        """Whether a line of the original ran, as far as it was asked; none of a file that was never loaded did."""
         asked, ran = self.trial.asked.get(file, ()), self.shim.record.lines
+        if self.shim.record.files and file not in self.shim.record.files:
+            return False
         return line not in asked or any((file, one) in ran for one in self.trial.statement(file, line))  # fmt: skip
 
     def _change(self, file: str, line: int) -> list[Hunk] | None:
@@ -241,6 +244,7 @@ class _Search:
             for part in hunk_tools.units(self.hunks)
             if any(self._ran(hunk.file, line) for hunk in part for line in _about(hunk))
         ]
+        begun = self.outcome.rehearsals
         if not parts or not self._differs(parts):
             return False
         low, high = (
@@ -248,7 +252,7 @@ class _Search:
             len(parts),
         )  # with the first `low` it agrees, with the first `high` it does not
         while high - low > 1:
-            if self.outcome.rehearsals >= _MOST_RUNS:
+            if self.outcome.rehearsals - begun > _MOST_PARTS:
                 return True
             middle = (low + high) // 2
             if self._differs(parts[:middle]):
