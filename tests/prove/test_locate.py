@@ -192,3 +192,20 @@ def test_the_first_operator_further_from_the_cpu_than_its_dtype_explains_is_show
     assert [way for way, _, _ in trial.runs] == ["cpu", "shim"]
     for _, _, how in trial.runs:
         assert how == {"window": (2, 2), "values": True, "steps": 2, "float32": True}
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_file_that_was_never_loaded_is_not_repaired(loaded: bool, tmp_path: Path) -> None:
+    trial = Answered(tmp_path, TEXT.replace("cuda", "hpu"), lambda _, way: "loss" if way == "native" else "")  # fmt: skip
+    for folder in ("root", "copy"):
+        (tmp_path / folder / "aside.py").write_text('made("cuda")\n')
+    shim = msgspec.structs.replace(SHIM, record=msgspec.structs.replace(SHIM.record, files={"t.py", *(("aside.py",) if loaded else ())}))  # fmt: skip
+    native = goes("loss")
+    told = report(*NAMED)
+    told = msgspec.structs.replace(told, files=(*told.files, FileResult("aside.py", "unchanged")))
+    made = outcome(
+        verdict="different", comparisons=[compare(shim, native, same_device=True)], runs=[run("cpu"), shim, native],
+        migrated=tmp_path / "copy", report=told, coverage=Coverage(),
+    )  # fmt: skip
+    locate(trial, made)  # type: ignore[arg-type]
+    assert ("trying hpu in aside.py:1 of the copy" in trial.said) is loaded
