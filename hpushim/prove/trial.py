@@ -412,7 +412,9 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
         outcome.reason = _not_distinguishable(wide[0])
     elif not any(map(_moved, (shim, native))):
         outcome.verdict = "not distinguishable"
-        outcome.reason = "each gradient is 0, so that other data would have made no difference: look at the loss"
+        outcome.reason = (
+            "each gradient is 0, so that other data would have made no difference: look at the loss"
+        )
     else:
         why = failure(native)
         outcome.ends = f"{why['kind']}: {why['message']}" if why else ""
