@@ -73,7 +73,7 @@ ROOMS: dict[str, set[str]] = {
     "plan": _ANY,
     "report": {*_ANY, "showing"},
     "ledgers": {*_ANY, "report", "safe_files", "showing"},
-    "shim": {*_AT_RUN_TIME, "compare", "pycode", "ledgers", "safe_files", "showing"},
+    "shim": {*_AT_RUN_TIME, "compare", "kept", "pycode", "ledgers", "safe_files", "showing"},
     "emulator": {*_AT_RUN_TIME, "safe_files"},
     "portfolio": {
         *_ANY,
