@@ -170,13 +170,14 @@ def is_optimizer(module: Module, node: ast.expr) -> bool:
     found = module.view(Roles).of(node)
     if found & Is.OPTIMIZER:
         return True
+    cleared = bool(label) and module.source(node) in module.view(_cleared)
     if found & Is.OTHER and not found & Is.UNSEEN:
-        return False
+        return cleared and bool(found & Is.NAMED)  # `AdamWScheduleFree`
     if found & Is.NAMED:
         return True
     if label and _SHORT.search(label) and _is_beside_backward(module, node):
         return True
-    return bool(label) and module.source(node) in module.view(_cleared)
+    return cleared
 
 
 def _is_beside_backward(module: Module, node: ast.expr) -> bool:

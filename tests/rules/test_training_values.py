@@ -107,3 +107,34 @@ def test_what_asks_about_float16_turns_with_it(made: str, asked: str) -> None:
 def test_a_step_that_is_handed_an_optimizer_is_one(holder: str, given: str) -> None:
     step = f"accel.step({given})"
     assert marks(f"{holder}\n{step}") == [step]
+
+
+#: Classes whose names hold a word for what steps and is no optimizer.
+ODD = ("schedulefree.AdamWScheduleFree", "WarmupMuonWrapper", "AgentMomentum", "tools.AnnealedDescent", "SchedulerFreeMomentum")  # fmt: skip
+CLEARING = (
+    "optimizer = {made}\n{loop}",
+    "def train(optimizer):\n    {loop}\ntrain({made})",
+    "def train(net, optimizer):\n    {loop}\noptimizer = {made}\ntrain(net, optimizer)",
+    "class Box:\n    def __init__(self):\n        self.optimizer = {made}\n    def go(self, optimizer):\n        {loop}\nBox().go({made})",
+)
+
+
+@pytest.mark.parametrize("way", CLEARING)
+@pytest.mark.parametrize("made", ODD)
+def test_what_is_called_an_optimizer_and_cleared_is_one_whatever_its_class_is_called(
+    way: str, made: str
+) -> None:
+    def text(loop: str) -> str:
+        lines = way.format(made=f"{made}(net.parameters())", loop="@")
+        spaces = next(line for line in lines.splitlines() if "@" in line).partition("@")[0]
+        return lines.replace("@", loop.replace("\n", f"\n{spaces}"))
+
+    cleared = "optimizer.zero_grad()\nnet(x).sum().backward()\noptimizer.step()"
+    assert marks(f"{_CLASSES}import schedulefree, tools\n{text(cleared)}\n") == [
+        "net(x).sum().backward()",
+        "optimizer.step()",
+    ]
+    alone = "net(x).sum().backward()\noptimizer.step()"
+    assert marks(f"{_CLASSES}import schedulefree, tools\n{text(alone)}\n") == [
+        "net(x).sum().backward()"
+    ]
