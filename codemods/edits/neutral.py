@@ -89,11 +89,19 @@ def _is_given_again(module: Module, node: ast.AST) -> bool:
     sides = [above for above in module.ancestors(statement) if isinstance(above, ast.If)]
     return any(
         module.statement(bound.node).lineno > statement.lineno
+        and not (bound.value is not None and _is_surely_cuda(bound.value))
         and not any(side in module.ancestors(bound.node) for side in sides)
         for target in targets
         if isinstance(target, ast.Name)
         for bound in module.scope(target).bindings.get(target.id, ())
     )
+
+
+def _is_surely_cuda(value: ast.expr) -> bool:
+    """``"cuda:0"``, ``f"cuda:{rank}"``: a text that names CUDA, and no choice."""
+    texts = [part.value for part in walk(value) if isinstance(part, ast.Constant)]
+    plain = isinstance(value, (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Call))
+    return plain and any(_CUDA.match(str(text)) for text in texts) and "cpu" not in texts
 
 
 def is_replaced(module: Module, check: ast.AST) -> bool:
@@ -139,7 +147,7 @@ def choice(
     if not whole or _fits(module, node, plain):
         return plain
     assert above is not None
-    return _in_lines(module, above, parts)
+    return _in_lines(module.deeper(above), parts)
 
 
 def _parts(now: str, mark: str, *, text: bool, test: str = "") -> tuple[str, str, str]:
@@ -149,8 +157,7 @@ def _parts(now: str, mark: str, *, text: bool, test: str = "") -> tuple[str, str
     return (f"{now}.type" if text else now, f"if {test}", f"else {cpu}")
 
 
-def _in_lines(module: Module, statement: ast.AST, parts: tuple[str, ...]) -> str:
-    deeper = "\t" if module.indent(statement).endswith("\t") else "    "
+def _in_lines(deeper: str, parts: tuple[str, ...]) -> str:
     return "(" + "".join(f"\n{deeper}{part}" for part in parts) + "\n)"
 
 
@@ -160,7 +167,7 @@ def assigned(module: Module, first: ast.stmt, name: str, torch: str, mark: str) 
     plain = f"{name} = {' '.join(parts)}"
     if len(module.indent(first)) + len(plain) <= _width(module):
         return plain
-    return f"{name} = {_in_lines(module, first, parts)}"
+    return f"{name} = {_in_lines('    ', parts)}"
 
 
 def _fits(module: Module, node: ast.AST, text: str) -> bool:

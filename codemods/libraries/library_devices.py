@@ -12,12 +12,13 @@ from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.names import FOREIGN
+from ..analysis.names import FOREIGN, word
 from ..analysis.provenance import owner
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import ADVICE
+from ..edits import neutral
 from ..edits.lightning import with_accelerator
-from ..edits.spelling import retext, shared
+from ..edits.spelling import agnostic, retext, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -82,6 +83,8 @@ class AskedLibrary(Rule):
     def on_call(self, module: Module, call: ast.Call) -> Yield:
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         package = (module.qualified(call.func) or "").partition(".")[0]
+        if agnostic(module) and word(call.func) in neutral.FUNCTIONS:
+            return  # what this style writes, in a file of the project that is not given
         if all(map(_names_none, given)) and _is_library(module, package):
             written, (said, row) = module.source(call.func), _words(module, package)
             if row == _ROW:

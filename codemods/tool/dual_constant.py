@@ -33,7 +33,7 @@ class DualConstant(Rule):
     HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
     wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS), facts=(SHARED_HERE,))
     #: A file that defines the function for others may not use it.
-    also = Wants(words=("torch",))
+    also = Wants(words=("torch", "import"))
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:

@@ -62,14 +62,24 @@ class Homes:
         return sorted(p for p in fitting if p in self._texts and self._may_define(p))
 
     def _may_define(self, path: str) -> bool:
-        """Does the file have the package at hand when it is loaded, under no condition?"""
+        """Does the file have the package at hand when it is loaded, under no condition, or can it have it at no cost?
+
+        A module of helpers can where files that have the package import it, and none that builds the project, which may run without.
+        """
+        body: list[ast.stmt] = []
         with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             body = ast.parse(self._texts[path]).body
-            return any(
-                isinstance(s, ast.Import) and any(a.name == self._package and not a.asname for a in s.names)
-                for s in body
-            )  # fmt: skip
-        return False
+        if any(
+            isinstance(s, ast.Import) and any(a.name == self._package and not a.asname for a in s.names)
+            for s in body
+        ):  # fmt: skip
+            return True
+        users = self._links.needing((path,)) - {path}
+        imports = any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in body)
+        tops = [{module.partition(".")[0] for module, _ in self._imports[each]} for each in users]
+        builds = any(top & {"setuptools", "distutils"} for top in tops)
+        named = PurePath(path).stem in _NAMES
+        return named and imports and not builds and any(self._package in top for top in tops)
 
     def _served(self, home: str, users: Collection[str]) -> dict[str, str]:
         """The users that can import from ``home``, with what they call it."""
@@ -87,11 +97,14 @@ class Homes:
             for each in (module, f"{module}{name}" if module.endswith(".") else f"{module}.{name}"):
                 if (name or each is module) and self._is(user, each, home):
                     return each
-        near = PurePath(home).parent in (folder := PurePath(user).parent, *folder.parents)
-        if home not in self._links.needs((user,)) and not (near and self._is_light(home)):
+        needs, around = self._links.needs((user,)), PurePath(home).parent
+        near = around in (folder := PurePath(user).parent, *folder.parents)
+        near = near or any(PurePath(each).parent == around for each in needs)
+        if home not in needs and not (near and self._is_light(home)):
             return ""  # what it does, and needs, when it is loaded is not known
-        if any(module.startswith(".") for module, _ in asked):
-            return self._relative(user, home)
+        relative = any(module.startswith(".") for module, _ in asked)
+        if relative and (name := self._relative(user, home)):
+            return name
         beside = [one for path, one in self._imports.items() if PurePath(path).parent == folder]
         for module, _ in sorted({*asked, *(each for one in beside for each in one)}):
             names = tuple(module.split("."))

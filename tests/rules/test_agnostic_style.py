@@ -139,6 +139,7 @@ def body(text: str) -> str:
         ("if torch.cuda.is_available():\n    x = x.pin_memory().cuda()", "if torch.cuda.is_available():\n    x = x.pin_memory().cuda()"),
         # a numbered device that is given up where there is no CUDA
         ('device = f"cuda:{n}"\nif not torch.cuda.is_available():\n    device = "cpu"', 'device = f"cuda:{n}"\nif not torch.cuda.is_available():\n    device = "cpu"'),
+        ('place = "cuda:%d" % n\nx = torch.load(p, map_location=place)\nplace = "cuda:%d" % n', f'place = f"{{{CURRENT}.type}}:{{n}}"\nx = torch.load(p, map_location=place)\nplace = f"{{{CURRENT}.type}}:{{n}}"'),
         ('if host:\n    device = "cpu"\nelse:\n    device = f"cuda:{n}"', f'if host:\n    device = "cpu"\nelse:\n    device = f"{{{CURRENT}.type}}:{{n}}"'),
         ('x = x.double()\nif x.device.type == "mps":\n    pass\nd = "cuda" if torch.cuda.is_available() else "cpu"', f'x = x.double()\nif x.device.type == "mps":\n    pass\nd = {CHOICE}'),
         # the device of a tensor
@@ -333,9 +334,8 @@ def test_one_file_of_a_package_has_the_function(tmp_path: Path, change: dict[str
         (tmp_path / path).write_text(text)
     report = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
     after = {path: (tmp_path / path).read_text() for path in files}
-    kept = "torch.manual_seed" in files["pkg/utils.py"]
     asked = [path for path, text in after.items() if "from .utils import" in text and DEFAULT[:-2] in text]  # fmt: skip
-    if change and (not kept or "from . import train" in files["pkg/utils.py"]):
+    if "from . import train" in files["pkg/utils.py"]:
         assert "def default_device" not in after["pkg/utils.py"]
     else:
         assert sum("def default_device" in text for text in after.values()) == 1
@@ -381,3 +381,46 @@ def test_check_leaves_out_what_concerns_gaudi_alone_and_sarif_keeps_its_runs_apa
     assert sarif["agnostic"]["automationDetails"] == {"id": "hpushim/agnostic/"}
     assert "automationDetails" not in sarif["native"]
     assert "Gaudi" not in json.dumps(sarif["agnostic"]["results"])
+
+
+@pytest.mark.parametrize("step", ["  ", "   ", "    ", "        ", "\t"])
+@pytest.mark.parametrize("text", ["def f(x):\n@return x.cuda()\ndef g(x):\n@return x.cuda()\n", "def f(device=torch.device('cuda')):\n@return device\n", "class A:\n@def f(self, a_long_name_of_a_tensor, another_long_name):\n@@return a_long_name_of_a_tensor.cuda() + another_long_name.cuda()\n", "if many:\n@print(torch.cuda.memory_summary())\n"])  # fmt: skip
+def test_what_is_added_is_indented_as_the_file_is(text: str, step: str) -> None:
+    after = written("import torch\n\n\n" + text.replace("@", step)).text
+    depths = [line[: len(line) - len(line.lstrip())] for line in after.splitlines()]
+    assert {depth.replace(step, "@") for depth in depths} <= {"", "@", "@@", "@@@", "@@@@"}
+    assert after.count("\n") > text.count("\n") + 3
+
+
+HELPERS = "import os\n\n\ndef lines(path):\n    return open(path).readlines()\n"
+USER = "import torch\nfrom utils import lines\n\n\ndef f(x):\n    return x.cuda()\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "shared"),
+    [
+        ({"utils.py": HELPERS, "a.py": USER, "b.py": USER}, ["utils.py"]),
+        ({"utils.py": HELPERS, "a.py": USER, "b.py": USER, "export.py": "from utils import lines\n"}, ["utils.py"]),
+        ({"utils.py": HELPERS, "a.py": USER, "b.py": USER, "setup.py": "import setuptools\nfrom utils import lines\n"}, []),
+        ({"utils.py": HELPERS.replace("import os\n", ""), "a.py": USER, "b.py": USER}, []),
+        ({"lines.py": HELPERS, "a.py": USER.replace("utils", "lines"), "b.py": USER.replace("utils", "lines")}, []),
+        # beside a module that is imported
+        ({"util/lines.py": HELPERS, "util/show.py": USER.replace("from utils import lines\n", "") + USER[-30:].replace("f(", "g("), "a.py": USER.replace("utils", "util.lines")}, ["util/show.py"]),
+        ({"util/lines.py": HELPERS, "util/show.py": "import cv2\n" + USER.replace("from utils import lines\n", "") + USER[-30:].replace("f(", "g("), "a.py": USER.replace("utils", "util.lines")}, ["util/show.py"]),
+    ],
+)  # fmt: skip
+def test_a_module_of_helpers_gets_the_function(tmp_path: Path, files: dict[str, str], shared: list[str]) -> None:  # fmt: skip
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = {path: (tmp_path / path).read_text() for path in files}
+    assert [path for path, text in after.items() if "def default_device" in text] == shared
+    light = not any("import cv2" in text for text in after.values())
+    asked = [path for path, text in after.items() if re.search("import.* default_device", text)]
+    assert asked == [path for path in ("a.py", "b.py") if path in files and shared and light]
+    assert all("import torch\n" in after[path] for path in shared)
+    again = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    assert not [file for file in again.files if file.status == "changed"]
+    alone = migrate([tmp_path / "a.py"], Target(style="agnostic"), allow_dirty=True)
+    assert not [f for file in alone.files for f in file.findings if f.code == "HPU726"]

@@ -10,7 +10,7 @@ from hpushim.model import Span, Target
 from hpushim.pycode.literals import literals
 from hpushim.pycode.scope import Binding
 from hpushim.pycode.source import Source
-from hpushim.pycode.walk import mentions
+from hpushim.pycode.walk import mentions, walk
 
 if TYPE_CHECKING:
     from hpushim.matrix import Matrix
@@ -75,6 +75,11 @@ class Module(Text, Source):
         line = self.source(self.line_span(node.lineno))  # type: ignore[attr-defined]
         return line[: len(line) - len(line.lstrip(" \t\f"))]
 
+    def deeper(self, node: ast.AST) -> str:
+        """How much further a block under the statement of ``node`` is indented, in white space: as in the rest of the file."""
+        step: str = self.view(_step)
+        return step or ("\t" if self.indent(node).endswith("\t") else "    ")
+
     # -- strings ----------------------------------------------------------------------------
 
     def string_tokens(self, node: ast.AST) -> list[Span]:
@@ -131,3 +136,13 @@ class Module(Text, Source):
             )
             known = self._bound[id(bindings)] = len(bindings), tuple(values)
         return known[1]
+
+
+def _step(module: Module) -> str:
+    """What the first block of the file is indented by; nothing in a file without one."""
+    for node in walk(module.tree):
+        block = getattr(node, "body", None)
+        if isinstance(node, ast.stmt) and block and block[0].lineno != node.lineno:
+            outer, inner = module.indent(node), module.indent(block[0])
+            return inner.removeprefix(outer) if inner.startswith(outer) else ""
+    return ""

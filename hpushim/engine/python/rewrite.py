@@ -241,10 +241,9 @@ class _Work:
         start = module.start(guard.statement)
         at = module.line_span(module.position(start)[0]).start
         indent = module.indent(guard.statement)
-        deeper = "\t" if indent.endswith("\t") else "    "
-        return Edit(
-            Span(at, at), "", f"{indent}{head.removesuffix(' ...')}{module.newline}{deeper}"
-        )
+        deeper = module.deeper(guard.statement)
+        line = f"{indent}{head.removesuffix(' ...')}{module.newline}{deeper}"
+        return Edit(Span(at, at), "", line)
 
     def _line(self, insert: Insert, plan: Removal) -> Edit:
         """The edit that puts a line, or several, of its own before or behind a statement."""
@@ -253,6 +252,8 @@ class _Work:
         code = _checked(insert.code)
         anchor = _outermost(module, insert.anchor, plan.gone)
         indent = module.indent(anchor)
+        deeper = module.deeper(anchor)
+        code = [re.sub(r"^(?:    )+", lambda by: len(by[0]) // 4 * deeper, each) for each in code]
         lines = f"{module.newline}{indent}".join(code)
         if not insert.after:
             number = module.position(module.start(anchor))[0]
