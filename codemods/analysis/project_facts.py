@@ -110,11 +110,11 @@ MAKERS_NAMED = ProjectFact("classes that pick a device", _makers)
 
 # -- the function of the agnostic style ----------------------------------------------------------
 
-_DEVICE_FUNCTION = lazily(rb"\ndef[ \t]+default_device\([ \t]*\)")
+_DEVICE_FUNCTION = lazily(rb"\ndef[ \t]+(default_device|accelerator_device)\([ \t]*\)")
 
 
 def _shared(data: bytes) -> Iterable[bytes]:
-    return (b"",) if b"default_device" in data and _DEVICE_FUNCTION.search(data) else ()
+    return _DEVICE_FUNCTION.findall(data) if b"r_device" in data or b"t_device" in data else ()
 
 
 SHARED_HERE = ProjectFact(SHARED, _shared)

@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python import imports
+from hpushim.engine.rules.wants import SHARED
 from hpushim.matrix import signatures
 from hpushim.model import Span
 from hpushim.patterns import lazily
 from hpushim.pycode.walk import walk
+
+from ..analysis.without_cuda import CUDA_OR_NOT, needs_accelerator
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -25,8 +28,12 @@ if TYPE_CHECKING:
 
 #: In place of a neutral word that torch does not have; no fix may write it in this style.
 NONE = "hpu"
-#: The function of a file that gives the device, and what it is called where the first name is taken.
-FUNCTIONS = ("default_device", "accelerator_or_cpu")
+#: The function of a file that gives the device, and what it is called where the first name is taken; the same where the program
+#: fails without an accelerator.
+OR_CPU = ("default_device", "accelerator_or_cpu")
+OR_FAIL = ("accelerator_device", "current_accelerator_device")
+FUNCTIONS = (*OR_CPU, *OR_FAIL)
+_REFUSED = "no accelerator is available"
 #: torch's names for every accelerator, in place of those in ``torch.hpu``; all are there since torch 2.6.
 NAMES = {
     f"torch.hpu.{name}": f"torch.{neutral}"
@@ -133,6 +140,8 @@ def or_cpu(module: Module, node: ast.AST, mark: str, *, text: bool) -> str:
     now = current(module, node)
     if now == NONE or is_early(module, node) or is_lacking(module, node):
         return NONE
+    if is_needed(module):
+        return f"{_default(module, node)}{'.type' * text}"
     return choice(module, node, now, mark, text=text)
 
 
@@ -161,8 +170,36 @@ def _in_lines(deeper: str, parts: tuple[str, ...]) -> str:
     return "(" + "".join(f"\n{deeper}{part}" for part in parts) + "\n)"
 
 
-def assigned(module: Module, first: ast.stmt, name: str, torch: str, mark: str) -> str:
-    """The statement in front of ``first`` that gives ``name`` the device."""
+def is_needed(module: Module, *, here: bool = True) -> bool:
+    """Does the program fail without CUDA, so that the CPU must not take its place unnoticed?
+
+    As far as the files of the project show; ``here``: because of what this file does.
+    """
+    said = module.project.names(CUDA_OR_NOT.name)
+    return any(name in module.text for name in (*OR_FAIL, _REFUSED)) or needs_accelerator(module.data, said, here=here)  # fmt: skip
+
+
+def common(module: Module) -> str:
+    """The name of the function that files of the project share."""
+    shared = module.project.names(SHARED)
+    return OR_FAIL[0] if OR_FAIL[0] in shared or (not shared and is_needed(module, here=False)) else OR_CPU[0]  # fmt: skip
+
+
+def refusal(torch: str, mark: str) -> str:
+    """The statement that ends such a program where there is no accelerator."""
+    return (
+        f"if not {torch}.accelerator.is_available():\n"
+        f"    raise RuntimeError({mark}{_REFUSED}{mark})"
+    )
+
+
+def assigned(
+    module: Module, first: ast.stmt, name: str, torch: str, mark: str, *, needed: bool
+) -> str:
+    """The statements in front of ``first`` that give ``name`` the device."""
+    if needed:
+        now = f"{torch}.accelerator.current_accelerator()"
+        return f"{refusal(torch, mark)}\n{name} = {now}"
     parts = _parts(f"{torch}.accelerator.current_accelerator()", mark, text=False)
     plain = f"{name} = {' '.join(parts)}"
     if len(module.indent(first)) + len(plain) <= _width(module):
@@ -339,7 +376,7 @@ def _default(module: Module, node: ast.AST | None) -> str:
 
 def _function(module: Module) -> str:
     """The name of the file's function: of the one that is there, or a free one."""
-    first, second = FUNCTIONS
+    first, second = OR_FAIL if is_needed(module) else OR_CPU
     taken = (is_open(module) and module.project.home(module.path) is None) or not all(
         map(is_default, module.bindings_of(first))
     )

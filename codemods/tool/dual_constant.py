@@ -12,6 +12,7 @@ from hpushim.engine.rules.rule import Claim, Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.project_facts import SHARED_HERE
+from ..analysis.without_cuda import CUDA_OR_NOT
 from ..edits import neutral
 from ..edits.device_kept import KEPT, hoisted, only_assigned, only_owner
 from ..edits.imports import local_name, taken_from
@@ -27,11 +28,15 @@ _WITHOUT_TORCH = (
 )
 
 
+#: What the function of the agnostic style gives: where the CPU may take the place of the accelerator, and where not.
+_WHAT = ("its accelerator, or the CPU", "its accelerator, without which the program ends")
+
+
 class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
     HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
-    wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS), facts=(SHARED_HERE,))
+    wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS), facts=(SHARED_HERE, CUDA_OR_NOT))
     #: A file that defines the function for others may not use it.
     also = Wants(words=("torch", "import"))
     strength = Strength.FIRM
@@ -65,22 +70,24 @@ class DualConstant(Rule):
 
     def _device(self, module: Module) -> Yield:
         """The function of the agnostic style that gives the device: the accelerator, or the CPU where there is none."""
-        home = module.project.home(module.path)
-        if home == "" and not module.bindings_of(neutral.FUNCTIONS[0]):
-            uses = module.index.names(neutral.FUNCTIONS[0])
+        common = neutral.common(module)
+        if module.project.home(module.path) == "" and not module.bindings_of(common):
+            uses = module.index.names(common)
             where = uses[0] if uses else module.imports[0]
-            yield self._defined(module, neutral.FUNCTIONS[0], where, _first_user(module, uses))
+            yield self._defined(module, common, where, _first_user(module, uses))
             return
         for name in neutral.FUNCTIONS:
+            home = module.project.home(module.path) if name == common else None
+            usual = name in (neutral.OR_CPU[0], neutral.OR_FAIL[0])
             uses = [use for use in module.index.names(name) if not module.bindings(use)]
-            if not uses or (not home and name == neutral.FUNCTIONS[0] and neutral.is_open(module)):
+            if not uses or (not home and usual and neutral.is_open(module)):
                 yield from self._kept(module, name)
                 continue  # it may come from there
             if home:
                 yield self.finding(
                     module,
                     uses[0],
-                    f"`{name}()` is the device of the machine: its accelerator, or the CPU; `{home}` defines it",
+                    f"`{name}()` is the device of the machine: {_WHAT[name in neutral.OR_FAIL]}; `{home}` defines it",
                     fix=Rewrite(f"import {name}", "safe", (taken_from(module, home, name),)),
                 )
                 continue
@@ -88,16 +95,15 @@ class DualConstant(Rule):
             here = _imports(module, "torch")
             single = only_assigned(module, name) if here else None
             if single is not None:
-                now = f"{torch}.accelerator.current_accelerator()"
-                chosen = neutral.choice(
-                    module, single, now, mark_of(module), text=isinstance(single, ast.Attribute)
+                yield self._chosen(
+                    module, single, *_only(module, single, torch, needed=name in neutral.OR_FAIL)
                 )
-                yield self._chosen(module, single, Replace(single, chosen))
                 continue
             alone = only_owner(module, name) if here else None
             if alone is not None:
                 calls, first = alone
-                code = neutral.assigned(module, first, KEPT, torch, mark_of(module))
+                needed = name in neutral.OR_FAIL
+                code = neutral.assigned(module, first, KEPT, torch, mark_of(module), needed=needed)
                 first_ask = Insert(first, code, after=False, above_comments=True)
                 yield self._chosen(
                     module, calls[0], first_ask, *(Replace(call, KEPT) for call in calls)
@@ -116,18 +122,17 @@ class DualConstant(Rule):
 
     def _defined(self, module: Module, name: str, where: ast.AST, user: ast.stmt | None) -> Found:
         torch, mark = local_name(module, "torch"), mark_of(module)
-        code = (
-            f"def {name}():\n"
-            f"    if {torch}.accelerator.is_available():\n"
-            f"        return {torch}.accelerator.current_accelerator()\n"
-            f"    return {torch}.device({mark}cpu{mark})"
-        )
+        now = f"return {torch}.accelerator.current_accelerator()"
+        cpu = f"return {torch}.device({mark}cpu{mark})"
+        lines = [f"if {torch}.accelerator.is_available():", f"    {now}", cpu]
+        if name in neutral.OR_FAIL:
+            lines = [*neutral.refusal(torch, mark).split("\n"), now]
+        code = "\n    ".join((f"def {name}():", *lines))
         early = code if _imports_first(module) else f"import torch\n\n\n{code}"
         return self.finding(
             module,
             where,
-            f"`{name}()` is the device of the machine: its accelerator, or the CPU; hpushim defines it "
-            "after the imports",
+            f"`{name}()` is the device of the machine: {_WHAT[name in neutral.OR_FAIL]}; hpushim defines it after the imports",
             fix=Rewrite(
                 f"define {name}", "safe", (Import("torch"), Define(name, code, user, early))
             ),
@@ -150,6 +155,18 @@ class DualConstant(Rule):
                     ),
                 ),
             )
+
+
+def _only(module: Module, single: ast.expr, torch: str, *, needed: bool) -> tuple[Change, ...]:
+    """The choice of the device in place of the call that alone asks for it."""
+    now, mark = f"{torch}.accelerator.current_accelerator()", mark_of(module)
+    typed = isinstance(single, ast.Attribute)
+    if not needed:
+        return (Replace(single, neutral.choice(module, single, now, mark, text=typed)),)
+    refused = Insert(
+        module.statement(single), neutral.refusal(torch, mark), after=False, above_comments=True
+    )
+    return refused, Replace(single, f"{now}.type" if typed else now)
 
 
 def _imports_first(module: Module) -> bool:

@@ -145,7 +145,10 @@ class Facts:
         from hpushim.engine.homes import Homes
 
         python = {file.shown: said for file, said in self._said if file.kind == "python"}
-        defined = {path for path, said in python.items() if said.collected.get(SHARED)}
+        shared = {path: said.collected.get(SHARED, ()) for path, said in python.items()}
+        if len({name for names in shared.values() for name in names}) > 1:
+            return {}  # no file has all
+        defined = {path for path, names in shared.items() if names}
         imports = {path: said.imports for path, said in python.items()}
         main = references.ambient(rules())[0]
         return Homes(imports, texts, main).of(users, defined)

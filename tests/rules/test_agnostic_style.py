@@ -21,10 +21,19 @@ HEAD = "import os\nimport torch\nimport torch.nn as nn\nimport torch.distributed
 CURRENT = "torch.accelerator.current_accelerator()"
 AVAILABLE = "torch.accelerator.is_available()"
 CHOICE = f'{CURRENT}.type if {AVAILABLE} else "cpu"'
-DEFAULT = "default_device()"
+DEFAULT = "accelerator_device()"
 #: Where one function, or the program, has all uses of the device.
 KEPT = f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'
+#: The same in a program that fails without CUDA, as :func:`body` shows it.
+NEEDED = "device = accelerator or error"
+REFUSAL = f'if not {AVAILABLE}:\n    raise RuntimeError("no accelerator is available")\n'
 FUNCTION = (
+    "def accelerator_device():\n"
+    f"    if not {AVAILABLE}:\n"
+    '        raise RuntimeError("no accelerator is available")\n'
+    f"    return {CURRENT}\n"
+)
+OR_CPU = (
     f"def {DEFAULT}:\n"
     f"    if {AVAILABLE}:\n"
     f"        return {CURRENT}\n"
@@ -43,7 +52,9 @@ def written(text: str, style: Style = "agnostic", path: str = "train.py") -> Set
 
 def body(text: str) -> str:
     """What becomes of the statements behind the imports, without the function; a choice over several lines in one."""
-    after = written(HEAD + text).text.removeprefix(HEAD).replace(FUNCTION, "")
+    after = written(HEAD + text).text.removeprefix(HEAD).replace(FUNCTION, "").replace(OR_CPU, "")
+    refused = rf"if not {re.escape(AVAILABLE)}:\n +raise RuntimeError\(.*\)\n( *\w+ = ){re.escape(CURRENT)}"
+    after = re.sub(refused, lambda found: f"{found[1].lstrip()}accelerator or error", after)
     after = re.sub(r"\(\n +(.*)\n +(if .*)\n +(else .*)\n *\)", r"\1 \2 \3", after)
     return "\n".join(line for line in after.splitlines() if line.strip())
 
@@ -54,27 +65,27 @@ def body(text: str) -> str:
         # a device: a choice keeps its form, elsewhere the one at hand or the file's constant
         ('d = "cuda" if torch.cuda.is_available() else "cpu"', f"d = {CHOICE}"),
         ('device = "cuda"', f"device = {CHOICE}"),
-        ('device = torch.device("cuda")', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'),
+        ('device = torch.device("cuda")', 'device = accelerator or error'),
         ('device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")'),
-        ("x = x.cuda()", f"{KEPT}\nx = x.to(device)"),
-        ('x = torch.zeros(2, device="cuda")', f"{KEPT}\nx = torch.zeros(2, device=device)"),
-        ("def f(x):\n    return x.cuda()\ndef g(x):\n    return x.cuda()", "def f(x):\n    return x.to(default_device())\ndef g(x):\n    return x.to(default_device())"),
-        ("def f(xs):\n    return [x.cuda() for x in xs]\ndef g(x):\n    return x.cuda()", "def f(xs):\n    device = default_device()\n    return [x.to(device) for x in xs]\ndef g(x):\n    return x.to(default_device())"),
-        ("def f(x, y):\n    def g(z):\n        return z.cuda()\n    return g(x), y.cuda()", f"def f(x, y):\n    {KEPT}\n    def g(z):\n        return z.to(device)\n    return g(x), y.to(device)"),
-        ("def f(x, device):\n    return x.cuda() + x.to(device)", "def f(x, device):\n    return x.to(default_device()) + x.to(device)"),
-        ("def f(x):\n    if many:\n        x = x.cuda()\n    return x", f"def f(x):\n    if many:\n        {KEPT}\n        x = x.to(device)\n    return x"),
-        ('def f(device="cuda"):\n    return device', f'def f(device=None):\n    if device is None:\n        device = {CHOICE}\n    return device'),
-        ('def f(*, device=torch.device("cuda")):\n    """Text."""\n    return device', f'def f(*, device=None):\n    """Text."""\n    if device is None:\n        {KEPT}\n    return device'),
+        ("x = x.cuda()", f"{NEEDED}\nx = x.to(device)"),
+        ('x = torch.zeros(2, device="cuda")', f"{NEEDED}\nx = torch.zeros(2, device=device)"),
+        ("def f(x):\n    return x.cuda()\ndef g(x):\n    return x.cuda()", "def f(x):\n    return x.to(accelerator_device())\ndef g(x):\n    return x.to(accelerator_device())"),
+        ("def f(xs):\n    return [x.cuda() for x in xs]\ndef g(x):\n    return x.cuda()", "def f(xs):\n    device = accelerator_device()\n    return [x.to(device) for x in xs]\ndef g(x):\n    return x.to(accelerator_device())"),
+        ("def f(x, y):\n    def g(z):\n        return z.cuda()\n    return g(x), y.cuda()", f"def f(x, y):\n    {NEEDED}\n    def g(z):\n        return z.to(device)\n    return g(x), y.to(device)"),
+        ("def f(x, device):\n    return x.cuda() + x.to(device)", "def f(x, device):\n    return x.to(accelerator_device()) + x.to(device)"),
+        ("def f(x):\n    if many:\n        x = x.cuda()\n    return x", f"def f(x):\n    if many:\n        {NEEDED}\n        x = x.to(device)\n    return x"),
+        ('def f(device="cuda"):\n    return device', 'def f(device=None):\n    if device is None:\n        device = accelerator or error.type\n    return device'),
+        ('def f(*, device=torch.device("cuda")):\n    """Text."""\n    return device', f'def f(*, device=None):\n    """Text."""\n    if device is None:\n        {NEEDED}\n    return device'),
         # too early to ask for a device: a parser, a field, a file that others import; a stub has no body
         ('def f(p):\n    p.add_argument("--device", default="cuda")', 'def f(p):\n    p.add_argument("--device", default="cuda")'),
         ('class C:\n    device = "cuda"', 'class C:\n    device = "cuda"'),
         ('HERE = torch.device("cuda")\ndef f(x):\n    return x', 'HERE = torch.device("cuda")\ndef f(x):\n    return x'),
         ('def f(device="cuda"): ...', 'def f(device="cuda"): ...'),
-        ('device = torch.device("cuda")\nx = x.cuda(non_blocking=True)', f'device = {CURRENT} if {AVAILABLE} else torch.device("cpu")\nx = x.to(device, non_blocking=True)'),
+        ('device = torch.device("cuda")\nx = x.cuda(non_blocking=True)', 'device = accelerator or error\nx = x.to(device, non_blocking=True)'),
         # not at hand: of another function, given later, given under a condition
-        ('def f():\n    device = "cuda"\ndef g(x):\n    return x.cuda()', f"def f():\n    device = {CHOICE}\ndef g(x):\n    {KEPT}\n    return x.to(device)"),
-        ('x = x.cuda()\ndevice = "cuda"', f"x = x.to(default_device())\ndevice = {CHOICE}"),
-        ('if many:\n    device = "cuda"\nx = x.cuda()', f"if many:\n    device = {CHOICE}\nx = x.to(default_device())"),
+        ('def f():\n    device = "cuda"\ndef g(x):\n    return x.cuda()', "def f():\n    device = accelerator_device().type\ndef g(x):\n    return x.to(accelerator_device())"),
+        ('x = x.cuda()\ndevice = "cuda"', "x = x.to(accelerator_device())\ndevice = accelerator_device().type"),
+        ('if many:\n    device = "cuda"\nx = x.cuda()', "if many:\n    device = accelerator_device().type\nx = x.to(accelerator_device())"),
         # other devices that the accelerator covers are chosen no more
         ('d = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"', f"d = {CHOICE}"),
         ("half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()", "half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()"),
@@ -134,7 +145,7 @@ def body(text: str) -> str:
         # a host that took the CPU goes on to: MPS has no float64, and pins no memory
         ('x = x.double()\nd = "cuda" if torch.cuda.is_available() else "cpu"', 'x = x.double()\nd = "cuda" if torch.cuda.is_available() else "cpu"'),
         ("x = torch.zeros(2, dtype=torch.float64)\nif torch.cuda.is_available():\n    x = x.cuda()", "x = torch.zeros(2, dtype=torch.float64)\nif torch.cuda.is_available():\n    x = x.cuda()"),
-        ('t = torch.zeros(2, dtype=torch.float64, device="cuda")', f"{KEPT}\nt = torch.zeros(2, dtype=torch.float64, device=device)"),
+        ('t = torch.zeros(2, dtype=torch.float64, device="cuda")', f"{NEEDED}\nt = torch.zeros(2, dtype=torch.float64, device=device)"),
         ('if device.type == "cuda":\n    x = x.pin_memory()', 'if device.type not in ("cpu", "mps"):\n    x = x.pin_memory()'),
         ("if torch.cuda.is_available():\n    x = x.pin_memory().cuda()", "if torch.cuda.is_available():\n    x = x.pin_memory().cuda()"),
         # a numbered device that is given up where there is no CUDA
@@ -153,19 +164,19 @@ def body(text: str) -> str:
         # the scaler of a flag is on where autocast computes in float16
         ("s = torch.cuda.amp.GradScaler() if fp16 else None", f"{KEPT}\ns = torch.amp.GradScaler(device.type, enabled=torch.get_autocast_dtype(device.type) == torch.float16) if fp16 else None"),
         ("def f(m, x):\n    x = x.unsqueeze(0)\n    with torch.cuda.amp.autocast(enabled=False):\n        return m(x)", "def f(m, x):\n    x = x.unsqueeze(0)\n    with torch.autocast(device_type=x.device.type, enabled=False):\n        return m(x)"),
-        ("def f(x):\n    # about the move\n    return x.cuda()", f"def f(x):\n    {KEPT}\n    # about the move\n    return x.to(device)"),
+        ("def f(x):\n    # about the move\n    return x.cuda()", f"def f(x):\n    {NEEDED}\n    # about the move\n    return x.to(device)"),
         ("def f(m, x):\n    x = x.unsqueeze(0)\n    m.train()\n    with torch.cuda.amp.autocast():\n        return m(x)", 'def f(m, x):\n    x = x.unsqueeze(0)\n    m.train()\n    with torch.autocast(device_type=x.device.type, enabled=x.device.type != "cpu"):\n        return m(x)'),
-        ("def f(m):\n    m.cuda()\n    with torch.cuda.amp.autocast():\n        return m.forward()", f'def f(m):\n    {KEPT}\n    m.to(device)\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m.forward()'),
+        ("def f(m):\n    m.cuda()\n    with torch.cuda.amp.autocast():\n        return m.forward()", f'def f(m):\n    {NEEDED}\n    m.to(device)\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m.forward()'),
         ("def f(m):\n    m.train()\n    with torch.cuda.amp.autocast():\n        return m.loss()", f'def f(m):\n    m.train()\n    {KEPT}\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m.loss()'),
         ('device = torch.device(hp.device)\ndef f(m):\n    return m.cuda()', "device = torch.device(hp.device)\ndef f(m):\n    return m.to(device)"),
         ("class A:\n    def __init__(self, device):\n        self.device = device\n    def f(self, m, x):\n        x = x.to(self.device)\n        with torch.cuda.amp.autocast():\n            return m(x)", 'class A:\n    def __init__(self, device):\n        self.device = device\n    def f(self, m, x):\n        x = x.to(self.device)\n        with torch.autocast(device_type=torch.device(self.device).type, enabled=torch.device(self.device).type != "cpu"):\n            return m(x)'),
         ('def f(backend="nccl"):\n    dist.init_process_group(backend)', f"def f(backend=None):\n    if backend is None:\n        backend = dist.get_default_backend_for_device({CURRENT})\n    dist.init_process_group(backend)"),
         ('def f(backend="nccl"):\n    if host:\n        backend = "gloo"\n    dist.init_process_group(backend)', 'def f(backend="nccl"):\n    if host:\n        backend = "gloo"\n    dist.init_process_group(backend)'),
-        ("def f(m, x):\n    x = x.cuda().unsqueeze(0)\n    with torch.cuda.amp.autocast():\n        return m(x)", f'def f(m, x):\n    {KEPT}\n    x = x.to(device).unsqueeze(0)\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m(x)'),
+        ("def f(m, x):\n    x = x.cuda().unsqueeze(0)\n    with torch.cuda.amp.autocast():\n        return m(x)", f'def f(m, x):\n    {NEEDED}\n    x = x.to(device).unsqueeze(0)\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m(x)'),
         # a number that may be left out is the current device for `.cuda`
-        ("def f(x, rank=None):\n    return x.cuda(rank)", f"def f(x, rank=None):\n    {KEPT}\n    return x.to(rank if rank is not None else device)"),
+        ("def f(x, rank=None):\n    return x.cuda(rank)", f"def f(x, rank=None):\n    {NEEDED}\n    return x.to(rank if rank is not None else device)"),
         ('p.add_argument("--gpu", type=int)\nargs = p.parse_args()\nif args.gpu is not None:\n    x = x.cuda(args.gpu)', 'p.add_argument("--gpu", type=int)\nargs = p.parse_args()\nif args.gpu is not None:\n    x = x.to(args.gpu)'),
-        ('p.add_argument("--gpu", type=int)\nargs = p.parse_args()\nx = x.cuda(args.gpu)', f'p.add_argument("--gpu", type=int)\nargs = p.parse_args()\n{KEPT}\nx = x.to(args.gpu if args.gpu is not None else device)'),
+        ('p.add_argument("--gpu", type=int)\nargs = p.parse_args()\nx = x.cuda(args.gpu)', f'p.add_argument("--gpu", type=int)\nargs = p.parse_args()\n{NEEDED}\nx = x.to(args.gpu if args.gpu is not None else device)'),
         ('p.add_argument("--gpu", type=int, default=0)\nargs = p.parse_args()\nx = x.cuda(args.gpu)', 'p.add_argument("--gpu", type=int, default=0)\nargs = p.parse_args()\nx = x.to(args.gpu)'),
         # two checks of which one prepares what the other uses
         ('if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())', 'if torch.cuda.is_available():\n    text = "{m}"\nelse:\n    text = ""\nif torch.cuda.is_available():\n    print(text.format(m=torch.cuda.max_memory_reserved()), torch.cuda.memory_summary())'),
@@ -273,7 +284,9 @@ def test_what_is_neutral_is_not_reported(text: str) -> None:
 
 def test_a_default_of_a_command_is_resolved_in_its_body() -> None:
     text = "import click\n@click.command()\n@click.option('--seed')\ndef main(seed, device=torch.device('cuda')):\n    return torch.zeros(2, device=device)"
-    assert "device=None):\n    if device is None:\n        device = torch.accelerator" in body(text)
+    assert "device=None):\n    if device is None:\n        device = accelerator or error" in body(
+        text
+    )
 
 
 def test_a_file_without_torch_keeps_its_words() -> None:
@@ -312,9 +325,11 @@ def test_scripts_share_what_is_light_beside_them(tmp_path: Path, heavy: bool) ->
         (tmp_path / path).write_text("import cv2\n" + text if heavy else text)
     migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
     after = {path: (tmp_path / path).read_text() for path in SCRIPTS}
-    shared = [path for path, text in after.items() if "from utils import default_device" in text]
+    shared = [
+        path for path, text in after.items() if "from utils import accelerator_device" in text
+    ]
     assert shared == (["train.py"] if heavy else ["train.py", "test.py"]) * (not heavy)
-    assert ("def default_device" in after["utils.py"]) is not heavy
+    assert ("def accelerator_device" in after["utils.py"]) is not heavy
 
 
 PACKAGE = {
@@ -336,19 +351,19 @@ def test_one_file_of_a_package_has_the_function(tmp_path: Path, change: dict[str
     after = {path: (tmp_path / path).read_text() for path in files}
     asked = [path for path, text in after.items() if "from .utils import" in text and DEFAULT[:-2] in text]  # fmt: skip
     if "from . import train" in files["pkg/utils.py"]:
-        assert "def default_device" not in after["pkg/utils.py"]
+        assert "def accelerator_device" not in after["pkg/utils.py"]
     else:
-        assert sum("def default_device" in text for text in after.values()) == 1
-        assert "from .utils import seed, default_device\n" in after["pkg/train.py"]
-        assert "from pkg.utils import default_device\n" in after["pkg/test.py"]
+        assert sum("def accelerator_device" in text for text in after.values()) == 1
+        assert "from .utils import seed, accelerator_device\n" in after["pkg/train.py"]
+        assert "from pkg.utils import accelerator_device\n" in after["pkg/test.py"]
         assert asked == ["pkg/train.py"]
         assert ("from .utils" in after.get("pkg/alone.py", "")) is False
     again = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
     assert not [file for file in again.files if file.status == "changed"]
     (tmp_path / "pkg/new.py").write_text("import torch\n\nfrom .utils import seed\n\n\ndef f(x):\n    return x.cuda()\n")  # fmt: skip
     migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
-    if "def default_device" in after["pkg/utils.py"]:
-        assert "import seed, default_device\n" in (tmp_path / "pkg/new.py").read_text()
+    if "def accelerator_device" in after["pkg/utils.py"]:
+        assert "import seed, accelerator_device\n" in (tmp_path / "pkg/new.py").read_text()
     while undo(tmp_path).run:
         pass
     assert {path: (tmp_path / path).read_text() for path in files} == files
@@ -356,8 +371,8 @@ def test_one_file_of_a_package_has_the_function(tmp_path: Path, change: dict[str
 
 
 def test_a_name_of_a_star_import_is_not_taken() -> None:
-    text = written("import torch\nfrom settings import *\n\nx = torch.ones(2).cuda().to(default_device())\n\n\ndef f(y):\n    return y.cuda()\n\n\ndef g(y):\n    return y.cuda()\n").text  # fmt: skip
-    assert "def accelerator_or_cpu" in text and "def default_device" not in text
+    text = written("import torch\nfrom settings import *\n\nx = torch.ones(2).cuda().to(accelerator_device())\n\n\ndef f(y):\n    return y.cuda()\n\n\ndef g(y):\n    return y.cuda()\n").text  # fmt: skip
+    assert "def current_accelerator_device" in text and "def accelerator_device" not in text
 
 
 def test_messages_say_the_neutral_form() -> None:
@@ -415,12 +430,34 @@ def test_a_module_of_helpers_gets_the_function(tmp_path: Path, files: dict[str, 
         (tmp_path / path).write_text(text)
     migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
     after = {path: (tmp_path / path).read_text() for path in files}
-    assert [path for path, text in after.items() if "def default_device" in text] == shared
+    assert [path for path, text in after.items() if "def accelerator_device" in text] == shared
     light = not any("import cv2" in text for text in after.values())
-    asked = [path for path, text in after.items() if re.search("import.* default_device", text)]
+    asked = [path for path, text in after.items() if re.search("import.* accelerator_device", text)]
     assert asked == [path for path in ("a.py", "b.py") if path in files and shared and light]
     assert all("import torch\n" in after[path] for path in shared)
     again = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
     assert not [file for file in again.files if file.status == "changed"]
     alone = migrate([tmp_path / "a.py"], Target(style="agnostic"), allow_dirty=True)
     assert not [f for file in alone.files for f in file.findings if f.code == "HPU726"]
+
+
+WITHOUT = ["if torch.cuda.is_available():\n    pass", "n = 2 if torch.cuda.device_count() > 0 else 1", 'd = "cpu" if host else x.device', 'd = torch.device("cpu") if host else x.device', 'p.add_argument("--device", default="cpu")', "if x.is_cuda:\n    pass"]  # fmt: skip
+MOVES = ["def f(x):\n    return x.cuda()", 'def f(x):\n    return x.to("cuda")', 'def f():\n    return torch.ones(2, device="cuda")', 'def f(x):\n    return x.to(torch.device("cuda"))']  # fmt: skip
+
+
+@pytest.mark.parametrize("without", ["", "print(torch.cuda.device_count())", 'x = torch.load(p, map_location="cpu")', *WITHOUT])  # fmt: skip
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("move", MOVES)
+def test_the_cpu_takes_no_place_where_cuda_was_needed(tmp_path: Path, move: str, elsewhere: bool, without: str) -> None:  # fmt: skip
+    (tmp_path / "a.py").write_text(f"import torch\n\n\n{move}\n" + "" if elsewhere else f"import torch\n\n\n{move}\n{without}\n")  # fmt: skip
+    (tmp_path / "b.py").write_text(f"import torch\n\n{without}\n" if elsewhere else "")
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    text = (tmp_path / "a.py").read_text()
+    assert ("no accelerator is available" in text) is (without not in WITHOUT)
+    assert ('torch.device("cpu")' in text.replace(without, "")) is (without in WITHOUT)
+
+
+def test_a_file_that_only_has_autocast_goes_on_without_an_accelerator() -> None:
+    assert "raise" not in body(
+        "def f(m):\n    with torch.cuda.amp.autocast():\n        return m.loss()"
+    )
