@@ -16,6 +16,7 @@ from hpushim.engine.rules.wants import (
 from hpushim.matrix import load
 from hpushim.patterns import lazily
 
+from ..edits.without_cuda import CUDA_OR_NOT, cuda_or_not
 from .device_texts import device_name
 from .names import is_made_of_torch
 
@@ -118,6 +119,13 @@ def _shared(data: bytes) -> Iterable[bytes]:
 
 
 SHARED_HERE = ProjectFact(SHARED, _shared)
+
+
+def _with_cuda(data: bytes) -> Iterable[bytes]:
+    return cuda_or_not(data)
+
+
+CUDA_HERE = ProjectFact(CUDA_OR_NOT, _with_cuda)
 
 # -- files that train --------------------------------------------------------------------------
 

@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python import imports
-from hpushim.engine.rules.wants import SHARED
 from hpushim.matrix import signatures
 from hpushim.model import Span
 from hpushim.patterns import lazily
 from hpushim.pycode.walk import walk
 
-from ..analysis.without_cuda import CUDA_OR_NOT, needs_accelerator
+from .without_cuda import CUDA_OR_NOT, needs_accelerator
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -175,14 +174,9 @@ def is_needed(module: Module, *, here: bool = True) -> bool:
 
     As far as the files of the project show; ``here``: because of what this file does.
     """
-    said = module.project.names(CUDA_OR_NOT.name)
-    return any(name in module.text for name in (*OR_FAIL, _REFUSED)) or needs_accelerator(module.data, said, here=here)  # fmt: skip
-
-
-def common(module: Module) -> str:
-    """The name of the function that files of the project share."""
-    shared = module.project.names(SHARED)
-    return OR_FAIL[0] if OR_FAIL[0] in shared or (not shared and is_needed(module, here=False)) else OR_CPU[0]  # fmt: skip
+    said = module.project.names(CUDA_OR_NOT)
+    known = any(map(module.holds, OR_FAIL)) or bool(module.index.strings(_REFUSED))
+    return known or needs_accelerator(module.data, said, here=here)  # fmt: skip
 
 
 def refusal(torch: str, mark: str) -> str:

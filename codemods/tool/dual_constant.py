@@ -11,8 +11,7 @@ from hpushim.engine.python.changes import Change, Define, Import, Insert, Replac
 from hpushim.engine.rules.rule import Claim, Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.project_facts import SHARED_HERE
-from ..analysis.without_cuda import CUDA_OR_NOT
+from ..analysis.project_facts import CUDA_HERE, SHARED_HERE
 from ..edits import neutral
 from ..edits.device_kept import KEPT, hoisted, only_assigned, only_owner
 from ..edits.imports import local_name, taken_from
@@ -36,7 +35,7 @@ class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
     HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
-    wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS), facts=(SHARED_HERE, CUDA_OR_NOT))
+    wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS), facts=(SHARED_HERE, CUDA_HERE))
     #: A file that defines the function for others may not use it.
     also = Wants(words=("torch", "import"))
     strength = Strength.FIRM
@@ -70,7 +69,7 @@ class DualConstant(Rule):
 
     def _device(self, module: Module) -> Yield:
         """The function of the agnostic style that gives the device: the accelerator, or the CPU where there is none."""
-        common = neutral.common(module)
+        common = _common(module)
         if module.project.home(module.path) == "" and not module.bindings_of(common):
             uses = module.index.names(common)
             where = uses[0] if uses else module.imports[0]
@@ -157,8 +156,14 @@ class DualConstant(Rule):
             )
 
 
+def _common(module: Module) -> str:
+    """The name of the function that files of the project share."""
+    shared = module.project.names(SHARED_HERE.name)
+    return neutral.OR_FAIL[0] if neutral.OR_FAIL[0] in shared or (not shared and neutral.is_needed(module, here=False)) else neutral.OR_CPU[0]  # fmt: skip
+
+
 def _only(module: Module, single: ast.expr, torch: str, *, needed: bool) -> tuple[Change, ...]:
-    """The choice of the device in place of the call that alone asks for it."""
+    """The choice of the device in place of the only call that gives it."""
     now, mark = f"{torch}.accelerator.current_accelerator()", mark_of(module)
     typed = isinstance(single, ast.Attribute)
     if not needed:

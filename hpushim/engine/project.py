@@ -43,7 +43,7 @@ from hpushim.engine.files.discover import (
 from hpushim.engine.files.source import Source, Unreadable, decode, read, rewritten
 from hpushim.engine.judge import accounted, interesting, own_words, parse, wanted_kinds
 from hpushim.engine.one_file import examine, settle
-from hpushim.engine.rules.registry import every_rule
+from hpushim.engine.rules.registry import every_rule, porting
 from hpushim.engine.rules.wants import TAKE_DEVICES
 from hpushim.errors import HpushimError
 from hpushim.model import (
@@ -101,7 +101,8 @@ def analyse(
     run = _Run(
         paths, target, matrix, select, ignore, exclude, unsafe=propose, given=given, cached=cache
     )
-    report = run.report(run.results(_proposed if propose else _analysed, jobs, progress))
+    results = run.results(_proposed if propose else _analysed, jobs, progress)
+    report = run.report(run.as_they_are(results))
     return msgspec.structs.replace(report, pages=_pages(report)) if propose else report
 
 
@@ -156,6 +157,7 @@ def migrate(
     results = run.results(_migrated, jobs, progress)
     if shared and not given:
         results = run.shared(results)
+    results = run.as_they_are(results)
     if write:
         results = run.written(results, allow_dirty=allow_dirty)
     return run.report(results, "migrated" if write else "preview")
@@ -220,6 +222,9 @@ class _Run:
             if given and set(paths) == set(given)
             else discover(paths, self.root, wanted_kinds(), exclude)
         )
+        self.style = target.style
+        #: Of each file that was ported: its bytes, and what rules see.
+        self.ports: dict[str, tuple[bytes, bytes]] = {}
         #: The bytes of the files that a rule may want, why a file has none, None for the others.
         self.data: list[bytes | str | None] = []
         self.python_lines = 0
@@ -228,7 +233,7 @@ class _Run:
         self.facts = facts = Facts()
         own = own_words(matrix)
         for file in self.found.files:
-            data = given[file.path] if file.path in given else read(file.path)
+            data = self._read(file, given[file.path] if file.path in given else read(file.path))
             wanted = True
             if isinstance(data, bytes):
                 entry = self._seen(file, data, facts, own)
@@ -251,6 +256,32 @@ class _Run:
             ignore=tuple(ignore),
             unsafe=unsafe,
         )
+
+    def _read(self, file: File, data: bytes | str) -> bytes | str:
+        """The bytes of a file as rules see them; in the agnostic style those of a port are the code before it."""
+        if self.style != "agnostic" or not isinstance(data, bytes):
+            return data
+        seen: bytes = porting().before(data, python=file.kind in ("python", "notebook"))
+        if seen != data:
+            self.ports[file.shown] = data, seen
+        return seen
+
+    def as_they_are(self, results: list[FileResult]) -> list[FileResult]:
+        """The results in the words of the files, which rules may have seen in others."""
+        return list(map(self._of_port, results)) if self.ports else results
+
+    def _of_port(self, result: FileResult) -> FileResult:
+        """A result in the words of the file as it is."""
+        if result.path not in self.ports:
+            return result
+        (port, seen), said = self.ports[result.path], porting()
+        findings = tuple(
+            msgspec.structs.replace(each, message=said.worded(each.message.encode()).decode())
+            for each in result.findings
+        )
+        after = result.after and said.back(port, seen, result.after)
+        before = result.before and port
+        return msgspec.structs.replace(result, findings=findings, before=before, after=after)
 
     def _opened(self, *options: object) -> Cache | None:
         """What was found before; None where the user has no folder for it."""
@@ -314,7 +345,7 @@ class _Run:
         users = [f.shown for f, result in zip(files, results, strict=False) if f.kind == "python" and _defines(result)]  # fmt: skip
         if not users or self.context.target.style != "agnostic":
             return results
-        texts = {f.shown: data for f in files if isinstance(data := read(f.path), bytes)}
+        texts = {f.shown: data for f in files if isinstance(data := self._read(f, read(f.path)), bytes)}  # fmt: skip
         homes = self.facts.homes(texts, users)
         project = msgspec.structs.replace(self.context.project, homes=tuple(homes.items()))
         context = msgspec.structs.replace(self.context, project=project)

@@ -7,6 +7,7 @@ import importlib.util
 import os
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rules.listed import Listed, decoded, encoded
@@ -105,3 +106,8 @@ def accounting() -> Callable[[Module, Iterable[Finding]], Iterator[Accounted]]:
     """What says what becomes of each CUDA token of a module, once the rules have seen it."""
     module = importlib.import_module(f"{PACKAGE}.values.tokens")
     return module.entries  # type: ignore[no-any-return]
+
+
+def porting() -> ModuleType:
+    """What reads a file that was ported as the code before, and writes what became of that: ``before``, ``back``, ``worded``."""
+    return importlib.import_module(f"{PACKAGE}.analysis.ports")

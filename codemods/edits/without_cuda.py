@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hpushim.engine.rules.wants import ProjectFact
 from hpushim.patterns import lazily
 
 _MOVES = lazily(rb"\.cuda\(|(?:device|to)[(=][ \t]*[\"']cuda")
@@ -14,7 +13,7 @@ _WITHOUT = lazily(
 )
 
 
-def _cuda_or_not(data: bytes) -> Iterable[bytes]:
+def cuda_or_not(data: bytes) -> Iterable[bytes]:
     """``b"moves"`` where tensors go to CUDA, which fails without it; ``b"without"`` where the CPU may take its place."""
     if b"cuda" in data and _MOVES.search(data):
         yield b"moves"
@@ -22,11 +21,11 @@ def _cuda_or_not(data: bytes) -> Iterable[bytes]:
         yield b"without"
 
 
-#: Whether any file moves to CUDA, and whether any asks if it is there, or names the CPU in its place.
-CUDA_OR_NOT = ProjectFact("cuda or not", _cuda_or_not)
+#: The project's fact: whether any file moves to CUDA, and whether any asks if it is there, or names the CPU in its place.
+CUDA_OR_NOT = "cuda or not"
 
 
 def needs_accelerator(data: bytes, said: frozenset[str], *, here: bool) -> bool:
     """Does the program of the file at hand fail without CUDA? ``here``: does this file move to it, and not only others of the project?"""
-    own = {each.decode() for each in _cuda_or_not(data)}
+    own = {each.decode() for each in cuda_or_not(data)}
     return "moves" in (own if here else own | said) and "without" not in own | said
