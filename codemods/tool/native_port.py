@@ -51,9 +51,9 @@ class NativePort(Rule):
                 fix = Rewrite(
                     "remove the mark", "safe", (Remove(statement),), _GROUP, harmless=True
                 )
-                yield self.finding(module, call, f"{shown}; eager mode needs no mark", fix=fix, severity="note")  # fmt: skip
+                yield self.finding(module, call, f"{shown}; eager mode needs no mark", fix=fix, severity="note", claims=(call,))  # fmt: skip
             else:
-                yield self.finding(module, call, f"{shown}; call it where the device is Gaudi", safety="manual")  # fmt: skip
+                yield self.finding(module, call, f"{shown}; call it where the device is Gaudi", safety="manual", claims=(call,))  # fmt: skip
         for statement in module.imports:
             yield from self._imported(module, statement, gone)
 
