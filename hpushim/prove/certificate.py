@@ -156,7 +156,7 @@ def _torch() -> str:
 
 def _runs(outcome: Outcome) -> list[RunRow]:
     rows = []
-    for run in outcome.runs:
+    for run in (*outcome.runs, *outcome.elsewhere):
         first = run.record.processes[:1]
         losses = [float(x["value"]) for p in first for s in p.steps for x in s["losses"]]
         why = failure(run)

@@ -22,7 +22,9 @@ from hpushim.prove import metrics
 from hpushim.prove.records import Record, read
 from hpushim.prove.words import Command
 
-Way = Literal["cpu", "shim", "native"]
+Way = Literal["cpu", "shim", "native", "copy"]
+#: Without a device: of the original, and of the migrated copy.
+ON_CPU: tuple[Way, ...] = ("cpu", "copy")
 STARTUP = str(Path(__file__).parent / "recorder" / "startup")
 _STAY = ("HPUSHIM_CACHE_DIR", "HPUSHIM_GAUDI", "HPUSHIM_STACK", "HPUSHIM_ALLOW_IMPORT", "HPUSHIM_CAPABILITY", "HPUSHIM_CUDA_AVAILABLE")  # fmt: skip
 _FINISH = 10  # seconds that a stopped run has to end by itself
@@ -243,7 +245,7 @@ def _words(way: Way, command: Command, plan: Plan) -> list[str]:
     else:
         words = [*module, command.script]
     start = [plan.python]
-    if way != "cpu":
+    if way not in ON_CPU:
         start += ["-m", "hpushim", "run", "--mode", plan.mode, "--devices", str(plan.devices)]
         if way == "native":
             start.append("--native")
@@ -271,7 +273,7 @@ def _environment(way: Way, plan: Plan, orders: Path, top: str) -> dict[str, str]
         PYTHONHASHSEED="0",
         PYTHONUNBUFFERED="1",
         HPUSHIM_PROVE=str(orders),
-        HPUSHIM="off" if way == "cpu" else "emulate",
+        HPUSHIM="off" if way in ON_CPU else "emulate",
         HPUSHIM_LOG="quiet",
         # The emulated device draws from the CPU's own stream, so that the runs agree number by number.
         HPUSHIM_EMULATED_RANDOM="cpu",

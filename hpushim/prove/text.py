@@ -17,7 +17,7 @@ _SHOWN = 12
 def text(outcome: Outcome, again: str) -> str:
     """Verdict, runs, differences, what was not covered, the command to run it again."""
     lines = [headline(outcome), ""]
-    lines += _table(outcome.runs)
+    lines += _table([*outcome.elsewhere, *outcome.runs])
     lines += ["", *_comparisons(outcome)]
     lines += _coverage(outcome)
     lines += [
@@ -118,7 +118,12 @@ def _failed(run: Run) -> str:
 
 
 def _comparisons(outcome: Outcome) -> list[str]:
-    names = {"cpu": "the CPU run", "shim": "the shim's run", "native": "the migrated copy"}
+    names = {
+        "cpu": "the CPU run",
+        "shim": "the shim's run",
+        "native": "the migrated copy",
+        "copy": "the migrated copy on the CPU",
+    }
     lines = []
     if outcome.cause is not None:
         cause = outcome.cause

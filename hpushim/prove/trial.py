@@ -21,6 +21,7 @@ from hpushim.prove.hunks import Hunk, between, original_line
 from hpushim.prove.locate import Cause, locate
 from hpushim.prove.records import Refused
 from hpushim.prove.runs import (
+    ON_CPU,
     Plan,
     Run,
     Started,
@@ -47,6 +48,7 @@ _TITLES = {
     "cpu": "original, on the CPU",
     "shim": "original, under the shim",
     "native": "migrated copy, natively",
+    "copy": "migrated copy, on the CPU",
 }
 
 
@@ -105,6 +107,8 @@ class Outcome(msgspec.Struct):
     asked: dict[str, set[int]] = msgspec.field(default_factory=dict)
     ends: str = ""  # the error in which every run ends behind the last step that was compared
     refused: list[Refused] = msgspec.field(default_factory=list)
+    #: The copy on the devices that its style keeps, beside those that all styles have.
+    elsewhere: list[Run] = msgspec.field(default_factory=list)
 
     @property
     def difference(self) -> Difference | None:
@@ -147,7 +151,7 @@ class Trial:
             steps=request.steps,
             timeout=request.timeout,
             devices=request.devices or command.processes,
-            mode={"eager": "eager", "compile": "compile"}.get(request.target.mode, "lazy"),
+            mode=_mode(request.target),
         )
 
     def copy(self, name: str) -> Path:
@@ -215,11 +219,18 @@ class Trial:
         args = self.request.command.args
         if way == "native":
             args = words.on_hpu(args)
-        elif way == "cpu" and self.on_cpu is not None:
+        elif way in ON_CPU and self.on_cpu is not None:
             args = self.on_cpu.args
         return started(
             way, title, self.words(args, folder), folder, self.cwd_in(folder), self.plan, **how
         )
+
+
+def _mode(target: Target) -> str:
+    """The mode of the runs: lazy where marks are due, which the agnostic style has in lazy mode alone."""
+    if target.mode in ("eager", "compile"):
+        return target.mode
+    return "eager" if target.style == "agnostic" and target.mode != "lazy" else "lazy"
 
 
 def _as_script(cwd: Path, notebook: str) -> str:
@@ -284,7 +295,35 @@ def _proved(trial: Trial) -> Outcome:
         "not proved", "", migrated, runs, [], coverage, trial.on_cpu, _share(shim, native), report
     )
     outcome.asked = trial.asked
-    return _judged(trial, runs, outcome)
+    return _as_before(trial, _judged(trial, runs, outcome))
+
+
+def _as_before(trial: Trial, outcome: Outcome) -> Outcome:
+    """What a style keeps for the CPU: the copy does there, bit for bit, what the original did."""
+    cpu, request = outcome.runs[0], trial.request
+    if request.target.style == "native" or request.baseline is not None or cpu.way != "cpu":
+        return outcome
+    if not cpu.record.steps or outcome.difference is not None:
+        return outcome
+    trial.say("running the migrated copy on the CPU")
+    run = trial.run("copy", _TITLES["copy"], _migrated_again(trial, outcome, "copy"))
+    pair = compare(cpu, run, same_device=True)
+    if pair.difference is not None and pair.difference.kind == BITS and pair.largest <= _NOTHING:
+        pair = compare(cpu, run, same_device=True, repeats=False)
+    outcome.elsewhere.append(run)
+    outcome.comparisons.append(pair)
+    if pair.difference is not None:
+        outcome.verdict = "different"
+        outcome.reason = f"on the CPU, {pair.difference.what}"
+    return outcome
+
+
+def _migrated_again(trial: Trial, outcome: Outcome, name: str) -> Path:
+    """A fresh copy as it was migrated: what the first run wrote into its copy is not in this one."""
+    folder = trial.copy(name)
+    for file in {one.file for one in trial.changes(outcome.report, outcome.migrated)}:
+        shutil.copyfile(outcome.migrated / file, folder / file)
+    return folder
 
 
 def reached(runs: list[Run]) -> tuple[set[tuple[str, int]], set[str]]:
@@ -453,10 +492,9 @@ def _in_float32(trial: Trial, outcome: Outcome) -> None:
     again = []
     for run in (one for one in outcome.runs if one.way in (pair.first, pair.second)):
         outcome.rehearsals += 1
-        folder = trial.copy(f"float32-{outcome.rehearsals}")
-        if run.way == "native":  # what the first run wrote into its copy is not in this one
-            for file in {one.file for one in trial.changes(outcome.report, outcome.migrated)}:
-                shutil.copyfile(outcome.migrated / file, folder / file)
+        name = f"float32-{outcome.rehearsals}"
+        native = run.way == "native"
+        folder = _migrated_again(trial, outcome, name) if native else trial.copy(name)
         again.append(trial.run(run.way, run.title, folder, float32=True))
     if any(failure(run) for run in again) or not all(run.record.steps for run in again):
         return

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from proofs import TRAIN, prove
 
+from hpushim.model import Target
 from hpushim.prove import certificate
 from hpushim.prove.trial import Request
 from hpushim.prove.trial import prove as prove_here
@@ -42,6 +43,40 @@ def test_a_script_is_proved_and_its_folder_left_as_it_was(
     assert [run["steps"] for run in found["runs"]] == [6, 6, 6]
     assert found["again"] == "hpushim prove --steps 0 train.py"
     assert "# equal" in (out / "proof.md").read_text()
+
+
+@pytest.mark.parametrize("style", ["dual", "agnostic"])
+def test_what_a_style_keeps_for_the_cpu_is_proved_there(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, style: str
+) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    out = tmp_path_factory.mktemp("out") / "proof.json"
+    done = prove("--style", style, "--certificate", out, "train.py", cwd=tmp_path)
+    assert done.stdout.startswith("equal: over 6 optimizer steps"), done.stdout + done.stderr
+    assert "the migrated copy on the CPU against the CPU run: bit for bit" in done.stdout
+    found = json.loads(out.read_text())
+    jsonschema.validate(found, json.loads(certificate.schema()))
+    assert [run["way"] for run in found["runs"]] == ["cpu", "shim", "native", "copy"]
+    (pair,) = [one for one in found["comparisons"] if one["second"] == "copy"]
+    assert pair["first"] == "cpu" and pair["steps"] == 6 and pair["bit_for_bit"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["train.py"]
+
+
+def test_what_goes_wrong_on_the_cpu_alone_is_found(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    found = prove_here(
+        Request(command=parse(("train.py",)), target=Target(style="agnostic"), cwd=tmp_path, plant=_on_the_cpu_only)
+    )  # fmt: skip
+    assert (found.verdict, found.difference is not None) == ("different", True)
+    assert found.reason.startswith("on the CPU, ")
+    assert [one.difference is None for one in found.comparisons][:2] == [True, True]
+
+
+def _on_the_cpu_only(folder: Path) -> None:
+    script = folder / "train.py"
+    text = script.read_text()
+    assert "lr=0.01" in text
+    script.write_text(text.replace("lr=0.01", 'lr=0.01 if device.type != "cpu" else 0.02'))
 
 
 def test_a_fault_in_the_migrated_copy_is_found_and_its_line_named(tmp_path: Path) -> None:
