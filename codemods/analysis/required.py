@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
 
 from .project_facts import MAKERS, MAKERS_NAMED
 from .verdict import ask, inside
@@ -31,10 +32,27 @@ _FOR_CUDA = re.compile(r"(?:^|-)(?:cuda|cu\d{2,3}|cuda\d+x?)(?:$|-)")
 
 
 #: The first release with ``torch.accelerator``, and releases before it.
-_FIRST = "2.6"
+FIRST = "2.6"
 _OLDER = ("2.5.1", "2.4.1", "2.1.2", "2.0.1", "1.13.1", "1.8.1")
 #: A version of torch that may simply be a later one: none, or a lower bound.
 _LOWER = re.compile(r"\s*(?:>=?\s*[\w.]+)?\s*")
+
+
+#: Images with torch, and the version in their tag; NVIDIA's are numbered by year and month, and have torch 2.6 since this one.
+_IMAGE = re.compile(
+    r"(?:docker\.io/)?(?:nvcr\.io/nvidia/pytorch:(?P<month>\d\d\.\d\d)|pytorch/pytorch:(?P<version>\d+\.\d+))"
+)
+_MONTH = "25.01"
+
+
+def is_old_image(name: str) -> bool:
+    """Does an image have a torch without ``torch.accelerator``?"""
+    found = _IMAGE.match(name)
+    if found is None:
+        return False
+    if found["month"]:
+        return found["month"] < _MONTH
+    return lacks_accelerator(f"=={found['version']}.0") is not None
 
 
 def lacks_accelerator(allowed: str) -> tuple[str, str] | None:
@@ -43,14 +61,16 @@ def lacks_accelerator(allowed: str) -> tuple[str, str] | None:
         versions = SpecifierSet(re.sub(r"^=(?!=)", "==", allowed.partition(";")[0].strip()))
     except InvalidSpecifier:
         return None
-    old = next((version for version in _OLDER if version in versions), None)
+    exact = re.fullmatch(r"==(\d+\.\d+\.\d+)", allowed)
+    older = (*_OLDER, exact[1]) if exact and Version(exact[1]) < Version(FIRST) else _OLDER
+    old = next((version for version in older if version in versions), None)
     if old is None:
         return None
     shown = f"`torch{allowed}`" if allowed else "`torch` without a version"
     message = (
-        f"{shown} allows torch {old}, which lacks `torch.accelerator`; require `torch>={_FIRST}`"
+        f"{shown} allows torch {old}, which lacks `torch.accelerator`; require `torch>={FIRST}`"
     )
-    return message, f">={_FIRST}" if _LOWER.fullmatch(allowed) else ""
+    return message, f">={FIRST}" if _LOWER.fullmatch(allowed) else ""
 
 
 def writes_cuda(text: Text) -> bool:

@@ -10,6 +10,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Finding, Fix, Span
 
+from ..analysis.required import is_old_image
 from ..analysis.verdict import ask
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class Containers(TextRule):
         for instruction in document.instructions:
             if instruction.keyword == "FROM":
                 words = [w for w in instruction.words if not w.text.startswith("--")]
-                if words and _IMAGE.search(words[0].text):
+                old = document.target.style == "agnostic" and is_old_image(
+                    words[0].text if words else ""
+                )
+                if words and not old and _IMAGE.search(words[0].text):
                     yield self._image(document, words[0].span, words[0].text)
             for assignment in instruction.assignments:
                 visible = ask(document, _VISIBLE)

@@ -10,21 +10,29 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Span
 
-from ..analysis.required import lacks_accelerator, writes_cuda
+from ..analysis.required import FIRST, is_old_image, lacks_accelerator, writes_cuda
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
     from hpushim.engine.shell.words import Requirement
 
+#: What a text says of the torch that it needs.
+_SAID = re.compile(
+    r"(?i)(?<![\w/])(?:py)?torch[ \t`*_()\[\]]*(?:[=<>~ \t]*|-?v)(?P<version>[012]\.\d+)(?![\d-])(?:\.\d+)?\+?"
+)
 _TORCH = re.compile(r"(?:pytorch|torch)\s*(?P<allowed>(?:[<>=!~].*)?)")
 
 
 class OldestTorch(TextRule):
     """``torch>=1.8`` beside code that uses ``torch.accelerator``."""
 
-    HPU820 = Code("torch-too-old-for-accelerator", fix=("safe", "manual"))
-    kinds = frozenset({"requirements", "toml", "yaml"})
-    markers = ("torch",)
+    HPU820 = Code(
+        "torch-too-old-for-accelerator",
+        fix=("safe", "manual"),
+        lower={"note": "a text says so, which nothing reads but people"},
+    )
+    kinds = frozenset({"requirements", "toml", "yaml", "dockerfile", "markdown"})
+    markers = ("torch", "Torch")
 
     def check(self, document: Document) -> Iterator[Finding]:
         if document.target.style != "agnostic":
@@ -33,6 +41,12 @@ class OldestTorch(TextRule):
             for item in document.requirements:
                 if item.name == "torch" and not item.option and not item.url:
                     yield from self._of_line(document, item)
+            return
+        if document.kind == "dockerfile":
+            yield from self._images(document)
+        if document.kind == "markdown":
+            yield from self._said(document)
+        if document.kind in ("dockerfile", "markdown"):
             return
         for entry in document.entries:
             listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
@@ -54,6 +68,23 @@ class OldestTorch(TextRule):
         elif new and item.name_span is not None and item.name_span.end == item.span.end:
             edit = document.insert(item.span.end, new)
         yield self._told(document, item.span, message, edit)
+
+    def _images(self, document: Document) -> Iterator[Finding]:
+        for instruction in document.instructions:
+            for word in instruction.words if instruction.keyword == "FROM" else ():
+                if is_old_image(word.text):
+                    text = f"`{word.text}` has a torch before {FIRST}, which lacks `torch.accelerator`; take a later image"
+                    yield self.finding(document, word.span, text)
+
+    def _said(self, document: Document) -> Iterator[Finding]:
+        """The first mention: what is said of an older torch further down goes with it."""
+        for found in _SAID.finditer(document.text) if writes_cuda(document) else ():
+            if lacks_accelerator(f"=={found['version']}.0"):
+                start = len(document.text[: found.start()].encode())
+                span = Span(start, start + len(found[0].encode()))
+                text = f"`{found[0].strip()}` in this text is before torch {FIRST}, which `torch.accelerator` needs"
+                yield self.finding(document, span, text, severity="note")
+                return
 
     def _told(self, document: Document, span: Span, message: str, edit: Edit | None) -> Finding:
         """The fix is for this style, in which other fixes of such files are not: every device needs that torch."""

@@ -233,7 +233,7 @@ def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...
     else:
         asked, _ = torch(module, call, "get_autocast_dtype")
         float16, _ = torch(module, call, "float16")
-        text = f"{asked}({kind}) == {float16}"
+        text = f"{asked}({_of_autocast(module, call, kind)}) == {float16}"
         if enabled is not None and module.constant(enabled) is not True:
             text = f"{grouped(module, enabled)} and {text}"
     off = add(call, f"enabled={text}") if enabled is None else Replace(enabled, text)
@@ -241,6 +241,18 @@ def _neutral(module: Module, call: ast.Call, sharded: bool) -> tuple[Change, ...
         off = Replace(enabled, "False")
     named = Replace(device, kind) if device is not None else add(call, kind, first=True)
     return (Rename(call.func, _NEW), off, named)
+
+
+def _of_autocast(module: Module, call: ast.Call, kind: str) -> str:
+    """What the function gives its autocast for a device of this type: ``device.type if device.type != "mps" else "cpu"``."""
+    given = {
+        module.source(type_)
+        for each in module.index.calls("autocast")
+        if module.function(each) is module.function(call)
+        if (type_ := argument(each, "device_type", 0)) is not None
+    }
+    only = given.pop() if len(given) == 1 else kind
+    return only if kind in only else kind
 
 
 def _takes_default(module: Module) -> bool:

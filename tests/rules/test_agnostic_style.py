@@ -131,6 +131,7 @@ def body(text: str) -> str:
         ("if torch.cuda.is_available():\n    c = torch.cuda.amp.autocast(amp)", f"if {AVAILABLE}:\n    {KEPT}\n    c = torch.autocast(device_type=device.type, enabled=amp)"),
         ("s = torch.cuda.amp.GradScaler()", f"{KEPT}\ns = torch.amp.GradScaler(device.type, enabled=torch.get_autocast_dtype(device.type) == torch.float16)"),
         ('s = torch.amp.GradScaler("cuda", enabled=dtype == "float16")', f'{KEPT}\ns = torch.amp.GradScaler(device.type, enabled=dtype == "float16" and device.type != "cpu")'),
+        ('def f(device):\n    s = torch.cuda.amp.GradScaler()\n    with torch.autocast(device.type if device.type != "mps" else "cpu"):\n        g()', 'def f(device):\n    s = torch.amp.GradScaler(device.type, enabled=torch.get_autocast_dtype(device.type if device.type != "mps" else "cpu") == torch.float16)\n    with torch.autocast(device.type if device.type != "mps" else "cpu"):\n        g()'),
         # what the function is given
         ("def f(m, x, device):\n    with torch.cuda.amp.autocast():\n        return m(x.to(device)), device.type", 'def f(m, x, device):\n    with torch.autocast(device_type=device.type, enabled=device.type != "cpu"):\n        return m(x.to(device)), device.type'),
         ("class A(nn.Module):\n    def forward(self, x):\n        with torch.cuda.amp.autocast():\n            return x.unsqueeze(0) @ x", 'class A(nn.Module):\n    def forward(self, x):\n        with torch.autocast(device_type=x.device.type, enabled=x.device.type != "cpu"):\n            return x.unsqueeze(0) @ x'),
