@@ -24,6 +24,7 @@ _OPTIONS = frozenset(["add_argument", "add_option", "option", "Option"])
 _NAMED = re.compile(r"(?<![\w.\-/])(cuda|CUDA|nccl|NCCL)(?![\w\-/=]|\.\w)(?! ?\(?\d)")
 #: A check of a device says nothing of backends.
 _DEVICE = re.compile(_NAMED.pattern.replace("|nccl|NCCL", ""))
+_OPTION = re.compile(r"(?<![\w-])--[\w-]+")
 _ANY = re.compile(r"cuda|nccl|gpu-|https?:", re.I)
 _OTHER_THINGS = re.compile(r"(cuda|nccl)\W+(version|toolkit|driver|kernel|extension|runtime|graph|core|stream|event|error|op)", re.I)  # fmt: skip
 #: What only NVIDIA GPUs run, whatever the check beside it has become.
@@ -46,7 +47,9 @@ class Message(Rule):
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         whole, text = _whole(module, node)
-        if whole is None or not _speaks_of_cuda(text):
+        # An option keeps its name in this style.
+        plain = _OPTION.sub("", text) if agnostic(module) else text
+        if whole is None or not _speaks_of_cuda(plain):
             return
         if agnostic(module):
             if _NAMED.search(text) and (_is_help_of_switch(module, whole) or _says(module, whole)):
@@ -150,12 +153,18 @@ def _says(module: Module, node: ast.expr) -> bool:
     if any(_asks_for_gaudi(module, value) for value in above.args if value is not node):
         return word(above.func) in _LOGS
     statement = module.parent(above)
-    if not isinstance(statement, ast.Raise) and not (
-        isinstance(statement, ast.Expr) and word(above.func) in _LOGS
-    ):
+    said = isinstance(statement, ast.Expr) and word(above.func) in _LOGS
+    if not isinstance(statement, ast.Raise) and not said:
         return False
+    if said and agnostic(module) and isinstance(node, ast.JoinedStr):
+        names = (module.qualified(part) for part in walk(node) if isinstance(part, ast.Attribute))
+        if any(name is not None and name.startswith("torch.accelerator.") for name in names):
+            return True  # beside what it shows
     guard = module.parent(statement)
-    return isinstance(guard, ast.If) and _asks_for_gaudi(module, guard.test)
+    outer = module.parent(guard) if agnostic(module) and isinstance(guard, ast.If) else None
+    return any(
+        isinstance(each, ast.If) and _asks_for_gaudi(module, each.test) for each in (guard, outer)
+    )
 
 
 def _asks_for_gaudi(module: Module, test: ast.expr) -> bool:

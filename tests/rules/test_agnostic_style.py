@@ -125,6 +125,9 @@ def body(text: str) -> str:
         ("m = torch.compile(m)", "m = torch.compile(m)"),
         ("o = torch.optim.Adam(p, fused=True)", "o = torch.optim.Adam(p, fused=True)"),
         ('assert torch.cuda.is_available(), "no CUDA device"', f'assert {AVAILABLE}, "no accelerator device"'),
+        ('if torch.cuda.is_available():\n    if not args.cuda:\n        print("You have a CUDA device, so run with --cuda.")', f'if {AVAILABLE}:\n    if not args.cuda:\n        print("You have an accelerator device, so run with --cuda.")'),
+        ('print(f"CUDA device count: {torch.cuda.device_count()}")', 'print(f"accelerator device count: {torch.accelerator.device_count()}")'),
+        ('print(f"CUDA memory: {torch.cuda.memory_allocated()}")', 'print(f"CUDA memory: {torch.cuda.memory_allocated()}")'),
         # AMP
         ("c = torch.cuda.amp.autocast()", f'{KEPT}\nc = torch.autocast(device_type=device.type, enabled=device.type != "cpu")'),
         ("c = torch.cuda.amp.autocast(a or b)", f'{KEPT}\nc = torch.autocast(device_type=device.type, enabled=(a or b) and device.type != "cpu")'),
