@@ -161,7 +161,8 @@ def _says(module: Module, node: ast.expr) -> bool:
         if any(name is not None and name.startswith("torch.accelerator.") for name in names):
             return True  # beside what it shows
     guard = module.parent(statement)
-    outer = module.parent(guard) if agnostic(module) and isinstance(guard, ast.If) else None
+    both = agnostic(module) and isinstance(guard, ast.If)
+    outer = module.parent(guard) if both and guard is not None else None
     return any(
         isinstance(each, ast.If) and _asks_for_gaudi(module, each.test) for each in (guard, outer)
     )
