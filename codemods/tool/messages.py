@@ -154,15 +154,14 @@ def _says(module: Module, node: ast.expr) -> bool:
         return word(above.func) in _LOGS
     statement = module.parent(above)
     said = isinstance(statement, ast.Expr) and word(above.func) in _LOGS
-    if not isinstance(statement, ast.Raise) and not said:
+    if statement is None or not (isinstance(statement, ast.Raise) or said):
         return False
     if said and agnostic(module) and isinstance(node, ast.JoinedStr):
         names = (module.qualified(part) for part in walk(node) if isinstance(part, ast.Attribute))
         if any(name is not None and name.startswith("torch.accelerator.") for name in names):
             return True  # beside what it shows
     guard = module.parent(statement)
-    both = agnostic(module) and isinstance(guard, ast.If)
-    outer = module.parent(guard) if both and guard is not None else None
+    outer = module.parent(guard) if agnostic(module) and isinstance(guard, ast.If) else None
     return any(
         isinstance(each, ast.If) and _asks_for_gaudi(module, each.test) for each in (guard, outer)
     )
