@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.compare import texts
@@ -95,9 +95,11 @@ class Flow(Circular):
         self._values = module.view(Values)
         self._subjects = module.view(Subjects)
         self._known: dict[ast.AST, Evidence | None] = {}
-        self._taken: dict[ast.Dict, bool] = {}
         self._asked: dict[tuple[ast.AST | Cell, bool], Cell] = {}
         self._reaches = Answers[int](self._shows, self._edges)
+        #: Whether a value goes to a library with devices of its own, and whether it is judged where it stands or further on.
+        self._elsewhere = Answers[int](self._leaves, self._on)
+        self._here = Answers[int](lambda at: not isinstance(at.node, Cell) and self._judged(at) is not None, self._on)  # fmt: skip
 
     def use(self, node: ast.AST) -> Evidence | None:
         """The evidence that ``node``'s value is a device, None without any."""
@@ -359,8 +361,8 @@ class Flow(Circular):
                 if known and self._is_read_elsewhere(parent)
                 else None
             )
-        if self._taken_elsewhere(parent):
-            return None
+        if self._elsewhere.of(At(parent)):
+            return None  # parameters for a library with devices of its own
         key = self.module.constant(parent.keys[parent.values.index(node)])  # type: ignore[arg-type]
         named = isinstance(key, str) and device_name(key)
         return Evidence(Role.NAME, parent) if named else None
@@ -373,20 +375,18 @@ class Flow(Circular):
             if isinstance(cell := edge.node, Cell)
         )  # fmt: skip
 
-    def _taken_elsewhere(self, table: ast.Dict) -> bool:
-        """Do the parameters in a table go to a library with devices of its own?"""
-        if table not in self._taken:
-            self._taken[table] = self._is_foreign(self._values.reach(table, self._values.uses))
-        return self._taken[table]
-
     def goes_elsewhere(self, node: ast.AST) -> bool:
         """Does a value, or what a variable holds, go to a library with devices of its own, and nowhere to torch?"""
         start = self._values.variable(node) if isinstance(node, ast.Name) else node
-        reached = list(self._values.reach(start, self._values.uses)) if start is not None else []
-        return self._is_foreign(reached) and not any(self._judged(edge.at) for edge in reached if edge.same and not isinstance(edge.node, Cell))  # fmt: skip
+        if start is None or not self._elsewhere.of(At(start)):
+            return False
+        return not any(self._here.of(edge.at) for edge in self._on(At(start)))
 
-    def _is_foreign(self, reached: Iterable[Edge]) -> bool:
-        passed = (edge.node for edge in reached if edge.how == "passed")
+    def _on(self, at: At) -> Iterator[Edge]:
+        return (edge for edge in self._values.uses(at) if edge.same)
+
+    def _leaves(self, at: At) -> int:
+        passed = (edge.node for edge in self._values.uses(at) if edge.how == "passed")
         calls = (self.module.parent(each) if isinstance(each, ast.keyword) else each for each in passed)  # fmt: skip
         return any(isinstance(c, ast.Call) and foreign(self.module, c.func) for c in calls)
 
