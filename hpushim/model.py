@@ -96,6 +96,10 @@ class Finding(msgspec.Struct, frozen=True):
     applied: bool = False
     effort: Effort = "minutes"
     effect: Effect | None = None
+    #: The innermost function or class around it, ``Model.forward``; empty at the top level, and where the text is not Python.
+    function: str = ""
+    #: Whether it is under ``if``, other than that of a program, or tried.
+    conditional: bool = False
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -150,6 +150,8 @@ def _examined(
     kept = [finding for finding in kept if context.selects(finding.code)]
     kept.sort(key=lambda finding: (finding.span.start, finding.code, finding.span.end))
     made = tuple(changes.get(id(finding), ()) for finding in kept)
+    if isinstance(text, Module):
+        kept = [_placed(text, finding) for finding in kept]
     if context.matrix.own:
         kept = [_sourced(finding, context.matrix.own) for finding in kept]
     return Examined(text, tuple(kept), made, frozenset(held | more))
@@ -158,6 +160,11 @@ def _examined(
 def _asked_for(judging: Iterable[Listed], context: Context) -> frozenset[str]:
     """The codes that could have been found."""
     return frozenset(code for rule in judging for code in rule.codes if context.selects(code))
+
+
+def _placed(module: Module, finding: Finding) -> Finding:
+    function, conditional = module.surroundings(finding.span.start)
+    return msgspec.structs.replace(finding, function=function, conditional=conditional)
 
 
 def _sourced(finding: Finding, own: dict[str, str]) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -107,6 +107,8 @@ class Links:
     ) -> None:
         self._asked = imports
         self._optional = optional
+        #: What was found before: the files of a folder import the same.
+        self._known: dict[tuple[_Parts, str, str], frozenset[str]] = {}
 
     def around(self, starts: Collection[str]) -> frozenset[str]:
         """The files that import one of ``starts``, however far, those that one of them imports, and themselves."""
@@ -127,20 +129,38 @@ class Links:
         """``starts`` and the files that import one of them, however far."""
         return frozenset(_closure(starts, self._resolved[1]))
 
-    def found(self, path: str, module: str, name: str = "") -> set[str]:
+    def found(self, path: str, module: str, name: str = "") -> frozenset[str]:
         """The files that a module may be, or a name that is taken from it, where the file at ``path`` imports it."""
-        by_parts, by_last, packages = self._places
-        folder = PurePath(path).parent.parts
-        return {by_parts[each] for each in _candidates(folder, module, name, by_parts, by_last, packages)}  # fmt: skip
+        asked = (_folder(path), module, name)
+        found = self._known.get(asked)
+        if found is None:
+            by_parts, by_last, packages = self._places
+            every = _candidates(*asked, by_parts, by_last, packages)
+            found = self._known[asked] = frozenset(by_parts[each] for each in every)
+        return found
 
     def taking(self, starts: Collection[str]) -> frozenset[str]:
         """``starts`` and the files that take something from one of them, however far; through a package only what it takes from there itself."""
+        return frozenset(_closure(starts, self._takers))
+
+    @cached_property
+    def _takers(self) -> dict[str, set[str]]:
         edges: defaultdict[str, set[str]] = defaultdict(set)
         for path, asked in self._asked.items():
             for module, name in asked:
                 for origin in self._origins(path, module, name, set()):
                     edges[origin].add(path)
-        return frozenset(_closure(starts, edges))
+        return edges
+
+    @cached_property
+    def _taken(self) -> dict[tuple[str, str], list[str]]:
+        """The modules that a file takes a name from."""
+        found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for path, asked in self._asked.items():
+            for module, name in asked:
+                if name:
+                    found[path, name].append(module)
+        return found
 
     def _origins(self, path: str, module: str, name: str, seen: set[str]) -> Iterator[str]:
         """Where a name comes from that a file imports: a module, or what a package takes it from."""
@@ -149,17 +169,16 @@ class Links:
             return
         for found in self.found(path, module) - seen:
             seen.add(found)
-            inner = [m for m, taken in self._asked[found] if name and taken == name]
-            if not inner or PurePath(found).name != "__init__.py":
+            inner = self._taken.get((found, name), ())
+            if not inner or found.rpartition("/")[2] != "__init__.py":
                 yield found
             for each in inner:
                 yield from self._origins(found, each, name, seen)
 
-    def _run_before(self, path: str) -> Iterator[str]:
+    def _run_before(self, path: str) -> list[str]:
         """The packages around a module, which Python runs first."""
-        for folder in PurePath(path).parents:
-            if self.is_package(folder.parts):
-                yield str(folder / "__init__.py")
+        folders = PurePath(path).parents
+        return [str(above / "__init__.py") for above in folders if self.is_package(above.parts)]
 
     def is_package(self, folder: _Parts) -> bool:
         """Is it a folder with ``__init__.py``?"""
@@ -170,14 +189,22 @@ class Links:
         """The files by the parts of their paths, these parts by their last one, and the packages."""
         by_parts: dict[_Parts, str] = {}
         by_last: defaultdict[str, list[_Parts]] = defaultdict(list)
-        packages = {p.parent.parts for p in map(PurePath, self._asked) if p.name == "__init__.py"}
+        packages: set[_Parts] = set()
         for path in self._asked:
-            parts = PurePath(path).with_suffix("").parts
+            pure = PurePath(path)
+            parts = pure.with_suffix("").parts
             parts = parts[:-1] if parts[-1] == "__init__" else parts
+            if pure.name == "__init__.py":
+                packages.add(parts)
             by_parts[parts] = path
             if parts:
                 by_last[parts[-1]].append(parts)
         return by_parts, by_last, packages
+
+    @cached_property
+    def _before(self) -> dict[str, tuple[str, ...]]:
+        """What runs where a file is imported: itself, and the packages around it."""
+        return {path: (path, *self._run_before(path)) for path in self._asked}
 
     @cached_property
     def _resolved(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -195,10 +222,15 @@ class Links:
             for module, name in {*asked} - {*apart.get(path, ())} if apart else asked:
                 for wanted in {name, ""}:
                     for found in self.found(path, module, wanted):
-                        on[path].update((found, *self._run_before(found)))
+                        on[path].update(self._before[found])
                         if back is not None:
                             back[found].add(path)
         return on
+
+
+@lru_cache(maxsize=1 << 14)
+def _folder(path: str) -> _Parts:
+    return PurePath(path).parent.parts
 
 
 def _candidates(

@@ -211,6 +211,16 @@ class Index:
             child, above = above, self.parent(above)
         return self.root
 
+    def around(self, offset: int) -> list[ast.AST]:
+        """The statement, handler or case at a place, and those around it, outwards."""
+        at = bisect.bisect_right(self._starts, offset)
+        found: list[ast.AST] = []
+        node = self.units[at - 1] if at else None
+        while node is not None and node is not self.tree:
+            found.append(node)
+            node = self._parents.get(node)
+        return found
+
     # -- the walk over statements -----------------------------------------------------------
 
     def _skeleton(self) -> None:

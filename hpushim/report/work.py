@@ -6,12 +6,10 @@ tools and images are pieces of their own. What has no counterpart on Gaudi has n
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -55,8 +53,6 @@ class Work(msgspec.Struct, frozen=True):
 
 def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
     """The work for all findings left to a person, what decides first."""
-    sources = {file.path: file.before or b"" for file in report.files}
-    functions = cache(lambda path: _Functions(sources[path]))
     by_hand = [item for item in items if item.effort is not None]
     kernels = {item.path for item in by_hand if item.trouble == "kernels"}
     beside = {_folder(path) for path in kernels | {each.path for each in report.kernels}} - {""}
@@ -70,7 +66,7 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
                 built[item.finding.message] = folder
     found: dict[tuple[object, ...], list[Item]] = {}
     for item in by_hand:
-        aside = _is_aside(functions, item, report)
+        aside = _is_aside(item, report)
         code, message = item.finding.code, item.finding.message
         if item.trouble == "kernels" or (is_required(item) and item.path in kernels):
             folder = built[message] if code == _IMPORTED else _of(item.path, beside)
@@ -79,20 +75,20 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             found.setdefault((aside, code, message), []).append(item)
         else:
             found.setdefault((aside, code, _QUOTED.sub("``", message)), []).append(item)
-    found = _joined(found, functions)
+    found = _joined(found)
     written = any(key[1] in beside and not key[0] for key in found)
     made = []
     for key, group in found.items():
         group.sort(key=lambda item: item.trouble != "kernels")
-        places = [_around(functions, item) for item in group]
+        places = [(item.path, item.finding.function) for item in group]
         required = [item for item in group if _is_needed(item, report)]
-        conditional = all(_is_conditional(functions, item) for item in required or group)
-        inner = all(function or _is_conditional(functions, item) for item, (_, function) in zip(group, places, strict=True))  # fmt: skip
+        conditional = all(item.finding.conditional for item in required or group)
+        inner = all(item.finding.function or item.finding.conditional for item in group)
         optional = group[0].area == PACKAGES and not required and inner
         piece = _piece(
             group,
             places,
-            _is_aside(functions, group[0], report),
+            _is_aside(group[0], report),
             required=bool(required),
             optional=optional,
         )
@@ -120,14 +116,12 @@ def _is_reached(path: str, report: Report) -> bool:
     return path in report.reached or not report.reached or not path.endswith(".py")
 
 
-def _joined(
-    found: dict[tuple[object, ...], list[Item]], functions: Callable[[str], _Functions]
-) -> dict[tuple[object, ...], list[Item]]:
+def _joined(found: dict[tuple[object, ...], list[Item]]) -> dict[tuple[object, ...], list[Item]]:
     """The same, where what has to be done in one function for one code is one piece: who makes it real-valued writes all of it anew."""
     made: dict[tuple[object, ...], list[Item]] = {}
     first: dict[tuple[str, str, str], tuple[object, ...]] = {}
     for key, group in found.items():
-        places = {(item.finding.code, *_around(functions, item)) for item in group}
+        places = {(item.finding.code, item.path, item.finding.function) for item in group}
         apart = group[0].area == PACKAGES or not is_required(group[0])
         inner = () if apart else [place for place in places if place[2]]
         into = next((first[place] for place in inner if place in first), key)
@@ -186,20 +180,9 @@ def _of(path: str, folders: Collection[str]) -> str:
     return min((f for f in folders if path.startswith(f"{f}/")), key=len, default=path)
 
 
-def _around(functions: Callable[[str], _Functions], item: Item) -> tuple[str, str]:
-    """The file and the function of a finding; of a file of another kind the file alone."""
-    python = item.path.endswith((".py", ".pyi"))
-    return item.path, functions(item.path).around(item.finding.line) if python else ""
-
-
-def _is_aside(functions: Callable[[str], _Functions], item: Item, report: Report) -> bool:
+def _is_aside(item: Item, report: Report) -> bool:
     """Is a finding in what no training run needs: such a file, or a function that exports?"""
-    return item.path in report.around or "export" in _around(functions, item)[1].lower()
-
-
-def _is_conditional(functions: Callable[[str], _Functions], item: Item) -> bool:
-    python = item.path.endswith((".py", ".pyi"))
-    return python and functions(item.path).is_conditional(item.finding.line)
+    return item.path in report.around or "export" in item.finding.function.lower()
 
 
 def _rank(item: Item) -> int:
@@ -262,51 +245,3 @@ def is_required(item: Item) -> bool:
     if item.trouble == "kernels":
         return item.finding.severity == "error"
     return item.trouble in REQUIRED or item.finding.severity == "unknown"
-
-
-class _Functions:
-    """The functions of a Python file, by line; none of one that does not parse."""
-
-    def __init__(self, data: bytes) -> None:
-        try:
-            self._tree = ast.parse(data)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            self._tree = ast.Module([], [])
-
-    def around(self, line: int) -> str:
-        """The innermost function or class at a line, ``Model.forward``; empty at the top level."""
-        owners = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        return ".".join(node.name for node in self._above(line) if isinstance(node, owners))
-
-    def is_conditional(self, line: int) -> bool:
-        """Is the line under ``if``, other than that of a program, or tried?"""
-        return any(
-            isinstance(node, ast.Try)
-            or (isinstance(node, ast.If) and line > node.lineno and "__name__" not in ast.unparse(node.test))
-            for node in self._above(line)
-        )  # fmt: skip
-
-    def _above(self, line: int) -> Iterator[ast.AST]:
-        """What is around a line, from the outside."""
-        node: ast.AST | None = self._tree
-        while node is not None:
-            yield node
-            blocks = (getattr(node, name, ()) for name in _BLOCKS)
-            parts = (part for block in blocks if isinstance(block, list) for part in block)
-            node = next((part for part in parts if _first_line(part) <= line <= _last_line(part)), None)  # fmt: skip
-
-
-#: What holds statements, handlers and cases.
-_BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
-
-
-def _first_line(part: Any) -> int:
-    """Of a case, which has no place of its own, that of its pattern."""
-    line: int = getattr(part, "pattern", part).lineno
-    return line
-
-
-def _last_line(part: Any) -> int:
-    last: Any = part.body[-1] if isinstance(part, ast.match_case) else part
-    line: int = last.end_lineno
-    return line

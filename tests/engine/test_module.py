@@ -281,3 +281,51 @@ def test_many_words_are_found_by_one_walk(monkeypatch: pytest.MonkeyPatch) -> No
     m = module("".join(f"n{n} = {n}\n" for n in range(2000)))
     assert all(len(names(m, f"n{n}")) == 1 for n in range(2000))
     assert len(searched) < 300
+
+
+PLACED = """\
+import torch
+@wrap(
+    mark,
+)
+class Model(Base):
+    size = mark
+    # mark
+    @property
+    def forward(self, x=mark):
+        with mark:
+            return [mark for _ in x]
+
+    async def other(self): return mark
+    if mark:
+        def inner(self):
+            match mark:
+                case 1 if mark:
+                    def deep():
+                        try:
+                            mark
+                        except mark:
+                            # mark
+                            pass
+# mark
+def f(): pass; mark
+mark
+"""
+
+
+def test_a_place_knows_its_function_by_its_lines() -> None:
+    """Decorators are outside, defaults inside; a comment belongs to what its line is within."""
+    m = module(PLACED)
+    around = [m.surroundings(match.start()) for match in re.finditer("mark", PLACED)]
+    found = [function for function, _ in around]
+    inner, deep = "Model.inner", "Model.inner.deep"
+    forward = "Model.forward"
+    assert found == [
+        *("", "Model", "Model", forward, forward, forward, "Model.other", "Model"),
+        *(inner, inner, deep, deep, deep, "", "f", ""),
+    ]
+    assert m.surroundings(0) == module("").surroundings(0) == ("", False)
+    under = [number for number, (_, conditional) in enumerate(around) if conditional]
+    assert under == list(range(8, 13))  # not the test itself, which always runs
+    main = module("if __name__ == '__main__':\n    x\n    if y:\n        z\n")
+    assert [main.surroundings(main.data.index(name))[1] for name in (b"x", b"y", b"z")] == [False, False, True]  # fmt: skip

@@ -15,18 +15,8 @@ from hpushim.report.narrowing import Baseline, without
 from hpushim.report.verdict import Verdict
 from hpushim.report.work import in_words
 
-CODE = b"""\
-import torch
-
-class Loss:
-    def forward(self, x):
-        x[m] = 0
-        x[n] = 1
-        return x
-
-    def other(self, x):
-        x[k] = 1
-"""
+#: The functions at some lines of the file that the findings below are in.
+FUNCTIONS = {5: "Loss.forward", 6: "Loss.forward", 10: "Loss.other"}
 
 
 def at(line: int, message: str, code: str = "HPU515", **more: object) -> Finding:
@@ -35,6 +25,7 @@ def at(line: int, message: str, code: str = "HPU515", **more: object) -> Finding
         "safety": "manual",
         "effort": "hours",
         "effect": "speed",
+        "function": FUNCTIONS.get(line, ""),
     } | more
     return Finding(code, "a-b", message=message, span=Span(0, 1), line=line, column=1, end_line=line, end_column=2, **fields)  # type: ignore[arg-type]  # fmt: skip
 
@@ -45,7 +36,7 @@ def report(*files: FileResult, **more: object) -> Report:
 
 
 def python(*findings: Finding, path: str = "loss.py") -> FileResult:
-    return FileResult(path, "unchanged", None, findings, CODE)
+    return FileResult(path, "unchanged", None, findings, b"x = 1\n")
 
 
 def test_one_cause_is_one_piece_and_each_further_function_adds_little() -> None:
@@ -134,30 +125,16 @@ def test_kernels_that_a_program_imports_under_a_condition_are_a_look(
 
 
 def test_a_function_that_exports_is_outside_of_training() -> None:
-    stops = at(3, "`onnx`: stops", "HPU512", severity="error", effect=None)
-    code = b"class Net:\n    def export_onnx(self):\n        x()\n"
-    file = FileResult("net.py", "unchanged", None, (stops,), code)
+    stops = at(3, "`onnx`: stops", "HPU512", severity="error", effect=None, function="Net.export_onnx")  # fmt: skip
+    file = python(stops, path="net.py")
     made = assess(report(file, program="net.py", reached=frozenset({"net.py"}))).summary
     assert (made.verdict, [piece.aside for piece in made.work]) == ("ready", [True])
 
 
-CHOICES = b"""\
-import torch
-
-def make(name):
-    if name == "a":
-        return a()
-    try:
-        import b
-    except ImportError:
-        pass
-    return d()
-"""
-
-
 def test_what_an_option_chooses_comes_after_what_every_run_meets() -> None:
-    found = [at(line, f"`{line}`: stops", f"HPU1{line:02}", severity="error", effect=None, effort=effort) for line, effort in ((5, "hours"), (7, "hours"), (10, "minutes"))]  # fmt: skip
-    file = FileResult("run.py", "unchanged", None, tuple(found), CHOICES)
+    stops = {"severity": "error", "effect": None, "function": "make"}
+    found = [at(line, f"`{line}`: stops", f"HPU1{line:02}", effort=effort, conditional=line < 10, **stops) for line, effort in ((5, "hours"), (7, "hours"), (10, "minutes"))]  # fmt: skip
+    file = python(*found, path="run.py")
     work = assess(report(file, program="run.py", reached=frozenset({"run.py"}))).summary.work
     assert [piece.code for piece in work] == ["HPU110", "HPU105", "HPU107"]
 

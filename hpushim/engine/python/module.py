@@ -70,6 +70,23 @@ class Module(Text, Source):
         """The text at a node or span, as written."""
         return self.text_at(where if isinstance(where, Span) else self.span(where))
 
+    def surroundings(self, offset: int) -> tuple[str, bool]:
+        """The innermost function or class at a place, ``Model.forward``, "" at the top level; and whether it runs under a condition.
+
+        That is an ``if``, other than that of a program, or a ``try``.
+        """
+        line, _ = self.position(offset)
+        names: list[str] = []
+        conditional = False
+        for node in self.index.around(offset):
+            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    names.append(node.name)
+                elif isinstance(node, ast.If):
+                    conditional |= line > node.lineno and "__name__" not in self.source(node.test)
+                conditional |= isinstance(node, ast.Try)
+        return ".".join(names[::-1]), conditional
+
     def indent(self, node: ast.AST) -> str:
         """The white space that the line of ``node`` begins with."""
         line = self.source(self.line_span(node.lineno))  # type: ignore[attr-defined]
