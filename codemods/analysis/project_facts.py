@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from hpushim.engine.rules.wants import (
     ELSEWHERE,
@@ -46,14 +47,18 @@ _DEVICE = lazily(rb"[\"']cuda(:\d+)?[\"']")
 _OTHER_DEVICE = lazily(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
 
 
+@lru_cache(maxsize=1)
+def _declared(data: bytes) -> list[bytes]:
+    """What options are declared with in a file that mentions CUDA, without switches."""
+    if b"cuda" not in data or (b"add_argument(" not in data and b"option(" not in data):
+        return []
+    found = _DECLARATION.findall(data)
+    return [each for each in found if b"store_" not in each and b"is_flag" not in each]
+
+
 def _device_options(data: bytes) -> Iterable[bytes]:
     """The options, without their dashes, that are declared with a CUDA device beside another one, or with an indexed one."""
-    if b"cuda" not in data or (b"option" not in data and b"add_argument" not in data):
-        return
-    for found in _DECLARATION.finditer(data):
-        declared = found[1]
-        if b"store_" in declared or b"is_flag" in declared:
-            continue  # a switch
+    for declared in _declared(data):
         indices = _DEVICE.findall(declared)
         if any(indices) or (indices and _OTHER_DEVICE.search(declared)):
             for option in _OPTION.findall(declared):
@@ -67,12 +72,10 @@ DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
 def _named_for_devices(data: bytes) -> Iterable[bytes]:
     """The options that a command line gives a device to, as they are written there."""
     sure = set(_device_options(data))
-    if b"cuda" in data:
-        for found in _DECLARATION.finditer(data):
-            switch = b"store_" in found[1] or b"is_flag" in found[1]
-            for option in _OPTION.findall(found[1]) if not switch else ():
-                if option.lstrip(b"-").replace(b"-", b"_") in sure or device_name(option.decode()):
-                    yield option
+    for declared in _declared(data):
+        for option in _OPTION.findall(declared):
+            if option.lstrip(b"-").replace(b"-", b"_") in sure or device_name(option.decode()):
+                yield option
 
 
 COMMAND_OPTIONS = ProjectFact(TAKE_DEVICES, _named_for_devices)
@@ -92,7 +95,8 @@ _MAKER = lazily(
 _IMPORTED = lazily(rb"\n[ \t]*(?:from|import)[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*(?:pytorch_)?(%s)\b" % b"|".join(name.encode() for name in MAKERS))  # fmt: skip
 
 
-def _makers(data: bytes) -> Iterable[bytes]:
+@lru_cache(maxsize=1)
+def _makers(data: bytes) -> Sequence[bytes]:
     imported = {*_IMPORTED.findall(data)}
     if not imported:
         return ()
@@ -135,6 +139,7 @@ _BACKWARD = lazily(
 )
 _MAIN = lazily(rb"\nif[ \t]+__name__[ \t]*==")
 #: What imports modules by names that it makes.
+_LOADING = (b"import_module", b"__import__", b"iter_modules")
 _LOADS = lazily(rb"\b(?:import_module|__import__)\([ \t]*(?![\"'][\w.]*[\"'])|\biter_modules\(")
 
 
@@ -143,9 +148,9 @@ def _trains(data: bytes) -> Iterable[bytes]:
         b"Pipeline" not in maker for maker in _makers(data)
     ):
         yield b"trains"
-    if _MAIN.search(data):
+    if b"__name__" in data and _MAIN.search(data):
         yield b"program"
-    if _LOADS.search(data):
+    if any(word in data for word in _LOADING) and _LOADS.search(data):
         yield b"loads"
 
 
@@ -230,6 +235,8 @@ def _device_parameters(data: bytes) -> Iterable[bytes]:
         return
     for found in _SIGNATURE.finditer(data):
         given = found[2]
+        if b"dev" not in given:
+            continue
         while _WITHIN.search(given):
             given = _WITHIN.sub(b"", given)
         names = given.split(b",")

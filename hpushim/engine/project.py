@@ -58,6 +58,7 @@ from hpushim.model import (
     Stage,
     Target,
 )
+from hpushim.patterns import lazily
 from hpushim.pycode.steps import TooManySteps
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ Progress = Callable[[int, int, str], None]
 #: Content that represents that of a file, by the file's real path.
 Given = Mapping[Path, bytes]
 _NONE: Given = MappingProxyType({})
+#: What a notebook shows: megabytes of words that say nothing.
+_PICTURE = lazily(rb'"image/[\w.+-]+":\s*(?:"[^"]*"|\[[^\]]*\])')
 #: Among so many files that hold a rule's word every rule will be wanted.
 _MANY = 50
 
@@ -294,8 +297,9 @@ class _Run:
         key = self.cache.key(file, data) if self.cache else b""
         entry = self.cache.entry(key) if self.cache else None
         if entry is None:
-            said = facts.said(file, data)
-            entry = Entry(said, interesting(data, file.kind, file.shown, own))
+            text = _PICTURE.sub(b"", data) if file.kind == "notebook" else data
+            said = facts.said(file, text)
+            entry = Entry(said, interesting(text, file.kind, file.shown, own))
             if self.cache:
                 self.cache.add(key, entry)
         return entry

@@ -72,9 +72,15 @@ class _Characters:
         self._ascii = data.isascii()
         self._before = [0]
 
-    def __call__(self, offset: int) -> int:
+    def between(self, start: int, end: int) -> int:
+        """How many begin between two offsets."""
         if self._ascii:
-            return offset
+            return end - start
+        if 0 <= end - start <= _STEP:
+            return self._begun(start, end)
+        return self(end) - self(start)
+
+    def __call__(self, offset: int) -> int:
         before, step = self._before, offset // _STEP
         while len(before) <= step:
             start = (len(before) - 1) * _STEP
@@ -185,7 +191,7 @@ class Text:
             start = self.line_starts[line - 1]
         else:
             line, start = self._lines(offset)
-        return line, self._characters(offset) - self._characters(start) + 1
+        return line, self._characters.between(start, offset) + 1
 
     @cached_property
     def _lines(self) -> _Lines | None:

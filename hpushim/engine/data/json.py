@@ -14,7 +14,7 @@ from hpushim.engine.base.text import Offsets
 from hpushim.engine.data.entries import DEPTH, Entry
 from hpushim.model import Span
 
-_GAP = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL).match
+_GAP = re.compile(r"(?:[ \t\r\n\ufeff]+|\xef\xbb\xbf|//[^\n]*|/\*.*?\*/)*", re.DOTALL).match
 #: What begins no gap.
 _PLAIN = frozenset('":,{}[]')
 _DECODER = json.JSONDecoder(strict=False)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from hpushim.engine.base.text import Offsets, blank
+from hpushim.engine.base.text import blank
 from hpushim.engine.data.cells import Cell, Piece
 from hpushim.engine.data.json import Part, Walk
 from hpushim.model import Edit, Span
@@ -28,8 +28,7 @@ class Notebook:
     def __init__(self, text: str, data: bytes | None = None) -> None:
         #: The text in UTF-8, which who has it already may give.
         self.data = text.encode() if data is None else data
-        self._offsets = Offsets(text)
-        self.cells = list(_Reader(text, self.data, self._offsets).cells())
+        self.cells = list(_Reader(self.data).cells())
         self.ascii = text.isascii()
         self._starts: list[int] = []
         #: The Python text of all cells.
@@ -203,13 +202,15 @@ def tidy(before: Notebook, after: str) -> list[Edit]:
 
 
 class _Reader:
-    """Goes through the JSON of a notebook once; what is no source of a code cell is passed over."""
+    """Goes through the JSON of a notebook once; what is no source of a code cell is passed over.
 
-    def __init__(self, text: str, data: bytes, offsets: Offsets) -> None:
-        self._text = text
+    It reads each byte as a character, so that places need no counting; the strings that are kept are read again.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._text = data.decode("latin-1")
         self._data = data
-        self._offsets = offsets
-        self._walk = Walk(text)
+        self._walk = Walk(self._text)
         self._language = ""
         self._number = 0
 
@@ -277,12 +278,17 @@ class _Reader:
         if not lines or not all(isinstance(line, str) for line in lines):
             return None
         strings = _STRING.finditer(self._text, at)
-        span = self._offsets.span
         pieces = [
-            Piece(self._data, span(*string.span()), line)
+            Piece(self._data, Span(*string.span()), line if line.isascii() else _again(string[0]))
             for line, string in zip(lines, strings, strict=False)
         ]
         return Cell(self._number, pieces, listed=listed)
+
+
+def _again(string: str) -> str:
+    """A string of JSON that was read as bytes, read as text."""
+    found: str = json.loads(string.encode("latin-1"), strict=False)
+    return found
 
 
 def _language(metadata: object) -> str:

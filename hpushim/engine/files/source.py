@@ -66,7 +66,8 @@ def decode(data: bytes, *, python: bool) -> Source:
         encoding = "utf-16-le" if bom == codecs.BOM_UTF16_LE else "utf-16-be"
     try:
         text = body.decode(encoding)
-        text.encode()  # what UTF-8 cannot hold has no offsets
+        if encoding not in _UTF8:
+            text.encode()  # what UTF-8 cannot hold has no offsets
     except (UnicodeError, LookupError, ValueError) as error:
         raise Unreadable(_why(encoding, error)) from None
     if "\0" in text:
