@@ -1,0 +1,54 @@
+"""The work on a file grows with what is in it: counted in calls, which a busy machine does not change."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from hpushim.engine.context import Context
+from hpushim.engine.one_file import examine
+from hpushim.matrix import load
+from hpushim.model import Target
+
+#: What a file begins with, and what comes again and again: ``{n}`` is its number, ``{m}`` the next.
+FORMS = {
+    "one attribute": ("class C:\n  def f(self, x):\n", "    self.device = 'cuda'\n    x.to(self.device)\n"),
+    "attributes, each of the last": ("class C:\n  def f(self, x):\n    self.a0 = 'cuda'\n", "    self.a{m} = self.a{n}\n    x.to(self.a{m})\n"),
+    "attributes of other objects": ("def f(o, x):\n", "    o.device = x.device\n    x = x.to(o.device)\n    if o.device.type == 'cuda': x.item()\n"),
+    "an attribute of its own value": ("class C:\n  def f(self, x):\n", "    self.x = self.x.cuda() + x\n"),
+    "classes of one base each": ("class C0:\n  def __init__(self): self.device = 'cuda'\n", "class C{m}(C{n}):\n  def f(self, x): return x.to(self.device)\n"),
+    "methods": ("class C:\n  def __init__(self): self.device = 'cuda'\n", "  def f{n}(self, x):\n    self.y{n} = x.to(self.device)\n"),
+    "names, each of the last": ("x_0 = 'cuda'\n", "x_{m} = x_{n}\n"),
+    "keys of one table": ("t = {}\n", "t['k{n}'] = 'cuda'\nx.to(t['k{n}'])\n"),
+    "one key": ("t = {}\n", "t['k'] = 'cuda'\nx.to(t['k'])\n"),
+    "tables in one attribute": ("class C:\n  def f(self, x):\n", "    self.t = {{'device': 'cuda'}}\n    x.to(self.t['device'])\n"),
+    "loops": ("", "for x in range({n}):\n    y = y.cuda()\n    if y.device.type == 'cuda': y.item()\n"),
+    "calls": ("def f(x, device): return x.to(device)\n", "y{n} = f(x, 'cuda')\n"),
+    "functions": ("", "def f{n}(x, y):\n    for i in range(3): x = x[i > 0].cuda() + y.item()\n    return x\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_four_times_as_much_is_four_times_the_work(form: str) -> None:
+    head, part = FORMS[form]
+    context = Context(Target(), load())
+
+    def calls(count: int) -> int:
+        text = f"import torch\n{head}" + "".join(part.format(n=n, m=n + 1) for n in range(count))
+        found = 0
+
+        def note(_frame: object, event: str, _argument: object) -> None:
+            nonlocal found
+            found += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            assert examine(text, "python", "a.py", context)
+        finally:
+            sys.setprofile(before)
+        return found
+
+    calls(3)  # what is kept for all files
+    assert calls(160) < 4.4 * calls(40)
