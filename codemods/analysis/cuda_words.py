@@ -25,6 +25,8 @@ _INSIDE = lazily(
     rf"(?:(?<![\w-])--?\w[\w.-]*(?:=|[ \t]+)|(?<![\w.\-])[A-Za-z_][\w.]*=|\$\{{[^{{}}\s]*?(?::-|:=|-|=|:|,))"
     rf"['\"]?(?P<value>{_VALUE})(?=$|[\s'\",;|&)}}\]])"
 )
+#: CUDA's libraries as files name them, and the packages of Linux distributions: ``libcudart.so``, ``libnccl-dev``.
+LIBRARIES = r"lib(?:cuda|cudart|cublas\w*|cudnn\w*|cufft\w*|curand|cusolver\w*|cusparse\w*|cupti|nccl\d*|nvrtc|nvidia-ml|nvToolsExt|nvjpeg|nvinfer\w*|npp\w*)"
 #: ``NAME=value`` for the programs that a command line starts.
 _SETTING = lazily(rf"(?<![\w$])(?P<value>{_VARIABLE.pattern})=")
 

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from hpushim.engine.data.entries import Entry
     from hpushim.engine.shell.words import Command
 
+#: By its name, or by its tag, as CUDA's own are written: ``${IMAGE}:12.1.1-cudnn8-devel-ubuntu22.04``.
 _IMAGE = re.compile(
-    r"^(docker\.io/)?(nvidia/cuda|nvcr\.io/|pytorch/pytorch\b.*cuda|.*[:\-]cu(da)?\d)", re.I
+    r"^(docker\.io/)?(nvidia/cuda|nvcr\.io/|pytorch/pytorch\b.*cuda|.*[:\-]cu(da)?\d|"
+    r".*:(\$\{?\w+\}?|[\d.]+)(-cudnn\d*)?-(base|runtime|devel)-[a-z]+[\d.]+)",
+    re.I,
 )
 # Names that the matrix answers for; what Gaudi has instead is there.
 _NVIDIA_IMAGE = "nvcr.io/nvidia/pytorch"
@@ -53,7 +56,7 @@ class Containers(TextRule):
     )
     HPU812 = Code("nvidia-resource", fix=("unsafe", "manual"))
     kinds = frozenset({"dockerfile", "yaml", "shell"})
-    markers = ("nvidia", "NVIDIA", "nvcr", "cuda", "--gpus")
+    markers = ("nvidia", "NVIDIA", "nvcr", "cuda", "--gpus", "-runtime", "-devel", "-base")
 
     def check(self, document: Document) -> Iterator[Finding]:
         if document.kind == "dockerfile":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
@@ -12,13 +12,14 @@ from hpushim.engine.rules.rule import TextRule
 from hpushim.matrix import load
 from hpushim.model import Finding, Fix, Span
 
+from ..analysis.cuda_words import LIBRARIES
 from ..analysis.required import TORCH, elsewhere, replaces_torch, said
 from ..analysis.verdict import ask
 from ..values.releases import leaves_out_gaudis
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
-    from hpushim.engine.shell.words import Command, Requirement
+    from hpushim.engine.shell.words import Command, Requirement, Word
 
 _CONDA = re.compile(
     r"^(?:[\w-]+::)?(cudatoolkit|pytorch-cuda|cudnn|nccl|cuda(?:-[\w-]+)?|nvidia-[\w-]+)\b|\+cu\d+|=\w*cuda\w*$"
@@ -29,6 +30,9 @@ _PINNED = re.compile(
 #: With a lower bound, and maybe an upper one behind it.
 _BOUNDED = re.compile(r"(?P<name>torch)\s*(?P<version>>=?[^;]*)(?:;.*)?")
 _INSTALLERS = frozenset(["pip", "conda", "mamba", "micromamba", "uv"])
+#: Those of Linux distributions, and the packages of CUDA in them.
+_SYSTEM = frozenset(["apt", "apt-get", "aptitude", "yum", "dnf", "microdnf"])
+_IN_SYSTEM = re.compile(rf"(?:{LIBRARIES}|cuda|nvidia-(?:cuda|cudnn)|tensorrt)(?:[-=\d$].*)?")
 _CUDA_BUILD = re.compile(r"\+cu\d+")
 _CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+")
 #: Of packages for NVIDIA GPUs alone; torch is not among them.
@@ -52,7 +56,7 @@ class RequirementsPins(TextRule):
     kinds = frozenset(
         {"requirements", "yaml", "toml", "shell", "dockerfile", "makefile", "notebook"}
     )
-    markers = ("torch", "nvidia", "cuda", "/cu1", "+cu1", *_packages())
+    markers = ("torch", "nvidia", "cuda", "libcu", "libn", "tensorrt", "/cu1", "+cu1", *_packages())
 
     def check(self, document: Document) -> Iterator[Finding]:
         """Nothing in the agnostic style, where the torch of any device is meant."""
@@ -124,11 +128,13 @@ class RequirementsPins(TextRule):
     def _installed(self, document: Document, command: Command) -> Iterator[Finding]:
         """``pip install torch --index-url …/whl/cu118``, ``conda install pytorch cudatoolkit=11.1``."""
         words = [word.text for word in command.words]
-        if "install" not in words or not _INSTALLERS & {
-            *map(_program, words[: words.index("install")])
-        }:
+        behind = words.index("install") if "install" in words else len(words)
+        programs = {*map(_program, words[:behind])}
+        if programs & _SYSTEM:
+            yield from self._of_system(document, command.words[behind + 1 :])
+        if not programs & _INSTALLERS:
             return
-        for word in command.words[words.index("install") + 1 :]:
+        for word in command.words[behind + 1 :]:
             pinned = _PINNED.fullmatch(word.text)
             if _VENDORS.search(word.text):
                 yield self._vendors(document, word.span, word.text)
@@ -160,6 +166,15 @@ class RequirementsPins(TextRule):
                 )
             elif not word.text.startswith("-"):
                 yield from self._asked(document, word.text, word.span)
+
+    def _of_system(self, document: Document, words: Sequence[Word]) -> Iterator[Finding]:
+        """``apt-get install cuda-toolkit-12-1 libnccl-dev=2.18.3-1+cuda12.1``."""
+        for word in words:
+            if _IN_SYSTEM.fullmatch(word.text) or _CONDA.search(word.text):
+                text = f"`{word.text}` installs CUDA, which Gaudi does not use; remove it"
+                yield self.finding(
+                    document, word.span, text, row=ask(document, "torch").row, code="HPU816"
+                )
 
     def _option(self, document: Document, item: Requirement) -> Iterator[Finding]:
         if _VENDORS.search(item.value):

@@ -156,15 +156,17 @@ class ShellCommands(TextRule):
                 answer = ask(document, assignment.name)
                 text = f"`{assignment.name}`: {inside(answer.note)}"
                 yield self.finding(document, assignment.span, text, row=answer.row, code="HPU807")
-            elif _PATHS.search(assignment.name) or (
-                assignment.value is not None and _PATHS.search(assignment.value.text)
-            ):
-                yield self.finding(
-                    document,
-                    assignment.span,
-                    f"`{assignment.name}` points to the CUDA toolkit, which Gaudi does not use; remove it",
-                    code="HPU805",
-                )
+            elif _PATHS.search(assignment.name) or _is_toolkit(assignment):
+                yield self._path(document, assignment)
+        for instruction in document.instructions:
+            for assignment in instruction.assignments:
+                known = document.matrix.unread(assignment.name) is not None  # told by its name
+                if instruction.keyword != "LABEL" and _is_toolkit(assignment) and not known:
+                    yield self._path(document, assignment)
+
+    def _path(self, document: Document, assignment: Assignment) -> Finding:
+        text = f"`{assignment.name}` points to the CUDA toolkit, which Gaudi does not use; remove it"
+        return self.finding(document, assignment.span, text, code="HPU805")
 
     # -- commands ---------------------------------------------------------------------------
 
@@ -291,6 +293,10 @@ def _launched(document: Document, command: Command, started: list[Span]) -> int 
     return next(
         (span.start for span in started if span.start <= command.span.start < span.end), None
     )
+
+
+def _is_toolkit(assignment: Assignment) -> bool:
+    return assignment.value is not None and bool(_PATHS.search(assignment.value.text))
 
 
 def _lists_cards(assignment: Assignment) -> bool:

@@ -12,6 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
+from ..analysis.cuda_words import LIBRARIES
 from ..analysis.names import called, word
 from ..analysis.verdict import ask
 
@@ -32,7 +33,7 @@ _PEAKS = (
 
 
 #: Libraries of CUDA and its driver, as they are loaded by file.
-_LIBRARY = re.compile(r"(?:.*/)?(?:lib(?:cuda|cudart|cublas\w*|cudnn\w*|cufft\w*|curand|cusolver\w*|cusparse\w*|cupti|nccl|nvrtc|nvidia-ml|nvToolsExt|nvjpeg|npp\w*)\.so[.\d]*|(?:nvcuda|cudart\w*|nvml)\.dll)")  # fmt: skip
+_LIBRARY = re.compile(rf"(?:.*/)?(?:{LIBRARIES}\.so[.\d]*|(?:nvcuda|cudart\w*|nvml)\.dll)")
 _LOADERS = ("ctypes.CDLL", "ctypes.PyDLL", "ctypes.cdll.LoadLibrary", "ctypes.pydll.LoadLibrary")
 _MISSED = frozenset(["OSError", "Exception", "BaseException", "EnvironmentError", ""])
 
