@@ -20,11 +20,13 @@ PROVIDERS = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 #: Names of compiled extensions: ``selective_scan_cuda``, ``cuda_corr``.
 _EXTENSION = re.compile(r"_?cuda_\w+|\w+_cuda(_kernels?|_ext|_lib)?")
 #: What they are called as parts of a package: ``from ._ext import …``, ``from project import _C``.
-_PARTS = ("_C", "_ext")
+_OWN_PARTS = frozenset(["_C", "_ext"])
 #: Packages whose ``_C`` is no kernel of the project's.
 _OTHERS = frozenset(["torch", "torchvision", "torchaudio", "torchtext", "numpy", "scipy"])
 #: The part of such a package that has the kernels.
 _BRANCHES = ("gpu", "cuda")
+#: What is given to a compiler for kernels: their sources and objects, and the macro that puts them in.
+_SOURCE = re.compile(r".*\.cu(?:h|\.o)?|(?:-D)?WITH_CUDA(?:=1)?")
 _LOADERS = {
     "load": "torch.utils.cpp_extension.load",
     "load_inline": "torch.utils.cpp_extension.load_inline",
@@ -99,9 +101,10 @@ def kernel_calls(module: Module) -> Iterator[ast.expr]:
         yield from (each for each in module.index.attributes(word) if _is_own_kernel(module, each))
     for name in _names(module):
         for use in module.index.names(name):
-            attribute = module.parent(use)
-            call = module.parent(attribute) if isinstance(attribute, ast.Attribute) else None
-            if not isinstance(call, ast.Call) or call.func is not attribute:
+            above = module.parent(use)
+            called = above if isinstance(above, ast.Attribute) else use
+            call = module.parent(called)
+            if not isinstance(call, ast.Call) or call.func is not called:
                 continue
             yield call.func
             functions |= {
@@ -129,6 +132,13 @@ def _has_cuda_source(module: Module, call: ast.Call) -> bool:
     return any(keyword.arg == "cuda_sources" for keyword in call.keywords) or any(
         isinstance(part, ast.Constant) and str(part.value).endswith(".cu") for part in walk(call)
     )
+
+
+def kernel_sources(module: Module) -> Iterator[ast.Constant]:
+    """Where a file that builds extensions names sources of CUDA's: ``sources += ["ops_kernel.cu"]``, ``("WITH_CUDA", None)``."""
+    if module.holds("xtension"):
+        for part in (".cu", "WITH_CUDA"):
+            yield from (s for s in module.index.strings(part) if _SOURCE.fullmatch(str(s.value)))
 
 
 def kernel_users(module: Module) -> Iterator[ast.expr]:
@@ -172,7 +182,8 @@ def _names(module: Module) -> Iterator[str]:
             continue
         for alias in statement.names:
             package, _, last = alias.name.rpartition(".")
-            ours = last in _PARTS or last in built or _EXTENSION.fullmatch(last)
+            ours = not _OWN_PARTS.isdisjoint((last, *front.split(".")))
+            ours = ours or last in built or bool(_EXTENSION.fullmatch(last))
             if package.split(".")[0] not in _OTHERS and ours:
                 yield alias.asname or alias.name.split(".")[0]
     for word, name in _LOADERS.items():

@@ -159,6 +159,8 @@ TRAINS_HERE = ProjectFact(TRAINS, _trains, notebooks=True)
 # -- extensions that the project builds --------------------------------------------------------
 
 _BUILT = lazily(rb"\b\w{0,60}?(?i:ext)\w{0,20}\(\s*(?:name\s*=\s*)?[\"']([A-Za-z_][\w.]*)[\"']")
+#: A build with torch's own functions that puts CUDA sources in, under a check maybe.
+_WITH_CUDA = lazily(rb"CUDAExtension|torch\.utils\.ffi(?s:.*)WITH_CUDA")
 _CPP_ONLY = lazily(rb"CppExtension\(")
 
 
@@ -172,7 +174,7 @@ def _extensions(data: bytes) -> Iterable[bytes]:
 
     A function of the file that makes extensions may put a package before the name: ``*.ours_cuda`` for one in any package.
     """
-    if b"CUDAExtension" not in data:
+    if b"xtension" not in data or not _WITH_CUDA.search(data):
         return
     helpers = frozenset(_HELPER.findall(data))
     for found in _BUILT.finditer(data):

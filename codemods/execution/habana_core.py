@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _COLLECTED = re.compile(r"test_\w+\.py|\w+_test\.py|conftest\.py")
+_FFI = "torch.utils.ffi"
 _DEVICE = re.compile(r"cuda(:\d+)?|nccl")
 
 
@@ -77,11 +78,13 @@ def _imports_torch(statement: ast.Import | ast.ImportFrom) -> bool:
 
 
 def _builds(module: Module) -> bool:
-    """Is the program a ``setup.py``, which runs where a package is built?"""
+    """Is the program a ``setup.py`` or the like, which runs where a package is built?"""
     named = (
         s.names[0].name if isinstance(s, ast.Import) else s.module or "" for s in module.imports
     )
-    return any(name.partition(".")[0] in ("setuptools", "distutils") for name in named)
+    return any(
+        name == _FFI or name.partition(".")[0] in ("setuptools", "distutils") for name in named
+    )
 
 
 def _on_cuda(module: Module) -> bool:

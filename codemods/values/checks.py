@@ -12,7 +12,7 @@ from hpushim.engine.rules.references import find
 from ..analysis.device_texts import device_texts, glued
 from ..analysis.devices import Devices
 from ..analysis.flow import ANY_TEXT
-from ..analysis.kernels import PROVIDERS, kernel_calls, kernel_users, nvidia_only
+from ..analysis.kernels import PROVIDERS, kernel_calls, kernel_sources, kernel_users, nvidia_only
 from ..analysis.names import called, foreign, in_annotation, word
 from ..analysis.roles import Role
 from .guards import Truth
@@ -193,6 +193,7 @@ class Regions:
             if constant.value == "nccl" and not self._is_compared(constant):
                 yield constant
         yield from kernel_calls(module)
+        yield from kernel_sources(module)
         yield from kernel_users(module)
         for provider in PROVIDERS:
             yield from (s for s in module.index.strings(provider) if s.value == provider)

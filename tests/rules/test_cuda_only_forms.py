@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
+from hpushim.engine.project import analyse
 from hpushim.matrix import load
 from hpushim.model import Target
 
@@ -70,3 +73,61 @@ def test_a_path_of_the_toolkit_in_an_image(form: str, path: str) -> None:
     text = f"FROM ubuntu:22.04\n{form}\n"
     assert "HPU805" in settled(text.format(path), "dockerfile", "Dockerfile")[1]
     assert "HPU805" not in settled(text.format("/opt/ours"), "dockerfile", "Dockerfile")[1]
+
+
+BUILT = {
+    "sources += ['src/ops_kernel.cu']": True,
+    "extra_objects += ['src/cuda/ops.cu.o']": True,
+    "defines += [('WITH_CUDA', None)]": True,
+    "flags.append('-DWITH_CUDA')": True,
+    "sources += glob.glob(os.path.join(here, '*.cu'))": True,
+    "defines += [('WITH_OPENMP', None)]": False,
+    "sources += ['src/ops.cpp']": False,
+    "print('no .cut of it')": False,
+}
+ASKED = ["if torch.cuda.is_available():\n    {0}", "if torch.cuda.device_count() > 0:\n    {0}", "gpu = torch.cuda.is_available()\nif gpu:\n    print('with')\n    {0}", "if not torch.cuda.is_available():\n    print('without')\nelse:\n    {0}"]  # fmt: skip
+BUILDERS = ["from torch.utils.ffi import create_extension", "from torch.utils.cpp_extension import CppExtension", "from setuptools import Extension"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("built", "check"), crossed(list(BUILT), ASKED, rounds=3))
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_check_that_decides_on_sources_of_cuda_stays(built: str, check: str, builder: str) -> None:  # fmt: skip
+    text = f"import glob, os\nimport torch\n{builder}\n\nsources, extra_objects, defines, flags = [], [], [], []\n{check.format(built)}\n"
+    done, codes = settled(text, name="build.py")
+    assert ("torch.cuda." in done) == BUILT[built]
+    assert ("HPU028" in codes) == BUILT[built]
+
+
+CALLS = {
+    "from ._ext import ops as _backend": "_backend.ops_gpu_forward(x, y)",
+    "from ._ext import ops": "ops.gpu_forward(x, y)",
+    "from ._ext.ops import gpu_forward": "gpu_forward(x, y)",
+    "from ours import _C": "_C.forward_gpu(x, y)",
+    "from ours._C import forward_gpu": "forward_gpu(x, y)",
+}
+MOVED = ["if x.is_cuda:\n        {0}\n    else:\n        slow(x, y)", "if not x.is_cuda:\n        slow(x, y)\n    else:\n        {0}", "if x.device.type == 'cuda':\n        {0}", "assert not use or torch.cuda.is_available()\n    if x.is_cuda and use:\n        {0}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("imported", list(CALLS))
+@pytest.mark.parametrize("form", MOVED)
+def test_a_tensor_asked_before_an_extension_is_called(imported: str, form: str) -> None:
+    text = f"import torch\n{imported}\n\n\ndef f(x, y, use):\n    {form.format(CALLS[imported])}\n    return y\n"
+    asked = "is_cuda" if "is_cuda" in form else "== 'cuda'"
+    assert asked in settled(text)[0]
+    assert asked not in settled(text.replace(imported, "from ours import _D, ops as _backend, gpu_forward, forward_gpu"). replace("_C.", "_D."))[0]  # fmt: skip
+
+
+@pytest.mark.parametrize("imported", ["from ._ext import ops", "from ._ext import ops as _backend", "from ours._ext.ops import forward"])  # fmt: skip
+@pytest.mark.parametrize("with_cuda", [True, False])
+def test_an_extension_that_torchs_old_module_builds(tmp_path: Path, imported: str, with_cuda: bool) -> None:  # fmt: skip
+    name = "ours._ext.ops" if "ours" in imported else "_ext.ops"
+    macro = "('WITH_CUDA', None)" if with_cuda else "('FAST', None)"
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours/__init__.py").touch()
+    (tmp_path / "ours/build.py").write_text(
+        f"from torch.utils.ffi import create_extension\n\nffi = create_extension(\n    {name!r}, define_macros=[{macro}], with_cuda=True)\n"
+    )
+    (tmp_path / "ours/ops.py").write_text(f"import torch\n{imported}\n")
+    told = {f.path: {each.code for each in f.findings} for f in analyse([tmp_path], Target(), jobs=1).files}  # fmt: skip
+    assert ("HPU723" in told.get("ours/ops.py", ())) == with_cuda
+    assert "HPU711" in told["ours/build.py"]
