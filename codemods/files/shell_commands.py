@@ -165,7 +165,9 @@ class ShellCommands(TextRule):
                     yield self._path(document, assignment)
 
     def _path(self, document: Document, assignment: Assignment) -> Finding:
-        text = f"`{assignment.name}` points to the CUDA toolkit, which Gaudi does not use; remove it"
+        text = (
+            f"`{assignment.name}` points to the CUDA toolkit, which Gaudi does not use; remove it"
+        )
         return self.finding(document, assignment.span, text, code="HPU805")
 
     # -- commands ---------------------------------------------------------------------------
