@@ -58,6 +58,8 @@ class ConfigValues(TextRule):
         for entry in document.entries:
             if entry.kind == "scalar":
                 yield from self._scalar(document, entry)
+            elif entry.name == "fp16" and entry.key is not None and _scales(document, entry):
+                yield self._scaled(document, entry, entry.key)
 
     def _scalar(self, document: Document, entry: Entry) -> Iterator[Finding]:
         value, key = entry.value, entry.name
@@ -184,6 +186,12 @@ class ConfigValues(TextRule):
             code="HPU802",
         )
 
+    def _scaled(self, document: Document, entry: Entry, key: Span) -> Finding:
+        """``fp16: {loss_scale: 512}``, with which mmcv trains in float16."""
+        text = f"`{entry.dotted}` trains in float16 with loss scaling; use bfloat16 on Gaudi"
+        row = ask(document, "torch.float16").row
+        return self.finding(document, key, text, row=row, code="HPU802")
+
     def _named(self, document: Document, entry: Entry) -> Iterator[Finding]:
         """``distributed_type: MULTI_GPU`` and other settings that the matrix knows by key and value."""
         row = document.matrix.row(f"{entry.name}: {entry.value}", "config")
@@ -216,6 +224,13 @@ class ConfigValues(TextRule):
             row=ask(document, "torch.float16").row,
             code="HPU802",
         )
+
+
+def _scales(document: Document, entry: Entry) -> bool:
+    """Is there a loss scale in a table, and no switch of its own?"""
+    names = {e.path[len(entry.path)] for e in document.entries
+             if e.document == entry.document and len(e.path) > len(entry.path) and e.path[: len(entry.path)] == entry.path}  # fmt: skip
+    return "loss_scale" in names and "enabled" not in names
 
 
 def _block(document: Document, entry: Entry) -> Fix | None:

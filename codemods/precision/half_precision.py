@@ -14,7 +14,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.float16_uses import HALF, asks, autocast_halves, followers
 from ..analysis.kinds import defines_method, is_in_module
-from ..analysis.names import foreign
+from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
 from ..analysis.trainers import NAMES as TRAINERS
 from ..analysis.trainers import fields, is_settings, own_class
@@ -52,7 +52,7 @@ class AutocastHalf(Rule):
     wants = Wants(
         names=tuple(sorted(HALF)),
         calls=("half",),
-        keywords=("fp16", "mixed_precision"),
+        keywords=("fp16", "mixed_precision", "loss_scale"),
         strings=("fp16",),
     )
     also = Wants(names=tuple(TRAINERS))
@@ -121,6 +121,16 @@ class AutocastHalf(Rule):
             settings = called.endswith("Arguments") or (name.startswith("trl.") and called.endswith("Config"))  # fmt: skip
             if settings and _may_be_true(node.value):
                 yield self._arguments(module, node, call)
+        elif node.arg == "loss_scale":
+            if name == "builtins.dict" and _named(module, call) == "fp16":
+                yield self.finding(
+                    module,
+                    node,
+                    "`fp16` trains in float16 with loss scaling; use bfloat16 on Gaudi",
+                    row=ask(module, "torch.float16").row,
+                    code="HPU209",
+                    severity="warning",
+                )
         elif module.constant(node.value) == "fp16" and called != "Accelerator":  # it has a row
             yield self.finding(
                 module,
@@ -235,6 +245,14 @@ def _may_be_torch(module: Module, func: ast.Attribute) -> bool:
 def _as_bfloat16(module: Module, node: ast.expr) -> tuple[Change, ...]:
     text, needed = half(module, node)
     return (Replace(node, text), *needed)
+
+
+def _named(module: Module, value: ast.expr) -> str:
+    """What a value is called where it is made: ``fp16 = dict(…)``, ``setup(fp16=dict(…))``."""
+    above = module.parent(value)
+    if isinstance(above, ast.Assign) and len(above.targets) == 1:
+        return word(above.targets[0])
+    return above.arg or "" if isinstance(above, ast.keyword) else ""
 
 
 def _may_be_true(node: ast.expr) -> bool:

@@ -131,3 +131,30 @@ def test_an_extension_that_torchs_old_module_builds(tmp_path: Path, imported: st
     told = {f.path: {each.code for each in f.findings} for f in analyse([tmp_path], Target(), jobs=1).files}  # fmt: skip
     assert ("HPU723" in told.get("ours/ops.py", ())) == with_cuda
     assert "HPU711" in told["ours/build.py"]
+
+
+CONFIGS = {
+    "yaml": ("fp16:\n  loss_scale: {0}\n", ["512.0", "dynamic", "\n    init_scale: 512\n    growth_interval: 2000"]),
+    "json": ('{{"train": {{"fp16": {{"loss_scale": {0}}}}}}}\n', ["512.0", '"dynamic"', '{"init_scale": 512}']),
+    "python": ("fp16 = dict(loss_scale={0})\n", ["512.", "'dynamic'", "dict(init_scale=512)"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "value"), [(kind, v) for kind in CONFIGS for v in CONFIGS[kind][1]])  # fmt: skip
+def test_a_setting_that_scales_the_loss_of_float16(kind: str, value: str) -> None:
+    text, told = CONFIGS[kind][0].format(value), "HPU209" if kind == "python" else "HPU802"
+    assert told in settled(text, kind, f"config.{kind}")[1]
+    for other in ("bf16", "optimizer"):
+        assert told not in settled(text.replace("fp16", other), kind, f"config.{kind}")[1]
+
+
+USED = {
+    "HPU717": ["from mmcv.runner import {0}\n\nuse({0}())\n", "import mmcv.runner\n\nuse(mmcv.runner.{0}(model))\n", "from mmcv.runner import build, {0} as ours\n\nif half:\n    ours(model)\n"],
+    "HPU710": ["from {0} import DCN\n", "import {0}\n", "from {0}.more import DCN as D\n"],
+}  # fmt: skip
+NAMES = {"HPU717": ["Fp16OptimizerHook", "GradientCumulativeFp16OptimizerHook", "wrap_fp16_model"], "HPU710": ["dcn_v2", "DCNv2"]}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "form", "name"), [(c, f, n) for c in USED for f in USED[c] for n in NAMES[c]])  # fmt: skip
+def test_libraries_that_end_in_cuda(code: str, form: str, name: str) -> None:
+    assert code in settled(form.format(name))[1]
