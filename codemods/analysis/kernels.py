@@ -7,10 +7,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from .device_texts import read
-from .project_facts import EXTENSIONS, KERNEL_USERS
+from .kinds import base_words
+from .names import word
+from .project_facts import EXTENSIONS, KERNEL_USERS, NVIDIA_METHODS
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -60,9 +63,9 @@ def settings_beside(
         if value is compare or not isinstance(value, ast.Compare) or len(value.comparators) != 1:
             continue
         left, right = value.left, value.comparators[0]
-        word, other = (left, right) if read(left) is not None else (right, left)
+        named, other = (left, right) if read(left) is not None else (right, left)
         if (
-            read(word) is not None
+            read(named) is not None
             and isinstance(value.ops[0], ast.Eq)
             and isinstance(other, (ast.Name, ast.Attribute))
             and not is_device(other)
@@ -93,12 +96,14 @@ def _is_nvidia(module: Module, name: str) -> bool:
 def kernel_calls(module: Module) -> Iterator[ast.expr]:
     """What is called of an extension, and ``apply`` of a Function of this file that calls one."""
     functions: set[str] = set()
-    for word, name in _LOADERS.items():
-        for made in module.index.calls(word):
+    for loader, name in _LOADERS.items():
+        for made in module.index.calls(loader):
             if module.qualified(made.func) == name and _has_cuda_source(module, made):
                 yield made.func
-    for word in _BRANCHES:
-        yield from (each for each in module.index.attributes(word) if _is_own_kernel(module, each))
+    for branch in _BRANCHES:
+        yield from (
+            each for each in module.index.attributes(branch) if _is_own_kernel(module, each)
+        )
     for name in _names(module):
         for use in module.index.names(name):
             above = module.parent(use)
@@ -145,6 +150,7 @@ def kernel_users(module: Module) -> Iterator[ast.expr]:
     """The uses of what runs kernels of this file, or of the file of the project from which this one imports it."""
     for name in KERNEL_USERS.find(b"\n" + module.data):
         yield from (n for n in module.index.names(name.decode()) if isinstance(n.ctx, ast.Load))
+    yield from _nvidia_methods(module)
     users = module.project.names(KERNEL_USERS.name)
     for statement in module.imports if users else ():
         if not isinstance(statement, ast.ImportFrom) or not _is_own(module, statement):
@@ -155,6 +161,20 @@ def kernel_users(module: Module) -> Iterator[ast.expr]:
             ):
                 if isinstance(use.ctx, ast.Load):
                     yield use
+
+
+def _nvidia_methods(module: Module) -> Iterator[ast.expr]:
+    """``model.load_engine`` where ``model = Model()``, whose method needs a package for NVIDIA GPUs."""
+    said = {*module.project.names(NVIDIA_METHODS.name)}
+    said |= {name.decode() for name in NVIDIA_METHODS.find(b"\n" + module.data)}
+    values = module.view(Values)
+    for method in sorted({name.rpartition(".")[2] for name in said}):
+        owners = {name.partition(".")[0] for name in said if name.endswith(f".{method}")}
+        for use in module.index.attributes(method):
+            made = [each for each in values.origins(use.value) if isinstance(each, ast.Call)]
+            classes = {word(call.func) for call in made}
+            if any(owners & {name, *base_words(module, name)} for name in classes):
+                yield use
 
 
 def _is_own(module: Module, statement: ast.ImportFrom) -> bool:
@@ -186,8 +206,8 @@ def _names(module: Module) -> Iterator[str]:
             ours = ours or last in built or bool(_EXTENSION.fullmatch(last))
             if package.split(".")[0] not in _OTHERS and ours:
                 yield alias.asname or alias.name.split(".")[0]
-    for word, name in _LOADERS.items():
-        for call in module.index.calls(word):
+    for loader, name in _LOADERS.items():
+        for call in module.index.calls(loader):
             assign = module.parent(call)
             if isinstance(assign, ast.Assign) and module.qualified(call.func) == name:
                 yield from (t.id for t in assign.targets if isinstance(t, ast.Name))

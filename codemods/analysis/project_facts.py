@@ -208,21 +208,51 @@ _KERNEL = lazily(
 #: A definition at the left margin with its decorators, up to the next line there.
 _BLOCK = lazily(rb"\n((?:@[^\n]*(?:\n[ \t)][^\n]*)*\n)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)\]}#][^\n]*|(?=\n)))*)")  # fmt: skip
 _NAME = lazily(rb"\w+")
+#: What works on Gaudi in part, or without its kernels, is none.
+_NVIDIA_ONLY = [
+    name.encode()
+    for name in load().policy.nvidia_only
+    if (row := load().row(name, "package")) is not None and row.status == "unsupported"
+]
+
+
+#: The import of a package that NVIDIA's hardware alone runs, in a function.
+_LOCAL = lazily(rb"\n([ \t]+)(?:import|from)[ \t]+(?:%s)\b" % b"|".join(sorted(_NVIDIA_ONLY)))
+_INDENT = lazily(rb"\n([ \t]+)[^\s#]")
+_METHOD = lazily(rb"\n([ \t]+)(?:async[ \t]+)?def[ \t]+(\w+)")
+
+
+def _needs_nvidia(body: bytes, outer: int = 0) -> bool:
+    """Does a function import such a package without a condition: where its own statements stand?"""
+    places = {len(found) for found in _LOCAL.findall(body)}
+    return bool(places) and min(n for n in map(len, _INDENT.findall(body)) if n > outer) in places
 
 
 def _kernel_users(data: bytes) -> Iterable[bytes]:
     """The functions and classes at the top of a file that run one of its kernels, through others of the file as well."""
-    if not any(part in data for part in (b"triton.jit", b"cuda.jit", b"torch.ops.")):
+    local = _LOCAL.search(data)
+    if not local and not any(part in data for part in (b"triton.jit", b"cuda.jit", b"torch.ops.")):
         return ()
-    blocks = [(found[2], found[1]) for found in _BLOCK.finditer(data)]
-    found = {name for name, text in blocks if _KERNEL.search(text)}
-    words = {name: {*_NAME.findall(text)} for name, text in blocks}
+    blocks = [(found[2], found[1], found[0]) for found in _BLOCK.finditer(data)]
+    found = {name for name, text, whole in blocks if _KERNEL.search(text) or (local and not _METHOD.search(whole) and _needs_nvidia(whole))}  # fmt: skip
+    words = {name: {*_NAME.findall(text)} for name, text, _ in blocks}
     while more := {name for name in words.keys() - found if words[name] & found}:
         found |= more
     return sorted(found)
 
 
+def _nvidia_methods(data: bytes) -> Iterable[bytes]:
+    """``Model.load_engine`` for a method that imports a package which NVIDIA's hardware alone runs."""
+    for block in _BLOCK.finditer(data) if _LOCAL.search(data) else ():
+        defined = [*_METHOD.finditer(block[0])]
+        for number, method in enumerate(defined):
+            end = defined[number + 1].start() if number + 1 < len(defined) else len(block[0])
+            if _needs_nvidia(block[0][method.end() : end], len(method[1])):
+                yield block[2] + b"." + method[2]
+
+
 KERNEL_USERS = ProjectFact("functions and classes that run kernels for NVIDIA GPUs", _kernel_users)
+NVIDIA_METHODS = ProjectFact("methods that need a package for NVIDIA GPUs", _nvidia_methods)
 
 # -- functions that are given a device ---------------------------------------------------------
 

@@ -110,16 +110,18 @@ class Truth:
                 self._follow(choice, true=False)
 
     def _flags(self, block: Iterable[ast.AST], *, inside: bool) -> None:
-        """``if check: flag = True``, ``if not check: flag = False``, and the same with ``return``."""
+        """``if check: flag = True``, ``if not check: one, other = False, False``, and the same with ``return``."""
         for statement in block:
             value = getattr(statement, "value", None)
-            if not isinstance(value, ast.Constant):
-                continue
-            stored = isinstance(statement, (ast.Assign, ast.AnnAssign)) and (
-                value.value is None or isinstance(value.value, (bool, int))
-            )
-            if stored or (isinstance(statement, ast.Return) and isinstance(value.value, bool)):
-                self._follow(value, true=bool(value.value) == inside)
+            stored = isinstance(statement, (ast.Assign, ast.AnnAssign))
+            for part in value.elts if stored and isinstance(value, ast.Tuple) else [value]:
+                if not isinstance(part, ast.Constant):
+                    continue
+                flag = part.value is None or isinstance(part.value, (bool, int))
+                if (stored and flag) or (
+                    isinstance(statement, ast.Return) and isinstance(part.value, bool)
+                ):
+                    self._follow(part, true=bool(part.value) == inside)
 
     def _matched(self, pattern: ast.pattern) -> None:
         above = self._module.parent(pattern)

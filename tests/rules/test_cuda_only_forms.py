@@ -158,3 +158,68 @@ NAMES = {"HPU717": ["Fp16OptimizerHook", "GradientCumulativeFp16OptimizerHook", 
 @pytest.mark.parametrize(("code", "form", "name"), [(c, f, n) for c in USED for f in USED[c] for n in NAMES[c]])  # fmt: skip
 def test_libraries_that_end_in_cuda(code: str, form: str, name: str) -> None:
     assert code in settled(form.format(name))[1]
+
+
+GUARDS = [
+    "if torch.cuda.is_available() is False and trt:\n        jit, trt = False, False",
+    "if not torch.cuda.is_available() and (jit or trt):\n        jit = trt = False",
+    "if not torch.cuda.is_available():\n        trt = False",
+    "if torch.cuda.device_count() == 0:\n        trt, jit = None, 1",
+    "trt = trt and torch.cuda.is_available()",
+]  # fmt: skip
+PATHS = {
+    "model = Model()\n    if trt:\n        model.load_engine(1)": True,
+    "model = Sub(2)\n    if trt is not None and trt:\n        model.load_engine(1)": True,
+    "if trt:\n        convert(1)": True,
+    "if trt:\n        import tensorrt": True,
+    "model = Other()\n    if trt:\n        model.load_engine(1)": False,
+    "model = Model()\n    if trt:\n        model.optional(1)": False,
+    "if trt:\n        plain(1)": False,
+}
+ENGINES = """import torch
+
+
+class Model:
+    def load_engine(self, path):
+        import tensorrt
+
+        return tensorrt.Runtime(path)
+
+    def optional(self, path):
+        try:
+            import tensorrt
+        except ImportError:
+            return None
+
+
+class Sub(Model):
+    pass
+
+
+class Other:
+    def load_engine(self, path):
+        return path
+
+
+def convert(path):
+    import tensorrt as trt
+
+    return trt.Builder(path)
+
+
+def plain(path):
+    return path
+"""
+
+
+@pytest.mark.parametrize(("guard", "path"), crossed(GUARDS, list(PATHS), rounds=3))
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_guard_that_keeps_a_path_for_nvidia_off_stays(tmp_path: Path, guard: str, path: str, beside: bool) -> None:  # fmt: skip
+    body = f"def run(jit, trt):\n    {guard}\n    {path}\n    return jit\n"
+    imports = "import torch\nfrom engines import Model, Other, Sub, convert, plain\n\n\n"
+    (tmp_path / "main.py").write_text((imports if beside else f"{ENGINES}\n\n") + body)
+    (tmp_path / "engines.py").write_text(ENGINES)
+    (found,) = [f for f in analyse([tmp_path], Target(), jobs=1).files if f.path == "main.py"]
+    told = [each.code for each in found.findings]
+    if beside or "Other" not in path:  # in one file a method is known by its name
+        assert ("HPU028" in told or "HPU109" in told) == PATHS[path]
