@@ -11,6 +11,8 @@ from hpushim.pycode.places import last_name
 from hpushim.pycode.scope import Binding, Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hpushim.pycode.index import Index
 
 #: Functions that load a module by the name that they are given.
@@ -38,6 +40,8 @@ class Names:
         self._known: dict[ast.AST, frozenset[str]] = {}
         self._means: dict[tuple[Scope, str], frozenset[str]] = {}
         self._open: set[int] = set()
+        #: Whether a dotted name that is imported from the package around is a module of its own, as far as the project shows.
+        self.is_own: Callable[[str], bool] = lambda _: False
 
     def qualified(self, node: ast.AST | None) -> str | None:
         """The dotted name that an expression certainly means, or None.
@@ -154,6 +158,12 @@ class Names:
             if any(alias.name == "*" for alias in line.names)
         }
 
+    def _lent(self, name: str) -> str:
+        """``torch`` for ``from .backend import torch``: what a module of the package around has under such a name is it."""
+        module, _, last = name.rpartition(".")
+        lent = name[0] == "." and module.strip(".") and last in self._ambient
+        return last if lent and not self.is_own(name) else name
+
     def _helped(self, binding: Binding) -> str | None:
         """``torch`` and ``nn`` of ``torch, nn = try_import_torch()``: a package that a function of such a name returns."""
         value = (
@@ -170,7 +180,7 @@ class Names:
         names: set[str] = set()
         for binding in bindings:
             if binding.qualified is not None:
-                names.add(binding.qualified)
+                names.add(self._lent(binding.qualified))
                 continue
             helped = self._helped(binding)
             if helped is not None:

@@ -35,8 +35,15 @@ class Module(Text, Source):
     ) -> None:
         super().__init__(text, path, target, matrix, project)
         self._read(ast.parse(text), self.data, self.line_starts, ambient)
+        self.names.is_own = self._is_own
         #: What names are given, by their lists of bindings, with how many those were.
         self._bound: dict[int, tuple[int, tuple[ast.expr | None, ...]]] = {}
+
+    def _is_own(self, name: str) -> bool:
+        """Has the project a file that a relative import may name so?"""
+        place = name.lstrip(".").replace(".", "/")
+        ends = (f"{place}.py", f"{place}/__init__.py")
+        return any(path.endswith(ends) for path in self.project.files)
 
     # -- where ------------------------------------------------------------------------------
 
