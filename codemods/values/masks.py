@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # The patterns begin with the one byte that they look for: everything else is passed over at the speed of memory.
 _BRACKETS = re.compile(rb"\[([^\[\]\n\"']+)\]")
+_NESTED = re.compile(rb"\[([^\[\]\n]*(?:\[[^\[\]\n]*\][^\[\]\n]*)+)\]")
+_INNER = re.compile(rb"\[[^\[\]\n]*\]")
 _SUBSCRIPTED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_)]")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMPARES = re.compile(rb"[<>~]|[=!]=")
@@ -25,10 +27,6 @@ _SHAPED = re.compile(r"(\w+)\.(?:unsqueeze|expand|expand_as|repeat|view|reshape)
 _TRUTH = re.compile(
     r"[<>~]|[=!]=|torch\.bool|\.bool\(|is(?:nan|inf|finite|in)\(|logical_|\.(?:eq|ne|gt|lt|ge|le)\("
 )
-
-
-#: Words for indices that count.
-_COUNTERS = frozenset(b"i j k n t b idx index key name step epoch None".split())
 
 
 class Masked(NamedTuple):
@@ -61,7 +59,10 @@ def _candidates(module: Module) -> Iterator[ast.expr]:
             words.add(written[0])
         else:
             alone.update(written)
-    alone -= words | _COUNTERS
+    for inside in _NESTED.finditer(module.data):  # `x[batch["mask"] > 0]`
+        written = _WORD.findall(inside[1]) if _COMPARES.search(_INNER.sub(b"", inside[1])) else []
+        words.update(written[:1])
+    alone -= words
     if alone:
         words.update(each for each in alone if _MASK.fullmatch(each))
         true = {*_assigned_truth(module, alone)}
@@ -80,7 +81,7 @@ def _assigned_truth(module: Module, names: set[bytes]) -> Iterator[bytes]:
     ]
     for statement in given:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in targets:
+        for target in (part for each in targets for part in getattr(each, "elts", [each])):
             name = word(target).encode()
             if name in names and _TRUTH.search(module.source(statement.value)):
                 yield name

@@ -61,7 +61,9 @@ _MODELS = ("torchvision.models.", "timm.create_model")
 #: Methods and functions of torch that tell truth from falsehood, element by element; the stubs say only that they give a tensor.
 _MASKS = frozenset(["eq", "ne", "gt", "lt", "ge", "le", "bool", "isnan", "isinf", "isfinite", "isin", "logical_and", "logical_or", "logical_not", "logical_xor"])  # fmt: skip
 #: Methods that give the same values in another shape.
-_SHAPED = frozenset(["unsqueeze", "expand", "expand_as", "repeat", "view", "reshape", "squeeze", "flatten", "t", "transpose", "permute", "clone", "detach", "contiguous"])  # fmt: skip
+_SHAPED = frozenset(["unsqueeze", "expand", "expand_as", "repeat", "view", "reshape", "squeeze", "flatten", "t", "T", "mT", "transpose", "permute", "clone", "detach", "contiguous"])  # fmt: skip
+#: Functions that put tensors together: of truth values, they give such a one.
+_JOINED = frozenset(f"torch.{name}" for name in ("stack", "cat", "concat", "hstack", "vstack"))
 #: What says a number or sizes, of a tensor as of an array.
 _ASKED = frozenset(["shape", "size", "numel", "dim", "ndim", "item"])
 _OF_MODULES = frozenset(["weight", "bias"])
@@ -274,6 +276,11 @@ class Kinds(Circular):
             inside = inside or self._gives_several(node)
             yield Edge(At(node, way[:-1]), _how("inner" if inside else "element"))
         match node:
+            case ast.Call(args=[ast.List() | ast.Tuple() as parts, *_]) if (
+                not way and self._named(node.func) in _JOINED
+            ):
+                for part in parts.elts:
+                    yield Edge(At(part), _how("joined"))
             case ast.Call(func=ast.Attribute() as func):
                 if self._signature(node) is None and not self._named(func):
                     form = "items" if way else "bools" if self._is_of_bools(node) else "method"
@@ -460,6 +467,7 @@ _WAYS = {
     "operand": _OPERAND,
     "added": _OPERAND,
     "bits": _Through(Is.LIKELY | Is.LIKELY_MASK | TENSORS, _WORKED_OUT),
+    "joined": _Through(Is.MASK | Is.LIKELY_MASK),
     "sides": _Through(NOTHING, ((TENSORS, Is.MASK, 0), (Is.LIKELY, Is.LIKELY_MASK, 0))),
     "object": _Through(NOTHING, ((Is.MODULE, Is.LIKELY, 0), (Is.UNSEEN, Is.UNSEEN, Is.MODULE))),
 }  # fmt: skip
@@ -603,7 +611,14 @@ def is_mask(module: Module, node: ast.expr) -> bool:
         return False
     if kinds.has(node, Is.MASK | Is.LIKELY_MASK):
         return not kinds.has(node, others)
-    return bool(named) and is_tensor(module, node)
+    return bool(named) and (is_tensor(module, node) or _is_given(module, node))
+
+
+def _is_given(module: Module, node: ast.expr) -> bool:
+    """Does a call give the value, of which nothing is seen: ``mask = self.make_mask(x.shape)``?"""
+    if not isinstance(node, ast.Name) or module.view(Kinds).has(node, ~(Is.UNSEEN | _BESIDE)):
+        return False
+    return any(isinstance(each, ast.Call) for each in module.view(Values).origins(node))
 
 
 def is_count(module: Module, node: ast.expr) -> bool:
