@@ -13,11 +13,11 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.device_texts import device_texts, other_device, read
 from ..analysis.devices import Devices, spelled_by
 from ..analysis.load_places import LOADS, halves, only_copied, unplaced
-from ..analysis.names import called
+from ..analysis.names import called, is_none
 from ..analysis.placement import is_on_device
 from ..analysis.roles import Role
 from ..analysis.verdict import ask
-from ..edits.arguments import add
+from ..edits.arguments import add, argument
 from ..edits.spelling import DEVICE, agnostic, chosen, either, quoted, shared
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class MapLocation(Rule):
         calls=(_CUDA,),
         words=(_CUDA,),
         keywords=("map_location",),
-        project=(_OWN_STATE,),
+        project=(_OWN_STATE, _CUDA),
     )
 
     def __init__(self) -> None:
@@ -62,10 +62,14 @@ class MapLocation(Rule):
         for half in unplaced(module, call, LOADS[name]) if speaks else ():
             told = True
             yield from self._as_other_half(module, half)
-        if not told and (speaks or module.view(is_on_device)) and len(call.args) == 1:
-            named = any(k.arg in ("map_location", None) for k in call.keywords)
-            if not named and not isinstance(call.args[0], ast.Starred):
-                yield self._without(module, call)
+        if told or not (speaks or module.view(is_on_device) or _restores(module)):
+            return
+        place = argument(call, "map_location", LOADS[name])
+        default = _left_out(module, place) if isinstance(place, ast.Name) else None
+        given = len(call.args) != 1 or isinstance(call.args[0], ast.Starred)
+        given = given or any(k.arg in ("map_location", None) for k in call.keywords)
+        if default is not None or not given:
+            yield self._without(module, call, default)
 
     def on_keyword(self, module: Module, node: ast.keyword) -> Yield:
         """The place that functions of the project and of other libraries hand on to ``torch.load``."""
@@ -163,17 +167,37 @@ class MapLocation(Rule):
             code="HPU613",
         )
 
-    def _without(self, module: Module, call: ast.Call) -> Found:
-        text = f"map_location={quoted(module, 'cpu')}"
+    def _without(self, module: Module, call: ast.Call, default: ast.expr | None = None) -> Found:
+        """A load onto the device of the checkpoint: without a place, or with a parameter's default of None."""
+        text = quoted(module, "cpu")
+        change = Replace(default, text) if default else add(call, f"map_location={text}")
         copied = _OWN_STATE not in (module.project.mentions or ()) and only_copied(module, call)
-        safety: Safety = "safe" if copied else "unsafe"
+        safety: Safety = "safe" if copied and default is None else "unsafe"
         return self.finding(
             module,
             call,
             f"`{module.source(call.func)}` fails on Gaudi if the checkpoint was saved on CUDA; "
             "pass `map_location`",
-            fix=Rewrite("load onto the CPU", safety, (add(call, text),)),
+            fix=Rewrite("load onto the CPU", safety, (change,)),
             row=ask(module, "torch.load").row,
             code="HPU613",
             severity="warning",
         )
+
+
+def _restores(module: Module) -> bool:
+    """Does a file restore the states of models, in a project that puts them on CUDA elsewhere?"""
+    named = _CUDA in (module.project.mentions or ())
+    return named and bool(module.index.calls("load_state_dict"))
+
+
+def _left_out(module: Module, place: ast.Name) -> ast.expr | None:
+    """The default of None of a parameter that a call hands on as it is; where all calls of the function give a place, none."""
+    bound = module.bindings(place)
+    if len(bound) != 1 or bound[0].kind != "param" or bound[0].value is None or not is_none(bound[0].value):  # fmt: skip
+        return None
+    function = next((a for a in module.ancestors(place) if isinstance(a, ast.FunctionDef)), None)
+    calls = module.index.calls(function.name) if function else []
+    if calls and all(any(k.arg in (place.id, None) for k in call.keywords) for call in calls):
+        return None
+    return bound[0].value

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from crossed import crossed
 
 from hpushim.engine.context import Context
-from hpushim.engine.one_file import settle
+from hpushim.engine.one_file import examine, settle
+from hpushim.engine.project import analyse
 from hpushim.matrix import load
 from hpushim.model import Style, Target
 
@@ -101,3 +103,39 @@ def test_a_place_that_is_given_by_position_is_one() -> None:
     text = 'import torch\n\nmodel = make().to("cuda")\nstate = torch.load(path, "cpu")\nother = torch.load(path)\n'
     found = settle(text, "python", "train.py", Context(Target(mode="eager"), load())).findings
     assert [f.line for f in found if "torch.load" in f.message] == [5], found
+
+
+DEFAULTS = ["map_location=None", "map_location: str | None = None", "strict=True, map_location=None", "*, map_location=None"]  # fmt: skip
+HANDED = ["torch.load(path, map_location=map_location)", "torch.load(path, weights_only=False, map_location=map_location)", "torch.load(path, map_location)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("default", DEFAULTS)
+@pytest.mark.parametrize("handed", HANDED)
+def test_a_default_without_a_place_is_told(default: str, handed: str) -> None:
+    text = f"import torch\n\n\ndef restore(path, {default}):\n    torch.ones(2).cuda()\n    return {handed}\n"
+
+    def told(text: str) -> bool:
+        found = examine(text, "python", "load.py", Context(Target(), load()))
+        return "HPU613" in {f.code for f in found}
+
+    assert told(text)
+    assert not told(text.replace("None", '"cpu"').replace('| "cpu"', "| None"))
+    assert not told(text.replace("    return", "    map_location = map_location or place()\n    return"))  # fmt: skip
+    assert not told(f"{text}\n\nrestore('a', map_location='cpu')\n")
+    assert told(f"{text}\n\nrestore('a')\n")
+
+
+LOADED = ["torch.load(path)", "torch.load(path.open('rb'), pickle_module=dill)", "torch.load(path, weights_only=False)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("load", LOADED)
+@pytest.mark.parametrize("restores", [True, False])
+@pytest.mark.parametrize("other", ["x.cuda()", "x.cpu()"])
+def test_states_that_a_file_without_a_device_restores(tmp_path: Path, load: str, restores: bool, other: str) -> None:  # fmt: skip
+    used = "self.model.load_state_dict(payload)" if restores else "self.rows = payload"
+    (tmp_path / "base.py").write_text(
+        f"import dill\nimport torch\n\n\nclass Base:\n    def load(self, path):\n        payload = {load}\n        {used}\n"
+    )
+    (tmp_path / "train.py").write_text(f"import torch\n\n\ndef f(x):\n    return {other}\n")
+    told = {each.code for f in analyse([tmp_path], Target(), jobs=1).files if f.path == "base.py" for each in f.findings}  # fmt: skip
+    assert ("HPU613" in told) == (restores and "cuda" in other)
