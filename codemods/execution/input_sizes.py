@@ -10,6 +10,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, word
@@ -18,6 +19,8 @@ from ..analysis.verdict import ask, inside
 from ..edits.arguments import add, argument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hpushim.engine.python.module import Module
 
 _LOADER = "torch.utils.data.DataLoader"
@@ -32,6 +35,10 @@ _COLLATORS = (
     "transformers.DataCollatorForSeq2Seq",
     "transformers.DataCollatorForTokenClassification",
 )
+#: Of torch's samplers, those that shuffle unless they are told not to.
+_SHUFFLES = ("DistributedSampler", "RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler")
+#: What a project with a device has in some file.
+_DEVICES = ("cuda", "hpu")
 _RANDOM = re.compile(
     r"(random|numpy\.random|torch)\.(randint|randrange|choice|uniform|random|rand)"
 )
@@ -46,22 +53,28 @@ class InputSize(Rule):
     HPU525 = Code("changing-input-size", effect="speed")
     HPU526 = Code("short-last-batch", severity="note", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
-        names=(_LOADER, *_RESIZE),
-        required=("cuda", "hpu", "device", "accelerat"),
+        names=(_LOADER, *_RESIZE, *_PAD),
+        required=("cuda", "hpu", "device", "accelerat", "pad_sequence"),
+        project=_DEVICES,
     )
-    also = Wants(names=(*_PAD, *_COLLATORS), keywords=("padding", "collate_fn"))
+    also = Wants(names=_COLLATORS, keywords=("padding", "collate_fn"))
 
     def __init__(self) -> None:
         self._told: set[ast.Call] = set()
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        call = called(module, node)
-        if call is None or module.qualified(node) != name:
+        if module.qualified(node) != name:
             return
+        call = called(module, node)
         if name == _LOADER:
-            yield from self._loader(module, call)
+            for each in [call] if call is not None else _made(module, node):
+                yield from self._loader(module, each)
+        elif call is None:
+            return
         elif name in _RESIZE:
             yield from self._resized(module, call)
+        elif name in _PAD and not _reaches_a_device(module):
+            return
         elif not any(k.arg in ("pad_to_multiple_of", "max_length") for k in call.keywords):
             padding = argument(call, "padding")
             if padding is None or module.constant(padding) in (True, "longest"):
@@ -150,6 +163,20 @@ class InputSize(Rule):
         )
 
 
+def _made(module: Module, node: ast.expr) -> Iterator[ast.Call]:
+    """The calls of a class that is chosen in a variable: ``loader = DataLoader if many else Other``."""
+    values = module.view(Values)
+    for edge in values.reach(node, values.uses):
+        if edge.how == "called" and isinstance(edge.node, ast.Call):
+            yield edge.node
+
+
+def _reaches_a_device(module: Module) -> bool:
+    """Does the file use a device, or another one of the project?"""
+    mentions = module.project.mentions
+    return module.view(is_on_device) or not (mentions or frozenset()).isdisjoint(_DEVICES)
+
+
 def _hidden(call: ast.Call) -> bool:
     """Are some arguments given with a star?"""
     return any(k.arg is None for k in call.keywords) or any(
@@ -185,7 +212,19 @@ def _use(module: Module, call: ast.Call) -> str:
     if any(_TRAIN.search(name) for name in named):
         return _LAST
     shuffle = argument(call, "shuffle", 2)
-    return _LAST if shuffle is not None and module.constant(shuffle) is True else ""
+    shuffled = shuffle is not None and module.constant(shuffle) is True
+    return _LAST if shuffled or _is_shuffled(module, argument(call, "sampler", 3)) else ""
+
+
+def _is_shuffled(module: Module, sampler: ast.expr | None) -> bool:
+    """May samples come in an order of chance, as they do in training?"""
+    made = module.view(Values).origins(sampler) if sampler is not None else []
+    for each in made:
+        if isinstance(each, ast.Call) and word(each.func) in _SHUFFLES:
+            shuffle = argument(each, "shuffle", 3)
+            if shuffle is None or module.constant(shuffle) is not False:
+                return True
+    return False
 
 
 def _changes(module: Module, size: ast.expr) -> bool:
