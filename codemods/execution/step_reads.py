@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
@@ -33,6 +33,8 @@ _METHODS = ("item", "tolist", "cpu", "numpy")
 #: What a condition requests from the values of a tensor.
 _ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum", "max", "min", "mean", "norm", "item")  # fmt: skip
 _SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scalars?|set_postfix(_str)?|set_description|float|int|format|track|record|log_metrics?")  # fmt: skip
+#: A number that is written with so many digits.
+_DIGITS = re.compile(r"\.\d*[efgEFG]")
 #: Of these, those that keep a tensor as it is.
 _KEEPS = frozenset(["append", "update", "log_dict"])
 #: Types that a tensor's value is read with.
@@ -67,6 +69,9 @@ class StepRead(Rule):
             read = _read_of(module, name) if in_every_step(module, name) else None
             if read is not None:
                 self._reads.setdefault(module.statement(name), read)
+        for value in _formatted(module):
+            if in_every_step(module, value) and is_tensor(module, value):
+                self._reads.setdefault(module.statement(value), (value, _READ))
         for test in (*_questions(module), *_coefficients(module)):
             self._reads.setdefault(module.statement(test), (test, _BRANCH))
         for node, row in sorted(self._reads.values(), key=lambda read: module.span(read[0])):
@@ -202,6 +207,33 @@ def _losses(module: Module) -> Iterator[ast.Name]:
         words.update(each.id for each in given if isinstance(each, ast.Name))
     for each in sorted(words):
         yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))
+
+
+def _formatted(module: Module) -> Iterator[ast.expr]:
+    """What is written as a number: ``"%.4g" % x``, ``f"{x:.4f}"``, ``"{:.4f}".format(x)``, which asks a tensor for its value."""
+    for text in module.index.strings("."):
+        if _DIGITS.search(str(text.value)):
+            for value in _filled_in(module, text):
+                yield value.value if isinstance(value, ast.Starred) else value
+
+
+def _filled_in(module: Module, text: ast.Constant) -> Iterable[ast.expr]:
+    """The values that are put into a text."""
+    inner: ast.AST = text
+    for above in module.ancestors(text):
+        if isinstance(above, ast.FormattedValue):
+            return (above.value,) if above.format_spec is inner else ()
+        if isinstance(above, ast.Attribute) and above.attr == "format":
+            call = module.parent(above)
+            called = isinstance(call, ast.Call) and call.func is above
+            return (*call.args, *(k.value for k in call.keywords)) if called else ()  # type: ignore[union-attr]
+        if isinstance(above, ast.BinOp) and isinstance(above.op, ast.Mod) and above.left is inner:
+            given = above.right
+            return given.elts if isinstance(given, ast.Tuple) else (given,)
+        if not isinstance(above, (ast.BinOp, ast.JoinedStr)):
+            return ()
+        inner = above
+    return ()
 
 
 def _coefficients(module: Module) -> Iterator[ast.expr]:
