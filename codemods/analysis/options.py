@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..edits.spelling import BACKEND, hpu
 from .device_texts import device_name
-from .project_facts import DEVICE_OPTIONS
+from .project_facts import COMPARED_DEVICES, DEVICE_OPTIONS
 
 if TYPE_CHECKING:
     from hpushim.engine.base.text import Project
@@ -36,12 +36,15 @@ def options(command: Command) -> Iterator[tuple[Word, str, str]]:
 def holds_device(name: str, value: str, project: Project) -> bool:
     """Is the CUDA device that an option or a setting is given certainly one?
 
-    By its index, by the name, or by how the project declares an option of that name: then its choices turn in Python too.
+    By its index, by the name, or by how the project declares an option of that name, or compares it: those turn in Python too.
     """
     return (
         ":" in value
         or device_name(name)
-        or name.lstrip("-").replace("-", "_") in project.names(DEVICE_OPTIONS.name)
+        or any(
+            name.lstrip("-").replace("-", "_") in project.names(fact.name)
+            for fact in (DEVICE_OPTIONS, COMPARED_DEVICES)
+        )
     )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from hpushim.compare.subjects import is_named
 from hpushim.engine.rules.wants import (
     ELSEWHERE,
     FRAMEWORKS,
@@ -79,6 +80,17 @@ def _named_for_devices(data: bytes) -> Iterable[bytes]:
 
 
 COMMAND_OPTIONS = ProjectFact(TAKE_DEVICES, _named_for_devices)
+
+_COMPARED = lazily(rb"(?<![\w.])([A-Za-z_]\w*)[ \t]*[!=]=[ \t]*[\"']cuda[\"']")
+
+
+def _compared_devices(data: bytes) -> Iterable[bytes]:
+    """The names for devices that a file compares with CUDA: those comparisons turn, and so does what gives the names a value."""
+    if b"cuda" in data:
+        yield from (name for name in _COMPARED.findall(data) if is_named(name.decode()))
+
+
+COMPARED_DEVICES = ProjectFact("names that are compared with a device", _compared_devices)
 
 # -- classes that pick a device ----------------------------------------------------------------
 

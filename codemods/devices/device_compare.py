@@ -16,6 +16,7 @@ from hpushim.pycode.places import last_name
 
 from ..analysis.device_texts import other_texts
 from ..analysis.devices import Devices
+from ..analysis.project_facts import COMPARED_DEVICES
 from ..analysis.roles import Role
 from ..edits import spelling
 
@@ -58,6 +59,7 @@ class DeviceCompare(Rule):
     wants = Wants(
         words=("cuda",),
         texts=("_cuda", "Cuda", *(f"{q}{part}{q}" for part in sorted(PARTS) for q in "'\"")),
+        facts=(COMPARED_DEVICES,),
     )
 
     def on_module(self, module: Module) -> Yield:

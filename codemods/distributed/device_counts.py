@@ -14,6 +14,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
+from ..values.control import stops
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -29,7 +30,7 @@ _OPERATORS = (ast.Mult, ast.Div, ast.FloorDiv)
 
 
 class DeviceCount(Rule):
-    """A batch, a learning rate or a number of workers times or over the number of devices."""
+    """A batch, a learning rate or a number of workers times or over the number of devices, or a multiple of it."""
 
     HPU323 = Code("device-count-as-factor", effect="numbers")
     also = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), required=("cuda", "hpu", "nccl"))  # fmt: skip
@@ -44,10 +45,11 @@ class DeviceCount(Rule):
             if scaled is None or statement in told:
                 continue
             told.add(statement)
+            what = "requires a multiple of" if _is_rest(scaled) else "scales with"
             yield self.finding(
                 module,
                 scaled,
-                f"`{module.source(scaled).splitlines()[0]}` scales with the number of devices: "
+                f"`{module.source(scaled).splitlines()[0]}` {what} the number of devices: "
                 f"{inside(answer.note)}",
                 row=answer.row,
             )
@@ -82,7 +84,7 @@ def _scaled(module: Module, count: ast.expr) -> ast.expr | None:
     """What is multiplied or divided by the count: ``batch_size * max(1, n_gpu)``."""
     inner: ast.AST = count
     for above in module.ancestors(count):
-        if isinstance(above, ast.BinOp) and isinstance(above.op, _OPERATORS):
+        if isinstance(above, ast.BinOp) and (isinstance(above.op, _OPERATORS) or _is_multiple(module, above, inner)):  # fmt: skip
             other = above.right if inner is above.left else above.left
             words = [word(part) for part in walk(other)] + _kept_in(module, above)
             return above if any(_SCALED.search(each) for each in words) else None
@@ -95,6 +97,17 @@ def _scaled(module: Module, count: ast.expr) -> ast.expr | None:
             return None
         inner = above
     return None
+
+
+def _is_rest(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+
+
+def _is_multiple(module: Module, rest: ast.BinOp, count: ast.AST) -> bool:
+    """Does the program stop by what is left of a division by the count: ``assert batch_size % n == 0``?"""
+    statement = module.statement(rest)
+    stopped = isinstance(statement, ast.Assert) or (isinstance(statement, ast.If) and stops(statement.body))  # fmt: skip
+    return _is_rest(rest) and rest.right is count and stopped
 
 
 def _kept_in(module: Module, node: ast.AST) -> list[str]:

@@ -54,7 +54,7 @@ class InputSize(Rule):
     HPU526 = Code("short-last-batch", severity="note", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
         names=(_LOADER, *_RESIZE, *_PAD),
-        required=("cuda", "hpu", "device", "accelerat", "pad_sequence"),
+        required=("cuda", "hpu", "device", "accelerat", "pad_sequence", "DataLoader"),
         project=_DEVICES,
     )
     also = Wants(names=_COLLATORS, keywords=("padding", "collate_fn"))
@@ -129,7 +129,7 @@ class InputSize(Rule):
             )
 
     def _loader(self, module: Module, call: ast.Call) -> Yield:
-        if not module.view(is_on_device) and not module.holds("accelerat"):
+        if not _reaches_a_device(module) and not module.holds("accelerat"):
             return
         said = argument(call, "drop_last", 8)
         if said is not None and module.constant(said) is not False:

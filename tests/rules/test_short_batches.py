@@ -55,3 +55,14 @@ def test_padding_in_a_collator_of_another_file(tmp_path: Path, padded: str, othe
     (tmp_path / "train.py").write_text(f"import torch\n\n\ndef f(x):\n    return {other}\n")
     told = {each.code for f in analyse([tmp_path], Target(), jobs=1).files if f.path == "data.py" for each in f.findings}  # fmt: skip
     assert ("HPU525" in told) == ("cuda" in other)
+
+
+@pytest.mark.parametrize("used", ["DataLoader(rows, 8, shuffle=True)", "DataLoader(rows, batch_size=4, sampler=RandomSampler(rows))"])  # fmt: skip
+@pytest.mark.parametrize("other", ["x.cuda()", "x.cpu()"])
+def test_a_loader_in_a_file_without_a_device(tmp_path: Path, used: str, other: str) -> None:
+    (tmp_path / "data.py").write_text(
+        f"from torch.utils.data import DataLoader, RandomSampler\n\n\ndef make(rows):\n    return {used}\n"
+    )
+    (tmp_path / "train.py").write_text(f"import torch\n\n\ndef f(x):\n    return {other}\n")
+    told = {each.code for f in analyse([tmp_path], Target(), jobs=1).files if f.path == "data.py" for each in f.findings}  # fmt: skip
+    assert ("HPU526" in told) == ("cuda" in other)
