@@ -235,7 +235,7 @@ _METHOD = lazily(rb"\n([ \t]+)(?:async[ \t]+)?def[ \t]+(\w+)")
 
 
 def _needs_nvidia(body: bytes, outer: int = 0) -> bool:
-    """Does a function import such a package without a condition: where its own statements stand?"""
+    """Does a function import such a package without a condition: where its own statements are?"""
     places = {len(found) for found in _LOCAL.findall(body)}
     return bool(places) and min(n for n in map(len, _INDENT.findall(body)) if n > outer) in places
 

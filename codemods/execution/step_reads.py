@@ -210,7 +210,7 @@ def _losses(module: Module) -> Iterator[ast.Name]:
 
 
 def _formatted(module: Module) -> Iterator[ast.expr]:
-    """What is written as a number: ``"%.4g" % x``, ``f"{x:.4f}"``, ``"{:.4f}".format(x)``, which asks a tensor for its value."""
+    """What is written as a number: ``"%.4g" % x``, ``f"{x:.4f}"``, ``"{:.4f}".format(x)``, which reads the value of a tensor."""
     for text in module.index.strings("."):
         if _DIGITS.search(str(text.value)):
             for value in _filled_in(module, text):
