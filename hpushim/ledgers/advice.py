@@ -64,7 +64,7 @@ def _of_operator(matrix: Matrix, operator: str) -> Advice | None:
     match = re.fullmatch(r"aten::_?([a-z0-9_]+?)_?(\d*)(\..*)?", operator)
     if match is None:
         return None
-    for name in (f"torch.{match.group(1)}", f"torch.Tensor.{match.group(1)}"):
+    for name in (f"torch.{short}", f"torch.{match.group(1)}", f"torch.Tensor.{match.group(1)}"):
         row = matrix.row(name)
         if row is not None and row.status != "native":
             return of_row(matrix, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import msgspec
 import pytest
 
 from hpushim.errors import HpushimError
-from hpushim.ledgers.model import Advice, Event, Fact, Line, Told
+from hpushim.ledgers.advice import of_site
+from hpushim.ledgers.model import Advice, Books, Compute, Event, Fact, Line, Site, Steps, Told
 from hpushim.ledgers.reading import read
 from hpushim.ledgers.rendering import FORMATS, render
 from hpushim.ledgers.stages import stages
@@ -344,3 +346,47 @@ def test_a_table_says_how_many_lines_it_leaves_out(tmp_path: Path, more: int) ->
     shown = render(msgspec.structs.replace(told(write(tmp_path)), lines=lines), "markdown")
     assert (f"| … | | {more} more | |" in shown) is bool(more)
     assert shown.count("a host sync") == 60
+
+
+FIELDS = ("steps", "operators", "recompilations", "host_syncs", "collectives", "host_to_device_bytes", "device_to_host_bytes")  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 20])
+def test_a_table_adds_up_to_what_its_steps_say_whatever_they_leave_out(most: int) -> None:
+    entries = tuple(
+        {"step": n, **{name: n + place for place, name in enumerate(FIELDS) if (n + place) % 3}}
+        for n in range(1, 11)
+    )
+    rows = stages(Steps(count=10, optimizers=1, entries=entries), most)
+    assert len(rows) <= max(most, 2) and [row.first for row in rows][:2] == [1, 2]
+    for name in FIELDS:
+        shown = {"host_to_device_bytes": "to_card", "device_to_host_bytes": "to_host"}.get(name, name)  # fmt: skip
+        assert sum(getattr(row, shown) for row in rows) == sum(entry.get(name, 0) for entry in entries)  # fmt: skip
+    assert {(row.in_use, row.peak) for row in rows} == {(0, 0)}
+
+
+def test_no_ledger_is_said_where_there_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "none.json", tmp_path / "none" / "a.json", tmp_path / "file" / "a.json"):  # fmt: skip
+        with pytest.raises(HpushimError, match="no such ledger"):
+            read(path)
+
+
+def test_each_row_of_an_operator_is_its_advice_and_one_that_is_native_says_nothing() -> None:
+    matrix = load()
+    rows = {row.name: row for row in matrix.rows if re.fullmatch(r"torch\.[a-z0-9_]+[a-z]", row.name)}  # fmt: skip
+    told = {
+        name: of_site(matrix, Site("", 1, "unsupported", f"aten::{name[6:]}", 1)) for name in rows
+    }
+    silent = {name for name, row in rows.items() if row.status == "native"}
+    other = {name for name in silent if matrix.row(f"torch.Tensor.{name[6:]}")}
+    assert len(rows) > 20 and silent - other
+    assert {name for name in silent - other if told[name]} == set()
+    wrong = {name: advice for name, advice in told.items() if name not in silent and (advice is None or advice.row != name)}  # fmt: skip
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("part", [Books, Steps, Compute, Site, Event])
+def test_a_count_that_a_ledger_leaves_out_is_none(part: Any) -> None:
+    defaults = {one.name: one.default for one in msgspec.structs.fields(part) if isinstance(one.default, int)}  # fmt: skip
+    assert {name for name, value in defaults.items() if value and name != "schema_version"} == set()
