@@ -458,3 +458,53 @@ def test_a_line_behind_a_block_changes_nothing_in_it() -> None:
 def test_a_block_that_is_left_empty_by_an_if_gets_pass() -> None:
     m = module("def f(self):\n    if self.on:\n        x()  # y\n\nz()\n")
     assert made(m, Remove(node(m, "x()", ast.Expr))) == "def f(self):\n    pass  # y\n\nz()\n"
+
+
+# -- whole statements, in every place of a block ------------------------------------------------
+
+_FRAMES = {
+    "of the module": "{}",
+    "of a block": "if a:\n    {}",
+    "behind others": "b\n\n{}\nc",
+    "of a case": "match a:\n\tcase 1:\n\t\t{}",
+}
+_DECORATED = {
+    "a function": "@d\ndef f():\n    pass",
+    "a class": "@d(1,\n   2)\n@e\nclass C: pass",
+    "a coroutine": "@ d\nasync def f(x): return x",
+}
+
+
+@pytest.mark.parametrize("frame", _FRAMES)
+@pytest.mark.parametrize("what", _DECORATED)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_decorators_go_with_what_they_decorate(frame: str, what: str, newline: str) -> None:
+    holder, indent = _FRAMES[frame], _FRAMES[frame].partition("{}")[0].rpartition("\n")[2]
+    inside = _DECORATED[what].replace("\n", f"\n{indent}")
+    m = module(holder.format(inside).replace("\n", newline))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    found = next(one for one in ast.walk(m.tree) if isinstance(one, kinds))
+    left = made(m, Remove(found))
+    assert "@" not in left and "d" not in left.replace("def", "").split()
+    assert all(line in left for line in holder.replace("{}", "").split() if line in "abc")
+
+
+@pytest.mark.parametrize("indent", [" ", "  ", "\t", "        ", "\t\t"])
+@pytest.mark.parametrize("body", ["pass", "\n{0}{0}pass; pass", "\n{0}{0}pass\n{0}case _: pass"])
+def test_a_guard_of_a_case_at_any_indentation(indent: str, body: str) -> None:
+    m = module(
+        f"match a:\n{indent}case b if (n := old):{' ' * (body[0] != chr(10))}{body.format(indent)}\n"
+    )
+    assert made(m, Replace(node(m, "old"), "new(1)")) == m.text.replace("old", "new(1)")
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    "text", ["if a: b\nelif c: d\n", "if a:\n    b\nelif c:\n    d\nelse:\n    e\n"]
+)
+def test_no_line_comes_beside_an_elif(text: str, after: bool) -> None:
+    """Before it there is no place, and behind it the line would run whatever the first test says."""
+    m = module(text)
+    inner = m.tree.body[0].orelse[0]  # type: ignore[attr-defined]
+    with pytest.raises(NotRewritable, match="elif"):
+        made(m, Insert(inner, "new(1)", after=after))

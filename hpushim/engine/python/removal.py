@@ -140,7 +140,9 @@ class _Lines:
             line
             for statement in gone
             if isinstance(statement, ast.stmt)
-            for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+            for line in range(
+                _top(module, statement), (statement.end_lineno or statement.lineno) + 1
+            )
         }
 
     # -- whole lines ------------------------------------------------------------------------
@@ -208,7 +210,7 @@ class _Lines:
 
     def _doubled(self, statement: ast.stmt, end: int) -> int:
         """How many of the blank lines behind ``statement`` there would be twice once it is gone."""
-        start = statement.lineno - 1
+        start = _top(self._module, statement) - 1
         while start in self._numbers:
             start -= 1
         above = below = 0
@@ -226,7 +228,7 @@ class _Lines:
         """
         module = self._module
         start = _first_line(module, statement, statement.end_lineno or statement.lineno)
-        above = line - (statement.lineno - start)
+        above = line - (_top(module, statement) - start)
         text = module.source(module.line_span(above)) if above > 0 else ""
         inside = not isinstance(module.parent(statement), ast.Module)
         return inside and text.split("#")[0].rstrip().endswith(":")
@@ -270,7 +272,7 @@ def _first_line(module: Module, statement: ast.stmt, last: int) -> int:
     ``last`` is the last line that goes. A comment stays unless it is alone over the statement, uses its words,
     and uses none of the statement that would come under it.
     """
-    line = statement.lineno
+    line = _top(module, statement)
     text = _comment(module, line - 1)
     if text is None or _comment(module, line - 2) is not None or _KEPT.match(text):
         return line
@@ -281,6 +283,11 @@ def _first_line(module: Module, statement: ast.stmt, last: int) -> int:
     if following.strip() and _comment(module, last + 1) is None and spoken & _words(following):
         return line
     return line - 1
+
+
+def _top(module: Module, statement: ast.stmt) -> int:
+    """The line at which a statement starts, its decorators included."""
+    return module.position(module.start(statement))[0]
 
 
 def _comment(module: Module, line: int) -> str | None:

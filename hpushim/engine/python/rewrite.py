@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hpushim.engine.python.build import Builder
 from hpushim.engine.python.changes import Guard, Insert, Remove, Replace
 from hpushim.engine.python.narrow import narrowed
-from hpushim.engine.python.removal import Removal, removal
+from hpushim.engine.python.removal import Removal, is_elif, removal
 from hpushim.engine.python.slots import Unplaced
 from hpushim.engine.python.units import Unit, is_alone, is_compound, owner, unit
 from hpushim.model import Edit, Span
@@ -251,6 +251,8 @@ class _Work:
         Count.inserted += 1
         code = _checked(insert.code)
         anchor = _outermost(module, insert.anchor, plan.gone)
+        if is_elif(module, anchor):
+            raise NotRewritable("no line can be put beside an `elif`")
         indent = module.indent(anchor)
         deeper = module.deeper(anchor)
         code = [re.sub(r"^(?:    )+", lambda by: len(by[0]) // 4 * deeper, each) for each in code]

@@ -98,8 +98,7 @@ def _header(module: Module, node: Any) -> Unit:
     if isinstance(node, ast.ExceptHandler):
         lead = f"{lead}try: pass{_NEWLINE}{lead.rpartition(_NEWLINE)[2]}"
     elif isinstance(node, ast.match_case):
-        indent = _indent(module, start)
-        lead = f"if 1:{_NEWLINE}{indent[:1]}match 1:{_NEWLINE}{indent}"
+        lead = f"match 1:{_NEWLINE}{_indent(module, start)}"
     elif isinstance(node, ast.If) and module.data[start : start + 4] == b"elif":
         start += 2
     return Unit((node,), Span(start, body), lead, f"pass{_NEWLINE}")
