@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from hpushim.plan.fake import LeftOut
@@ -79,23 +81,22 @@ class Observed(msgspec.Struct):
         return tuple(one for one in self.collectives if one.step == self.steps - 1)
 
     def before(self) -> tuple[Collective, ...]:
-        """The collectives of the first step, which hold those before training, without as many as a later step has."""
-        if self.steps < 2:
-            return ()
-        first = [one for one in self.collectives if one.step == 0]
-        usual = list(self.last_step())
-        rest = []
-        for one in first:
-            same = next(
-                (
-                    u
-                    for u in usual
-                    if (u.name, u.bytes, u.ranks) == (one.name, one.bytes, one.ranks)
-                ),
-                None,
-            )
-            if same is None:
+        """The collectives that come once: of each step before the last, what is more than in the last one.
+
+        The first step holds those before training, the second those of DistributedDataParallel's buckets, which it makes anew. So what
+        comes once, and a step times their number, is what the run sent.
+        """
+        usual = Counter((one.name, one.bytes, one.ranks) for one in self.last_step())
+        rest: list[Collective] = []
+        left: Counter[tuple[str, int, tuple[int, ...]]] = Counter()
+        step = -1
+        for one in self.collectives:
+            if one.step >= self.steps - 1:
+                break
+            if one.step != step:
+                step, left = one.step, usual.copy()
+            key = (one.name, one.bytes, one.ranks)
+            left[key] -= 1
+            if left[key] < 0:
                 rest.append(one)
-            else:
-                usual.remove(same)
         return tuple(rest)

@@ -35,7 +35,7 @@ def _lines(found: Estimate, matrix: Matrix) -> Iterator[str]:
         )
         yield from _table(found.step)
     if found.first:
-        yield "Before the first step, or in it alone"
+        yield "Once in the run: before the first step, or in one step alone"
         yield from _table(found.first)
     if found.seconds is not None and found.step and info.ports:
         yield (
