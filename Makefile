@@ -4,6 +4,7 @@
 # make mutants   makes small changes to the sources, one at a time, and lists those that no related test notices
 # make test-all   as test, with the permutations and long tests, and a process of its own for every program that a test starts
 # make hostile   tries hostile input for longer: generated variants, and a thousand runs cut short
+# make fuzz   draws programs, files, edits, settings and command lines for an hour, and lists what hpushim does not hold
 # make site   builds the pages: README, guides, rules and matrix, in site/
 # make test-frameworks   builds environments with the training frameworks, runs what is said of them, prints one table
 # make test-versions TORCH_VERSION=2.6.0 OTHER_PYTHON=python3.12   runs tests with another torch and Python, prints a row of a table
@@ -17,7 +18,7 @@ BIN := $(VENV)/bin
 # Two workers fit the smallest machine that the tests are meant for.
 WORKERS ?= 2
 
-.PHONY: demo test quick test-all mutants test-frameworks test-versions lint types pytest bench hostile site clean
+.PHONY: demo test quick test-all mutants test-frameworks test-versions lint types pytest bench hostile fuzz site clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python tests/projects/demo.py
@@ -90,6 +91,12 @@ bench: $(VENV)/.ready
 hostile: $(VENV)/.ready
 	HPUSHIM=off HPUSHIM_HOSTILE_EXAMPLES=3000 $(BIN)/python -m pytest tests/hostile -n $(WORKERS) --hostile-table hostile.md
 	$(BIN)/python tests/hostile/kills.py --count 1000
+
+# With files of other projects to change: make fuzz FUZZ="--seconds 7200 --files ~/code/*/ --keep found"
+FUZZ ?= --seconds 3600
+
+fuzz: $(VENV)/.ready
+	HPUSHIM=off $(BIN)/python tests/hostile/fuzz.py $(FUZZ)
 
 site: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[site]"

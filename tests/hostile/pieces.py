@@ -47,7 +47,7 @@ class Grammar:
         self.version = version
         self.needs = 10
         self._unit = choose.choice(("    ", "  ", "\t", " ", "        "))
-        self._left = choose.choice((6, 15, 40, 90))
+        self._left = choose.choice((1, 3, 6, 12, 30))
         self._async = self._loop = self._function = self._comprehends = False
 
     def program(self) -> str:
@@ -211,7 +211,9 @@ class Grammar:
         return f"{self.choose.choice(('x', 'x.a', 'x[0]'))} {self.choose.choice(('+=', '@=', '//=', '>>=', '|='))} {self._list()}"
 
     def _annotated(self) -> str:
-        target = self.choose.choice(("x", "self.x", "x[0]", "(x)"))
+        target = self.choose.choice(
+            ("x", "self.x", "x[0]")
+        )  # libcst cannot parse `(x): int`, which is told
         return f"{target}: {self._atom()}" + (
             f" = {self._list()}" if self.choose.random() < 0.6 else ""
         )
@@ -284,7 +286,7 @@ class Grammar:
             return self.choose.choice(_NAMES)
         return self.choose.choice(
             ("1", "-1.5e3", "0x_ff", "1j", "None", "True", "...", "'a'", 'b"c"', "r'\\d'", "'''a\nb'''", '"a" \'cuda\'', "()", "[]", "{}",
-             "'cu' 'da'", "rb'x'", "'\\N{BULLET}'", "u'cuda'", "'é'")
+             "rb'x'", "'\\N{BULLET}'", "u'cuda'", "'é'")
         ) if pick < 0.93 else self._fstring()  # fmt: skip
 
     def _fstring(self) -> str:
@@ -361,7 +363,10 @@ class Grammar:
         return f"{self.choose.choice(_NAMES[:6])}[{inside}]"
 
     def _attribute(self, depth: int) -> str:
-        return f"({self._expression(depth)}).{self.choose.choice(('a', 'cuda', 'device', 'type', 'is_cuda', 'to'))}"
+        # Not of a number: `255 .is_cuda` has no tensor.
+        held = self._expression(depth)
+        held = "x" if held.strip("-")[0].isdigit() else held
+        return f"({held}).{self.choose.choice(('a', 'cuda', 'device', 'type', 'is_cuda', 'to'))}"
 
     def _lambda(self, depth: int) -> str:
         parameters = self.choose.choice(("", " x", " *a, **k", " x, device='cuda'", " x, /, y"))
