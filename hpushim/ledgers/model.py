@@ -147,10 +147,18 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """The ledger of a run, the first process first."""
+    """The ledger of a run: the books of its processes as one."""
 
     path: str
-    processes: tuple[Process, ...]
+    processes: int
+    #: Counts added up, the largest peak, every line once.
+    joined: Books
+    #: The process that took most steps, without its lines.
+    main: Books
+    #: Steps after each process's first one, and the times that they waited for a value.
+    later: tuple[int, int] = (0, 0)
+    #: What had no room, by the process.
+    left_out: tuple[tuple[str, LeftOut], ...] = ()
     unfinished: tuple[str, ...] = ()  #: files of processes that did not end, or were killed
     written: float = 0.0  #: when, in seconds since the epoch
 

@@ -10,32 +10,38 @@ import msgspec
 from hpushim import safe_files, showing
 from hpushim.errors import HpushimError
 from hpushim.ledgers.model import SCHEMA_VERSION, Books, Ledger, Process
+from hpushim.ledgers.together import Together
 
 _LIMIT = 64 << 20  # bytes of one file
-_MOST_PROCESSES = 1024
+_MOST_PROCESSES = 16384
 _HOW = "hpushim run --ledger FILE train.py writes one"
 
 
 def read(path: Path) -> Ledger:
-    """The ledger of a run. Raises HpushimError for what is missing, no ledger, or of a run that has not ended."""
-    files = [(name, file) for name, file in _parts(path)][:_MOST_PROCESSES]
+    """The ledger of a run, one file in memory at a time.
+
+    Raises HpushimError for what is missing, no ledger, or of a run that has not ended.
+    """
+    files = _parts(path)
     if path.is_file():
         files.insert(0, ("", path))
     if not files:
         raise HpushimError(f"{_quoted(path)}: no such ledger; {_HOW}")
-    processes, unfinished, written = [], [], 0.0
+    if len(files) > _MOST_PROCESSES:
+        raise HpushimError(f"{_quoted(path)}: files of {len(files):,} processes lie there, more than the {_MOST_PROCESSES:,} of one run; move those of other runs away")  # fmt: skip
+    together, unfinished, written = Together(), [], 0.0
     for name, file in files:
         books = _books(file)
         if books.complete:
-            processes.append(Process(name, books))
+            together.add(Process(name, books))
             written = max(written, file.stat().st_mtime)
         else:
             unfinished.append(str(file))
-    if not processes:
+    if not together.names:
         raise HpushimError(
             f"{_quoted(path)}: the run has not ended, or was killed before it could write its ledger; run it again to its end"
         )
-    return Ledger(str(path), tuple(processes), tuple(unfinished), written)
+    return together.ledger(str(path), unfinished, written)
 
 
 def _parts(path: Path) -> list[tuple[str, Path]]:

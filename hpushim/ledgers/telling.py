@@ -21,18 +21,17 @@ _MOST_FILES = 500
 
 def tell(ledger: Ledger, matrix: Matrix, *, below: Path | None = None) -> Told:
     """Everything that the renderers show. Paths below ``below`` (default: the current folder) are shown without it."""
-    all_books = [process.books for process in ledger.processes]
-    lines = _lines(all_books, matrix, below or Path.cwd(), ledger.written)
-    main = max(all_books, key=lambda books: books.steps.count)
+    books = ledger.joined
+    lines = _lines(books, matrix, below or Path.cwd(), ledger.written)
     return Told(
         path=ledger.path,
-        verdict=_verdict(all_books),
-        facts=tuple(_facts(all_books, matrix)),
-        memory=tuple(_memory(all_books, matrix)),
+        verdict=_verdict(books),
+        facts=tuple(_facts(ledger, matrix)),
+        memory=tuple(_memory(ledger, matrix)),
         lines=lines,
-        steps=main.steps,
-        after=_after(main),
-        breaks=_breaks(all_books),
+        steps=ledger.main.steps,
+        after=_after(ledger.main),
+        breaks=_breaks(books),
         notes=tuple(_notes(ledger, lines)),
     )
 
@@ -51,44 +50,38 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _sum(all_books: Iterable[Books], name: str) -> int:
-    return sum(int(getattr(books, name)) for books in all_books)
-
-
-def _verdict(all_books: list[Books]) -> str:
-    hpu = sum(books.compute_operators.hpu for books in all_books)
-    cpu = sum(books.compute_operators.cpu or 0 for books in all_books)
-    first = all_books[0]
-    card = first.gaudi.replace("gaudi", "Gaudi ") or "Gaudi"
-    if not _sum(all_books, "operators"):
-        place = next((b.first_compute_on_cpu for b in all_books if b.first_compute_on_cpu), "")
-        where = f", the first {place}" if place else ""
+def _verdict(books: Books) -> str:
+    hpu, cpu = books.compute_operators.hpu, books.compute_operators.cpu or 0
+    card = books.gaudi.replace("gaudi", "Gaudi ") or "Gaudi"
+    if not books.operators:
+        where = f", the first {books.first_compute_on_cpu}" if books.first_compute_on_cpu else ""
         return f"Nothing ran on hpu: {cpu:,} matrix products, convolutions and the like ran on the CPU{where}."
     what = "matrix products, convolutions and the like"
     share = f"all {hpu:,} {what}" if not cpu else f"{hpu:,} of {hpu + cpu:,} {what}"
-    return f"On the emulated {card} ran {share} ({first.mode} mode)."
+    return f"On the emulated {card} ran {share} ({books.mode} mode)."
 
 
-def _facts(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
+def _facts(ledger: Ledger, matrix: Matrix) -> Iterable[Fact]:
+    books = ledger.joined
+
     def fact(name: str, value: str, row: str = "") -> Fact:
         return Fact(name, value, matrix_says.of_row(matrix, row) if row else None)
 
-    ranks = f" in {len(all_books)} processes" if len(all_books) > 1 else ""
-    yield fact("operators on hpu", f"{_sum(all_books, 'operators'):,}{ranks}")
-    runs, graphs = _sum(all_books, "graph_runs"), _sum(all_books, "graphs")
+    ranks = f" in {ledger.processes} processes" if ledger.processes > 1 else ""
+    yield fact("operators on hpu", f"{books.operators:,}{ranks}")
     unit = (
         "in lazy mode a graph is what runs from one mark or read to the next"
-        if all_books[0].mode == "lazy"
+        if books.mode == "lazy"
         else "in eager mode each operator is a graph, also where torch.compile would join some"
     )
-    yield fact("graphs", f"{graphs:,} compiled, run {runs:,} times; {unit}")
-    if breaks := sum(one.count for one in _breaks(all_books)):
+    yield fact("graphs", f"{books.graphs:,} compiled, run {books.graph_runs:,} times; {unit}")
+    if breaks := sum(one.count for one in books.graph_breaks):
         yield fact("graphs that torch.compile ended", f"{breaks:,}", matrix_says.BREAKS)
-    by_number = _sum(all_books, "recompilations_by_number")
-    by_shape = _sum(all_books, "recompilations") - by_number
+    by_number = books.recompilations_by_number
+    by_shape = books.recompilations - by_number
     yield fact(
         "recompilations by shapes",
-        f"{by_shape:,}{_first(all_books)}" if by_shape else "0",
+        f"{by_shape:,}{_first(books)}" if by_shape else "0",
         matrix_says.SHAPES if by_shape else "",
     )
     yield fact(
@@ -96,56 +89,49 @@ def _facts(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
     )
     yield fact(
         "host syncs",
-        f"{_sum(all_books, 'host_syncs'):,}{_a_step(all_books)}",
-        "torch.Tensor.item" if _sum(all_books, "host_syncs") else "",
+        f"{books.host_syncs:,}{_a_step(ledger)}",
+        "torch.Tensor.item" if books.host_syncs else "",
     )
-    fallbacks = _sum(all_books, "cpu_fallbacks")
+    fallbacks = books.cpu_fallbacks
     yield fact(
         "CPU fallbacks", f"{fallbacks:,}", "operators without a Gaudi kernel" if fallbacks else ""
     )
-    demoted = {one.what for books in all_books for one in books.demotion_lines}
+    demoted = {one.what for one in books.demotion_lines}
     yield fact("dtypes kept narrower", "; ".join(sorted(demoted)) or "none")
     yield fact(
         "copied to the device",
-        f"{_sum(all_books, 'host_to_device'):,} times, {bytes_text(_sum(all_books, 'host_to_device_bytes'))}",
+        f"{books.host_to_device:,} times, {bytes_text(books.host_to_device_bytes)}",
     )
     yield fact(
         "copied to the host",
-        f"{_sum(all_books, 'device_to_host'):,} times, {bytes_text(_sum(all_books, 'device_to_host_bytes'))}",
+        f"{books.device_to_host:,} times, {bytes_text(books.device_to_host_bytes)}",
     )
-    if _sum(all_books, "collectives"):
-        groups = {(g.backend, g.size) for books in all_books for g in books.process_groups}
+    if books.collectives:
+        groups = {(group.backend, group.size) for group in books.process_groups}
         named = ", ".join(f"{backend} of {size}" for backend, size in sorted(groups))
-        yield fact("collectives", f"{_sum(all_books, 'collectives'):,} over {named}")
-    where: dict[str, int] = {}
-    for books in all_books:
-        for device, count in books.parameters.items():
-            where[device] = where.get(device, 0) + count
-    if where:
+        yield fact("collectives", f"{books.collectives:,} over {named}")
+    if books.parameters:
         yield fact(
             "parameters at the first step",
-            ", ".join(f"{n:,} on {d}" for d, n in sorted(where.items())),
+            ", ".join(f"{n:,} on {d}" for d, n in sorted(books.parameters.items())),
         )
 
 
-def _first(all_books: list[Books]) -> str:
+def _first(books: Books) -> str:
     """Where a shape was another for the first time: what comes after it follows from it."""
-    causes = (cause for books in all_books for cause in books.recompilation_causes)
+    causes = books.recompilation_causes
     first = next((cause for cause in causes if not cause.by_number and cause.line), None)
     return f"; the first at {Path(first.file).name}:{first.line}" if first else ""
 
 
-def _a_step(all_books: list[Books]) -> str:
-    rest = [entry for books in all_books for entry in books.steps.entries[1:]]
-    steps = sum(entry.get("steps", 0) for entry in rest)
-    if not steps:
-        return ""
-    return f"; {sum(entry.get('host_syncs', 0) for entry in rest) / steps:.3g} a step, the first step left out"
+def _a_step(ledger: Ledger) -> str:
+    steps, syncs = ledger.later
+    return f"; {syncs / steps:.3g} a step, the first step left out" if steps else ""
 
 
-def _memory(all_books: list[Books], matrix: Matrix) -> Iterable[Fact]:
-    peak = max(books.peak_bytes for books in all_books)
-    largest = " of the process that took most" if len(all_books) > 1 else ""
+def _memory(ledger: Ledger, matrix: Matrix) -> Iterable[Fact]:
+    peak = ledger.joined.peak_bytes
+    largest = " of the process that took most" if ledger.processes > 1 else ""
     says = matrix_says.of_row(matrix, matrix_says.MEMORY)
     yield Fact(
         "peak",
@@ -170,12 +156,8 @@ def _after(books: Books) -> dict[str, int]:
     return {n: max(0, int(getattr(books, n)) - done[n]) for n in names}
 
 
-def _breaks(all_books: list[Books]) -> tuple[Break, ...]:
-    counts: dict[str, int] = {}
-    for books in all_books:
-        for one in books.graph_breaks:
-            counts[one.reason] = counts.get(one.reason, 0) + one.count
-    return tuple(Break(reason, n) for reason, n in sorted(counts.items(), key=lambda i: -i[1]))
+def _breaks(books: Books) -> tuple[Break, ...]:
+    return tuple(sorted(books.graph_breaks, key=lambda one: -one.count))
 
 
 def _notes(ledger: Ledger, lines: tuple[Line, ...]) -> Iterable[str]:
@@ -183,17 +165,13 @@ def _notes(ledger: Ledger, lines: tuple[Line, ...]) -> Iterable[str]:
         "Emulated: counts of what the program did, in host memory. Nothing here is a Gaudi's speed, and nothing here was "
         "run on a Gaudi."
     )
-    if not any(process.books.sites for process in ledger.processes) and any(
-        process.books.operators for process in ledger.processes
-    ):
+    if not ledger.joined.sites and ledger.joined.operators:
         yield "No line was recorded."
-    for process in ledger.processes:
-        lost = process.books.left_out
-        if lost.sites or lost.recompilation_causes:
-            yield (
-                f"{process.name or 'The first process'}: {lost.sites:,} events at further lines and {lost.recompilation_causes:,} causes of "
-                "recompilations had no room and are missing here; the totals count them."
-            )
+    for name, lost in ledger.left_out:
+        yield (
+            f"{name or 'The first process'}: {lost.sites:,} events at further lines and {lost.recompilation_causes:,} causes of "
+            "recompilations had no room and are missing here; the totals count them."
+        )
     changed = _changed_since((line.file for line in lines if line.own), ledger.written)
     if changed:
         yield f"Changed since the run, so that its lines may have moved: {', '.join(changed)}; run it again."
@@ -214,14 +192,13 @@ def _changed_since(files: Iterable[str], written: float) -> list[str]:
     return changed
 
 
-def _lines(all_books: list[Books], matrix: Matrix, below: Path, written: float) -> tuple[Line, ...]:
+def _lines(books: Books, matrix: Matrix, below: Path, written: float) -> tuple[Line, ...]:
     sites: dict[tuple[str, int], list[Site]] = {}
-    for books in all_books:
-        for site in books.sites:
-            sites.setdefault((site.file, site.line), []).append(site)
+    for site in books.sites:
+        sites.setdefault((site.file, site.line), []).append(site)
     by_place: dict[tuple[str, int], list[Cause]] = {}
     first_change: dict[tuple[str, int], int] = {}
-    for at, cause in enumerate((c for books in all_books for c in books.recompilation_causes), 1):
+    for at, cause in enumerate(books.recompilation_causes, 1):
         by_place.setdefault((cause.file, cause.line), []).append(cause)
         if not cause.by_number:
             first_change.setdefault((cause.file, cause.line), at)
