@@ -5,6 +5,7 @@
 # make test-all   as test, with the permutations and long tests, and a process of its own for every program that a test starts
 # make hostile   tries hostile input for longer: generated variants, and a thousand runs cut short
 # make fuzz   draws programs, files, edits, settings and command lines for an hour, and lists what hpushim does not hold
+# make bench   measures everything that is said of cost, in one run: a page with a chart in bench/
 # make site   builds the pages: README, guides, rules and matrix, in site/
 # make test-frameworks   builds environments with the training frameworks, runs what is said of them, prints one table
 # make test-versions TORCH_VERSION=2.6.0 OTHER_PYTHON=python3.12   runs tests with another torch and Python, prints a row of a table
@@ -85,7 +86,11 @@ VERSION_TESTS ?=
 test-versions:
 	$(PYTHON) tests/versions/run.py --torch $(TORCH_VERSION) --python $(OTHER_PYTHON) $(VERSION_TESTS)
 
+# Over other projects, or a part: make bench BENCH="--tree ~/code/a ~/code/b --only processes"
+BENCH ?=
+
 bench: $(VENV)/.ready
+	HPUSHIM=off $(BIN)/python tests/bench/page.py --output bench $(BENCH)
 	HPUSHIM=off $(BIN)/python -m pytest tests/bench -m bench -s
 
 hostile: $(VENV)/.ready
@@ -110,4 +115,4 @@ $(VENV)/.ready: pyproject.toml Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(FRAMEWORKS) .versions .demo hostile.md site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) .versions .demo hostile.md bench site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ A stand-in compiler answers at once, so these tests see the build's own behaviou
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -92,9 +93,33 @@ def test_a_terminal_shows_one_line_that_counts(tmp_path, compiler):
             break
     os.close(ours)
     assert process.wait() == 0
-    parts = calls_of_a_build()
-    assert f"of {parts} parts" in shown.decode()
+    said = re.findall(r"hpushim: (\d+) %, \d+ s", shown.decode())
+    assert said and list(map(int, said)) == sorted(map(int, said))
     assert "is built, in" in shown.decode().splitlines()[-1]
+
+
+def test_what_is_done_goes_on_while_one_part_is_compiled():
+    """By the compiler's processor time, children's too: not "0 of 5 parts" for two minutes."""
+    from hpushim.emulator.compiling import COSTS, UNITS, Progress, progress_text
+
+    assert {*UNITS, "link"} == {*COSTS}
+    busy = "while :; do :; done"
+    progress = Progress("2.13")
+    command = ["sh", "-c", f"sh -c '{busy}' & wait"]
+    shares = []
+    with (
+        subprocess.Popen(command, start_new_session=True) as work,
+        progress.part("device") as began,
+    ):
+        began(work.pid)
+        while len(shares) < 4:
+            now = progress.share()
+            if not shares or now > shares[-1]:
+                shares.append(now)
+        os.killpg(work.pid, signal.SIGKILL)
+    assert 0 <= shares[0] < shares[-1] < COSTS["device"] / sum(COSTS.values()) == progress.share()
+    assert progress_text(0.25, 10.0) == "25 %, 10 s, about 30 s more"
+    assert progress_text(0.0, 1.0) == "0 %, 1 s"
 
 
 def test_every_source_is_in_one_unit():
