@@ -24,7 +24,7 @@ SOURCES = Path(__file__).parent / "csrc"
 UNITS = {"distributed": "-O0", "device": "-O1", "python": "-O0", "profiler": "-O1"}
 JOBS = 2  # the compiler wants up to a gigabyte each
 #: Seconds of processor time that each takes, measured with GCC 12: their shares are what is shown while they are compiled.
-COSTS = {"distributed": 17, "device": 17, "python": 10, "profiler": 5, "link": 1}
+COSTS = {"distributed": 17, "device": 17, "python": 10, "profiler": 8, "link": 1}
 _UPDATE_S = 1.0
 
 
@@ -205,13 +205,13 @@ class Progress:
 
 
 def progress_text(share: float, seconds: float) -> str:
-    """``45 %, 14 s, about 17 s more``; what is left is told once there is something to tell it from."""
+    """``45 %, 14 s, about 17 s more``; what is left follows once there is something to estimate it from."""
     left = f", about {seconds / share - seconds:.0f} s more" if share > 0.05 else ""
     return f"{100 * share:.0f} %, {seconds:.0f} s{left}"
 
 
 def processor_time(process: int) -> float:
-    """Seconds of processor time of a process and of its children; 0 where the system does not tell."""
+    """Seconds of processor time of a process and of its children; 0 where the system has no such record."""
     found = 0.0
     try:
         tick = os.sysconf("SC_CLK_TCK")

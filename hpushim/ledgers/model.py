@@ -147,7 +147,7 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """The ledger of a run: the books of its processes as one."""
+    """The ledger of a run: the ledgers of its processes as one."""
 
     path: str
     processes: int

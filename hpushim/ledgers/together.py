@@ -1,4 +1,4 @@
-"""The books of all processes of a run as one: added up one by one, so that a run of many ranks takes the memory of two."""
+"""The ledgers of all processes of a run as one: added up one by one, so that a run of many ranks takes the memory of two."""
 
 from __future__ import annotations
 
