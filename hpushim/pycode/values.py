@@ -59,6 +59,7 @@ class Values(Backward, Forward):
         super().__init__(source)
         self._sources: dict[At, tuple[Edge, ...]] = {}
         self._uses: dict[At, tuple[Edge, ...]] = {}
+        self._origins: dict[At, list[ast.AST]] = {}
 
     def sources(self, place: At | ast.AST | Cell) -> tuple[Edge, ...]:
         """Where a value comes from, one step back."""
@@ -110,8 +111,22 @@ class Values(Backward, Forward):
 
     def origins(self, node: ast.AST) -> list[ast.AST]:
         """The expressions (and parameters, imports, definitions) that a value comes from in the end."""
-        back = self.reach(node, self.sources, _ORIGINS)
-        found = [At(node), *(edge.at for edge in back if edge.how in _ORIGINS)]
+        at, way = At(node), dict[At, None]()
+        # What comes from one value alone has the origins of that: those along a chain are found once.
+        while (found := self._origins.get(at)) is None:
+            way[at] = None
+            back = [edge.at for edge in self.sources(at) if edge.how in _ORIGINS]
+            if len(back) != 1 or back[0] in way or self._ends(at):
+                found = self._find_origins(at)
+                break
+            at = back[0]
+        if not self.calls.settling:
+            self._origins.update(dict.fromkeys(way, found))
+        return [*found]
+
+    def _find_origins(self, start: At) -> list[ast.AST]:
+        back = self.reach(start, self.sources, _ORIGINS)
+        found = [start, *(edge.at for edge in back if edge.how in _ORIGINS)]
         return [
             at.node for at in found if isinstance(at.node, ast.AST) and not at.way if self._ends(at)
         ]

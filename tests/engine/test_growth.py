@@ -19,7 +19,7 @@ FORMS = {
     "an attribute of its own value": ("class C:\n  def f(self, x):\n", "    self.x = self.x.cuda() + x\n"),
     "classes of one base each": ("class C0:\n  def __init__(self): self.device = 'cuda'\n", "class C{m}(C{n}):\n  def f(self, x): return x.to(self.device)\n"),
     "methods": ("class C:\n  def __init__(self): self.device = 'cuda'\n", "  def f{n}(self, x):\n    self.y{n} = x.to(self.device)\n"),
-    "names, each of the last": ("x_0 = 'cuda'\n", "x_{m} = x_{n}\n"),
+    "names, each of the last": ("x_0 = 'cuda'\n", "x_{m} = x_{n}\ny.to(x_{m})\n"),
     "keys of one table": ("t = {}\n", "t['k{n}'] = 'cuda'\nx.to(t['k{n}'])\n"),
     "one key": ("t = {}\n", "t['k'] = 'cuda'\nx.to(t['k'])\n"),
     "tables in one attribute": ("class C:\n  def f(self, x):\n", "    self.t = {{'device': 'cuda'}}\n    x.to(self.t['device'])\n"),
