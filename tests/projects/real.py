@@ -1,6 +1,6 @@
 """Proves shim and codemod on real repositories: original under the shim, migrated copy natively, both against CPU.
 
-    python tests/projects/real.py [NAME …] [--out DIR] [--jobs 1] [--limit S] [--resume] [--only shim|native] [--list] [--recipes FILE]
+    python tests/projects/real.py [NAME …] [--out DIR] [--jobs 1] [--limit S] [--resume] [--only shim|native] [--style STYLE] [--list] [--recipes FILE]
 
 Looks outside this tree, at HPUSHIM_CORPORA (folders owner+name[@commit]), HPUSHIM_CORPORA_DATA (data sets) and
 HPUSHIM_CORPORA_PYTHON (an interpreter that has the workloads' packages and hpushim; default: this one). Without
@@ -43,6 +43,7 @@ class Proof:
     limit: float
     resume: bool
     only: str
+    style: str = "native"
     commit: str = field(default_factory=commit)
 
     def path(self, work: Workload) -> Path:
@@ -56,12 +57,12 @@ class Proof:
 
     def of(self, work: Workload) -> Verdict:
         """Proves one workload, or gives what an interrupted run found at this commit."""
-        key = f"{self.commit} {self.only} {work}"
+        key = f"{self.commit} {self.only} {self.style} {work}"
         kept = Verdict.kept(self.path(work), key) if self.resume else None
         if kept:
             return kept
         try:
-            verdict = Trial(work, self.place, self.out, self.limit).prove(self.only)
+            verdict = Trial(work, self.place, self.out, self.limit, self.style).prove(self.only)
         except Exception as error:  # one workload's trouble must not hide the others
             verdict = Verdict(work.name, wrong=[f"{type(error).__name__}: {error}"])
         verdict.keep(self.path(work), key)
@@ -83,6 +84,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for a workload")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--only", choices=["shim", "native"], default="")
+    parser.add_argument("--style", choices=["native", "dual", "agnostic"], default="native")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     every = workloads(options.recipes)
@@ -99,7 +101,9 @@ def main() -> int:
         )
         return 2
     begin = time.monotonic()
-    proof = Proof(place, options.out.resolve(), options.limit, options.resume, options.only)
+    proof = Proof(
+        place, options.out.resolve(), options.limit, options.resume, options.only, options.style
+    )
     # the long ones first, so that none is left running alone at the end
     order = sorted(chosen, key=lambda work: -proof.earlier_seconds(work))
     with ThreadPoolExecutor(options.jobs) as pool:

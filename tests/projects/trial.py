@@ -63,8 +63,10 @@ def edited(root: Path, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 class Trial:
     """One workload, its copies and its runs, in a folder of its own."""
 
-    def __init__(self, work: Workload, place: Place, out: Path, limit: float = LIMIT) -> None:
-        self.work, self.place = work, place
+    def __init__(
+        self, work: Workload, place: Place, out: Path, limit: float = LIMIT, style: str = "native"
+    ) -> None:
+        self.work, self.place, self.style = work, place, style
         self.until = time.monotonic() + limit
         self.home = out / work.name
         self.verdict = Verdict(work.name)
@@ -292,8 +294,8 @@ class Trial:
     def migrate(self, root: Path) -> Run:
         """Runs ``hpushim migrate`` on a copy."""
         result = running.hpushim(
-            "migrate", "--allow-dirty", str(root), cwd=root, python=self.place.python
-        )
+            "migrate", "--style", self.style, "--allow-dirty", str(root), cwd=root, python=self.place.python
+        )  # fmt: skip
         with (self.home / "migrate.log").open("a") as log:
             log.write(f"$ {result.command}\n{result.output}\n")
         return result
