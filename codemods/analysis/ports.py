@@ -9,6 +9,7 @@ from hpushim.patterns import lazily
 
 _PORT = lazily(rb"\bhpu\b|\bhccl\b|\bhabana_frameworks\b")
 _CUDA = lazily(rb"cuda|nccl", re.I)
+_OTHER = lazily(rb"\bhabana_frameworks\.(?!torch\b)")
 #: ``import habana_frameworks.torch as ht``, whose ``ht.hpu`` is torch's module of the device, and that module under a name of its own.
 _BRIDGE = lazily(rb"\n[ \t]*import[ \t]+habana_frameworks\.torch(\.hpu)?[ \t]+as[ \t]+(\w+)")
 #: Gaudi's words, alone or in a name; no name of an environment variable, and not the compiler.
@@ -24,16 +25,20 @@ _GUARD = lazily(rb"\bif torch\.hpu\.is_available\(\):")
 def before(data: bytes, *, python: bool) -> bytes:
     """A file of a port as it was before, line for line; any other file as it is.
 
-    A file that names CUDA beside Gaudi serves both, and is no port.
+    A file that names CUDA beside Gaudi serves both, and is no port; nor is one about Gaudi's own libraries.
     """
-    if not _PORT.search(data) or _CUDA.search(data):
+    if not _PORT.search(data) or _CUDA.search(data) or _OTHER.search(data):
         return data
     if python:
         modules = [
             rb"torch\.hpu",
             *(name if whole else name + rb"\.hpu" for whole, name in _BRIDGE.findall(b"\n" + data)),
         ]
-        data = re.sub(rb"(?<![\w.])(?:" + rb"|".join(modules) + rb")(?=\.)", b"torch.cuda", data)
+        data = re.sub(
+            rb"(?<![\w.])(?:" + rb"|".join(modules) + rb")(?=\.(?!\w*(?:hpu|HPU|[Gg]raph)))",
+            b"torch.cuda",
+            data,
+        )
     parts, end = [], 0
     for name in _OURS.finditer(data):
         parts += [_of_cuda(data[end : name.start()]), name[0]]

@@ -81,6 +81,8 @@ def _neutral(module: Module, call: ast.Call, given: ast.expr, text: str) -> Rewr
     )
     if word(call.func) != "add_argument" or new == text or taken or given is not call.args[0]:
         return None
+    if "graph" in text.lower():
+        return None  # CUDA graphs are no graphs of another device
     if not all(isinstance(name, str) for name in names):
         return None
     mark = module.source(given)[0]

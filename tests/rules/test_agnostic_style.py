@@ -128,6 +128,7 @@ def body(text: str) -> str:
         ('if torch.cuda.is_available():\n    if not args.cuda:\n        print("You have a CUDA device, so run with --cuda.")', f'if {AVAILABLE}:\n    if not args.cuda:\n        print("You have an accelerator device, so run with --cuda.")'),
         ('print(f"CUDA device count: {torch.cuda.device_count()}")', 'print(f"accelerator device count: {torch.accelerator.device_count()}")'),
         ('print(f"CUDA memory: {torch.cuda.memory_allocated()}")', 'print(f"CUDA memory: {torch.cuda.memory_allocated()}")'),
+        ('p.add_argument("--use_cuda_graphs", action="store_true")', 'p.add_argument("--use_cuda_graphs", action="store_true")'),
         # AMP
         ("c = torch.cuda.amp.autocast()", f'{KEPT}\nc = torch.autocast(device_type=device.type, enabled=device.type != "cpu")'),
         ("c = torch.cuda.amp.autocast(a or b)", f'{KEPT}\nc = torch.autocast(device_type=device.type, enabled=(a or b) and device.type != "cpu")'),

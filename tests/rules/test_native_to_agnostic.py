@@ -32,6 +32,7 @@ FORMS = {
     'p.add_argument("--device", default="hpu")': 'p.add_argument("--device", default="hpu")',
     'names = {"hpu": 1}': 'names = {"hpu": 1}',
     "hpu_graphs = wrap_in_hpu_graph(m)": "hpu_graphs = wrap_in_hpu_graph(m)",
+    'p.add_argument("--use_hpu_graphs", help="use HPU graphs")': 'p.add_argument("--use_hpu_graphs", help="use HPU graphs")',
 }  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def test_marks_stay_in_lazy_mode_and_are_reported(tmp_path: Path) -> None:
     assert [f.code for file in report.files for f in file.findings if "mark" in f.message] == ["HPU012"]  # fmt: skip
 
 
-@pytest.mark.parametrize("rest", ["from habana_frameworks.torch.hpex.optimizers import FusedAdamW\nopt = FusedAdamW(p)\n", "import habana_frameworks.torch as ht\nht.hpex.f()\n", "import os\nos.environ['PT_HPU_LAZY_MODE'] = '1'\n"])  # fmt: skip
+@pytest.mark.parametrize("rest", ["from habana_frameworks.torch.hpex.optimizers import FusedAdamW\nopt = FusedAdamW(p)\n", "import habana_frameworks.torch as ht\nht.hpex.f()\n", "import habana_frameworks.torch as ht\nm = ht.hpu.wrap_in_hpu_graph(m)\n", "import os\nos.environ['PT_HPU_LAZY_MODE'] = '1'\n"])  # fmt: skip
 def test_what_gaudi_alone_has_stays(tmp_path: Path, rest: str) -> None:
     after = migrated(tmp_path, {"train.py": f"{START}{rest}torch.hpu.synchronize()\n"})["train.py"]
     assert after == f"{START}{rest}torch.accelerator.synchronize()\n"
@@ -91,7 +92,7 @@ def test_what_gaudi_alone_has_stays(tmp_path: Path, rest: str) -> None:
     assert not [f for f in found if "cuda" in f.message.lower()]
 
 
-@pytest.mark.parametrize("text", ['device = "hpu" if args.hpu else "cuda"\n', "import torch\nif is_hpu_available():\n    x = x.to('hpu')\nelse:\n    x = x.cuda(0)\n"])  # fmt: skip
+@pytest.mark.parametrize("text", ["import habana_frameworks.mediapipe.fn as fn\ndecode = fn.ImageDecoder(device='hpu')\n", 'device = "hpu" if args.hpu else "cuda"\n', "import torch\nif is_hpu_available():\n    x = x.to('hpu')\nelse:\n    x = x.cuda(0)\n"])  # fmt: skip
 def test_code_for_both_is_no_port(text: str) -> None:
     assert ports.before(text.encode(), python=True) == text.encode()
 
