@@ -104,7 +104,10 @@ def _named(module: str, name: str) -> Any:
 
 def _place(fact: ProjectFact) -> tuple[str, str]:
     module = importlib.import_module(fact.find.__module__)
-    return module.__name__, next(name for name, item in vars(module).items() if item is fact)
+    for name, item in vars(module).items():
+        if item is fact:
+            return module.__name__, name
+    raise LookupError(f"the fact `{fact.name}` is not in {module.__name__}, beside its function")
 
 
 def encoded(rules: tuple[Listed, ...]) -> bytes:
