@@ -111,10 +111,20 @@ def _ranks(
         if one.by_hand != other.by_hand:
             continue  # one of them never came to its optimizer; how it ended is reported
         before = len(found)
+        found += _seeds(one, other)
         _steps(one, other, result, found, same_device)
         _operators(one, other, result, found, same_device)
         if len(found) == before:
             _saved(one, other, result, found, same_device)
+
+
+def _seeds(one: Process, other: Process) -> Iterator[Difference]:
+    """The first seed of torch's that another one was expected for. It comes before all steps."""
+    for a, b in zip(one.seeds, other.seeds, strict=False):
+        if a["value"] != b["value"]:
+            what = f"torch.manual_seed({b['value']}), {a['value']} expected"
+            yield Difference("seed", what, rank=max(one.rank, 0), place=_placed(b))
+            return
 
 
 def _endings(first: Run, second: Run, result: Comparison) -> Difference | None:

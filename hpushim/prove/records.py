@@ -16,6 +16,7 @@ class Process(msgspec.Struct):
     steps: list[dict[str, Any]] = msgspec.field(default_factory=list)
     operators: dict[int, dict[str, Any]] = msgspec.field(default_factory=dict)
     saved: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    seeds: list[dict[str, Any]] = msgspec.field(default_factory=list)  # given to torch.manual_seed
     stopped: bool = False
     by_hand: bool = False  # without an optimizer: a step is a backward pass
 
@@ -120,6 +121,8 @@ def _enter(event: dict[str, Any], process: Process, record: Record) -> None:
     elif kind == "saved":
         record.saved.append(event)
         process.saved.append(event)
+    elif kind == "seed":
+        process.seeds.append(event)
     elif kind == "stopped":
         process.stopped = True
     elif kind == "error":

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
+from environments import plain_environment
 
 from hpushim.matrix import load
 
@@ -180,3 +184,21 @@ def test_a_generator_s_offset_is_refused_with_the_code():
     generator = torch.Generator("hpu")
     with pytest.raises(NotImplementedError, match=r"offset.*HPU409.*get_state"):
         generator.set_offset(4)
+
+
+@pytest.mark.parametrize("made", ["x.repeat(2, 2)", "x.tile((2, 1))", "torch.tile(x, (3,))", "x.repeat(2, 1).repeat(1, 2)"])  # fmt: skip
+def test_what_torch_makes_with_unfold_and_gaudi_with_a_kernel_is_not_refused(made: str) -> None:
+    """Lazy mode has no ``unfold``, and a kernel for ``repeat``."""
+    code = (
+        "import habana_frameworks.torch.core, torch\nx = torch.arange(6.0, device='hpu').view(2, 3)\n"
+        f"print(({made}).cpu().equal((lambda x: {made})(x.cpu())))\n"
+        "try:\n    x.unfold(1, 2, 1)\nexcept NotImplementedError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=plain_environment(HPUSHIM="emulate", HPUSHIM_POLICY="faithful", PT_HPU_LAZY_MODE="1"),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    first, second = done.stdout.splitlines()
+    assert first == "True", done.stderr[-2000:]
+    assert "aten::unfold does not work" in second

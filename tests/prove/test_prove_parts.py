@@ -573,3 +573,15 @@ def test_a_hunk_is_about_lines_and_its_distance_to_one_counts_from_its_ends() ->
     assert [list(locate._about(one)) for one in (replaced, added, at_the_top)] == [[3, 4], [6], [1]]
     assert [locate._far(replaced, ("a.py", line)) for line in (1, 2, 3, 5, 6, 9)] == [2, 1, 0, 0, 1, 4]  # fmt: skip
     assert locate._far(replaced, ("b.py", 3)) == locate._far(replaced, None) > 10_000
+
+
+def test_another_seed_is_told_before_all_steps() -> None:
+    """The numbers may be the same: a seed of the device's that follows covers it where both share one stream."""
+    first, second = _run(_step(1)), _run(_step(1, losses=_loss(5)))
+    for run, seed in ((first, "1"), (second, "2")):
+        run.record.processes[0].seeds = [{"value": seed, "place": ["t.py", 3]}]
+    found = compare(first, second, same_device=True).difference
+    assert found is not None
+    assert (found.kind, found.what, found.place) == ("seed", "torch.manual_seed(2), 1 expected", ("t.py", 3))  # fmt: skip
+    second.record.processes[0].seeds = [{"value": "1", "place": ["t.py", 9]}]
+    assert compare(first, _run(_step(1)), same_device=True).difference is None

@@ -18,6 +18,7 @@
 #include <ATen/ops/empty_like_native.h>
 #include <ATen/ops/resize_native.h>
 #include <ATen/ops/set_native.h>
+#include <ATen/ops/repeat_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
@@ -25,6 +26,7 @@
 #include <torch/library.h>
 
 #include <cstring>
+#include <utility>
 
 namespace hpu {
 namespace {
@@ -222,7 +224,19 @@ auto choice_like(int64_t (*)(Args...)) -> int64_t (*)(Args...) {
   return &attention_choice<Args...>;
 }
 
+thread_local bool repeating = false;
+
+// Gaudi has a kernel for it; torch's own is made with unfold, which some Gaudis have not.
+at::Tensor repeat(const at::Tensor& self, at::IntArrayRef repeats) {
+  struct Within {
+    bool before = std::exchange(repeating, true);
+    ~Within() { repeating = before; }
+  } within;
+  return at::native::repeat(self, repeats);
+}
+
 at::Tensor unfold(const at::Tensor& self, int64_t dimension, int64_t size, int64_t step) {
+  if (repeating) return at::native::unfold(self, dimension, size, step);
   static const OperatorFacts& facts = facts_of(c10::Dispatcher::singleton().findSchemaOrThrow("aten::unfold", ""));
   object_to_operator(facts, {});
   return at::native::unfold(self, dimension, size, step);
@@ -255,6 +269,7 @@ void register_own(torch::Library& m) {
   m.impl("view", view_int);
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("unfold", unfold);
+  m.impl("repeat", repeat);
   m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
   m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
   m.impl("record_stream", record_stream);

@@ -271,6 +271,14 @@ def watch(torch: Any, orders: book.Orders) -> None:
     # What Tensor.backward and torch.autograd.backward call; the shim exchanges the code of the latter.
     _wrap(torch.autograd, "_engine_run_backward", about_to_differentiate)
 
+    def about_to_seed(args: Any, kwargs: Any) -> None:
+        # Another seed may be covered later, by one for the device alone: on the emulated HPU both may share one stream.
+        value = kwargs.get("seed", args[0] if args else None)
+        book.note(orders.at, "seed", value=str(value), place=training.operators.place())
+
+    _wrap(torch, "manual_seed", about_to_seed)
+    torch.random.manual_seed = torch.manual_seed
+
     def about_to_save(args: Any, kwargs: Any) -> None:
         value, path = (*args, kwargs.get("obj"), kwargs.get("f"))[:2]
         path = kwargs.get("f", path)
