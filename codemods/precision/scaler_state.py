@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _ROW = "torch.amp.GradScaler.state_dict"
+_STATES = {"state_dict": "returns an empty dict", "load_state_dict": "loads nothing"}
 #: What a scaler has only while it is on, and the methods that read some of it.
 _STATE = ("_scale", "_growth_tracker", "_per_optimizer_states", "_growth_factor", "_backoff_factor", "_growth_interval", "_init_scale", "_init_growth_tracker")  # fmt: skip
 _READS = ("get_growth_factor", "get_backoff_factor", "get_growth_interval", "_check_inf_per_device", "_found_inf_per_device", "_get_scale_async")  # fmt: skip
@@ -71,8 +72,7 @@ class ScalerState(Rule):
             yield self.finding(
                 module,
                 func,
-                f"`{module.source(func)}` returns an empty dict while loss scaling is off; old "
-                "checkpoints still load",
+                f"`{module.source(func)}` {_STATES[func.attr]} while loss scaling is off; old checkpoints still load",
                 row=ask(module, _ROW).row,
                 severity="note",
             )

@@ -270,13 +270,13 @@ class _Review:
         unsafe = item.finding.safety == "unsafe"
         others = len(self._stuck.get(check, ())) - 1
         more = f" and {others} more" if others > 0 else ""
-        told = f"`{shown}` is not changed, and finds no CUDA on Gaudi: it controls `{kept}` on line {line}{more}, "
+        told = f"`{shown}` is not changed and finds no CUDA, so Gaudi skips `{kept}` on line {line}{more}, "
         if unsafe:
             told += "whose rewrite is unsafe; `--unsafe` applies both"
         elif check in self._stuck and self._leaves_gaudi(check):
-            told += "which has no rewrite; change that code first, or keep the branch for CUDA only"
+            told += "which has no rewrite; port that code first, or leave it to CUDA"
         elif check in self._stuck:
-            told += "which has no rewrite; Gaudi skips that code: check that it can"
+            told += "which has no rewrite; check that the program works without it"
         else:
             told += "which depends on another check that is not changed; resolve that finding first"
         code, severity = self._rule.HPU028, self._rule.HPU028.severity

@@ -223,7 +223,7 @@ def _core(report: Report, kernels: Sequence[Item], required: Sequence[Work]) -> 
     )
     return (
         f"The core of this project is kernels for NVIDIA GPUs: {', and '.join(parts)}. Gaudi cannot run them, and hpushim does not "
-        f"convert them; write them with torch operators, or for Gaudi's TPC.{more}"
+        f"convert them; write them with torch operators, or as kernels for Gaudi's processor cores (TPC).{more}"
     )
 
 
