@@ -68,7 +68,8 @@ def lacks_accelerator(allowed: str) -> tuple[str, str] | None:
         return None
     shown = f"`torch{allowed}`" if allowed else "`torch` without a version"
     message = (
-        f"{shown} allows torch {old}, which lacks `torch.accelerator`; require `torch>={FIRST}`"
+        f"{shown} allows torch {old}, which lacks `torch.accelerator`; require `torch>={FIRST}`, "
+        "whose `torch.load` reads weights only by default"
     )
     return message, f">={FIRST}" if _LOWER.fullmatch(allowed) else ""
 
