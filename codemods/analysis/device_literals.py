@@ -17,7 +17,7 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..edits import neutral, spelling
-from ..edits.comparisons import of_tensor
+from ..edits.comparisons import of_tensor, type_read
 from ..edits.spelling import on_gaudi
 from .defaults import resolved
 from .device_index import reads_index
@@ -393,6 +393,8 @@ class Finder:
             return (spelling.word(module, node, text.new),)
         choice = module.parent(node)
         made = choice if isinstance(choice, ast.Call) else None
+        if type_read(module, made) is not None:
+            return spelling.comparison(module, node, node)
         if of_tensor(module, module.parent(made) if made is not None else choice):
             return ()  # the question for the tensor is replaced, and with it what it chooses
         if (

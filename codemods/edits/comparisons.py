@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 
+def type_read(module: Module, made: ast.AST | None) -> tuple[ast.Compare, ast.Attribute] | None:
+    """The comparison with ``torch.device("cuda").type``, and that attribute."""
+    read = module.parent(made) if isinstance(made, ast.Call) else None
+    compare = (
+        module.parent(read) if isinstance(read, ast.Attribute) and read.attr == "type" else None
+    )
+    return (compare, read) if isinstance(compare, ast.Compare) and isinstance(read, ast.Attribute) else None  # fmt: skip
+
+
 def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple[ast.expr, str] | None:  # fmt: skip
     """A comparison with CUDA that means any accelerator: what is replaced, and by what; None where that cannot be known.
 
@@ -24,6 +33,8 @@ def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple
     cpu = f"{mark}cpu{mark}"
     if module.constant(node) != "cuda":
         return None
+    if isinstance(made := module.parent(node), ast.Call) and (found := type_read(module, made)):
+        owner, node = found
     others = module.view(_known)
     if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
         if owner.func.attr != "startswith" or owner.args != [node] or others:

@@ -348,3 +348,14 @@ def test_its_own_accelerator_is_not_reported(passed: str) -> None:
     text = f"import pytorch_lightning as pl\nimport hpushim.lightning\n\nown = hpushim.lightning.HPUAccelerator()\npl.Trainer(max_epochs=3, accelerator={passed}).fit(m)\n"
     assert "HPU503" not in settled(text)[1]
     assert "HPU503" in settled(text.replace(f"accelerator={passed}", "accelerator=args.a"))[1]
+
+
+@pytest.mark.parametrize("torch", ["import torch", "import torch as th"])
+@pytest.mark.parametrize(("compared", "after"), [("device.type == {0}", 'device.type != "cpu"'), ("{0} == device.type", 'device.type != "cpu"'), ("device.type != {0}", 'device.type == "cpu"')])  # fmt: skip
+def test_the_type_of_a_made_device_is_compared_as_its_text(torch: str, compared: str, after: str) -> None:  # fmt: skip
+    name = torch.rpartition(" ")[2]
+    test = compared.format(f'{name}.device("cuda").type')
+    text = f"{torch}\n\n\ndef f(device: {name}.device):\n    if {test} and not {name}.cuda.is_available():\n        return {name}.device('cpu')\n    return device\n"
+    done, _ = settled(text, style="agnostic")
+    assert f"    if {after} and not {name}.accelerator.is_available():\n" in done.replace("'", '"')
+    assert "current_accelerator" not in done
