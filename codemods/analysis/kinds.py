@@ -18,7 +18,12 @@ _MODULE_BASES = re.compile(r"^(Module|LightningModule|ModuleList|Sequential|PreT
 
 def is_module_class(module: Module, node: ast.ClassDef) -> bool:
     """Is the class a torch module, as far as its bases and theirs say? Another framework has a ``Module`` as well."""
-    return is_of_torch(module) and any(map(_MODULE_BASES.search, base_words(module, node.name)))
+    return is_of_torch(module) and names_module(module, node.name)
+
+
+def names_module(module: Module, name: str) -> bool:
+    """Does the project have a class of that name which is a module?"""
+    return any(map(_MODULE_BASES.search, base_words(module, name)))
 
 
 def base_words(module: Module, name: str) -> frozenset[str]:

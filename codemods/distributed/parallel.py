@@ -56,6 +56,8 @@ _SPREADING = frozenset(
         "replicate.replicate",
         "parallel_apply",
         "parallel_apply.parallel_apply",
+        "data_parallel",
+        "data_parallel.data_parallel",
     )
 )
 

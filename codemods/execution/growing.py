@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
 
-from ..analysis.kinds import defines_method
+from ..analysis.kinds import base_words, defines_method, names_module
+from ..analysis.names import is_made_of_torch, word
 from ..analysis.verdict import ask, inside
 from ..values.tensors import is_tensor
 
@@ -53,6 +55,9 @@ class GrowingTensor(Rule):
             return
         if module.holds(_CACHE) or defines_method(module, "generate"):
             return
+        made = [each for each in module.view(Values).origins(node.func.value) if isinstance(each, ast.Call)]  # fmt: skip
+        if made and all(_of_another(module, each.func) for each in made):
+            return
         answer = ask(module, _GENERATE)
         yield self.finding(
             module,
@@ -61,6 +66,15 @@ class GrowingTensor(Rule):
             row=answer.row,
             code="HPU527",
         )
+
+
+def _of_another(module: Module, made: ast.expr) -> bool:
+    """Is it a class of another library, such as an engine for inference, or one of the project that is no module?"""
+    package = (module.qualified(made) or "").partition(".")[0]
+    if word(made) == "from_pretrained" or is_made_of_torch(package) or package == "transformers":
+        return False
+    bases = base_words(module, word(made))
+    return not names_module(module, word(made)) if bases else bool(package)
 
 
 def _grows(module: Module, call: ast.Call) -> ast.expr | None:

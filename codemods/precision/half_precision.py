@@ -77,6 +77,9 @@ class AutocastHalf(Rule):
             return
         if module.qualified(func) is not None or not _may_be_torch(module, func):
             return
+        above = module.parent(node)
+        if isinstance(above, ast.Attribute) and above.attr in ("float", "double"):
+            return  # only rounded: nothing stays in float16
         sure = proven(module, func.value)
         last_line = module.source(func).splitlines()[-1].strip()
         wanted = "" if sure else ", if it is called on a tensor or a model"

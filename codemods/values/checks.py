@@ -197,6 +197,8 @@ class Regions:
         yield from kernel_users(module)
         for provider in PROVIDERS:
             yield from (s for s in module.index.strings(provider) if s.value == provider)
+        row = module.matrix.row
+        yield from (s for s in module.index.strings("-gpu") if row(str(s.value), "package"))
         for node, name in find(module, _HIP):
             if name == _HIP and isinstance(module.parent(node), ast.BoolOp):
                 yield node

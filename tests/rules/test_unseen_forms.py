@@ -359,3 +359,41 @@ def test_the_type_of_a_made_device_is_compared_as_its_text(torch: str, compared:
     done, _ = settled(text, style="agnostic")
     assert f"    if {after} and not {name}.accelerator.is_available():\n" in done.replace("'", '"')
     assert "current_accelerator" not in done
+
+
+@pytest.mark.parametrize("spread", ["data_parallel(m, x, ids)", "replicate(m, ids)", "parallel_apply([m], [x])"])  # fmt: skip
+@pytest.mark.parametrize("owner", ["torch.nn.parallel", "nn.parallel", "torch.nn.parallel.data_parallel"])  # fmt: skip
+def test_functions_that_spread_a_model_are_told(spread: str, owner: str) -> None:
+    if owner.endswith("data_parallel"):
+        owner = f"torch.nn.parallel.{spread.partition('(')[0]}"
+    text = (
+        f"import torch\nfrom torch import nn\n\n\ndef f(m, x, ids):\n    return {owner}.{spread}\n"
+    )
+    assert "HPU308" in settled(text)[1]
+
+
+@pytest.mark.parametrize("back", ["float", "double"])
+@pytest.mark.parametrize("model", ["model", "ckpt['model']", "copy.deepcopy(model)"])
+def test_what_is_only_rounded_to_float16_is_not_told(model: str, back: str) -> None:
+    text = f"import copy, torch\n\nmodel = torch.nn.Linear(2, 2).cuda()\n{model}.half().{back}()\n"
+    assert "HPU208" not in settled(text)[1]
+    assert "HPU208" in settled(text.replace(f".{back}()", ""))[1]
+
+
+@pytest.mark.parametrize("package", ["onnxruntime-gpu", "faiss-gpu"])
+@pytest.mark.parametrize("use", ["need('{0}' if gpu else 'plain')", "name = '{0}' if gpu else 'plain'", "if gpu:\n    need(['{0}'])"])  # fmt: skip
+def test_a_check_that_picks_a_package_for_cuda_stays(package: str, use: str) -> None:
+    text = f"import torch\n\ngpu = torch.cuda.is_available()\n{use.format(package)}\n"
+    done, codes = settled(text)
+    assert done == text
+    assert "HPU028" in codes
+    assert "hpu" in settled(text.replace(package, "other"))[0]
+
+
+@pytest.mark.parametrize("made", ["LLM('a')", "engine.LLM('a')", "Engine()"])
+@pytest.mark.parametrize("call", ["{0}.generate(ids, sampling_params=p)", "{0}.generate(prompt_token_ids=ids)"])  # fmt: skip
+def test_only_transformers_generate_with_its_cache(made: str, call: str) -> None:
+    text = f"import engine, torch\nfrom engine import LLM\nfrom transformers import AutoModel\n\n\nclass Engine(LLM):\n    pass\n\n\nhf = AutoModel.from_pretrained('a').cuda()\nllm = {made}\n{call.format('llm')}\n"
+    assert "HPU527" not in settled(text)[1]
+    assert "HPU527" in settled(text.replace("llm.generate", "hf.generate"))[1]
+    assert "HPU527" in settled(text.replace("Engine(LLM)", "Engine(torch.nn.Module)").replace(f"llm = {made}", "llm = Engine()"))[1]  # fmt: skip
