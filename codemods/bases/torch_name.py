@@ -111,7 +111,9 @@ class NameRule(Rule):
 
     def takes(self, module: Module, use: Name) -> str:
         """The code under which the rule reports this use; "" when it is not the rule's."""
-        told = rule_of(module, use.name) if use.below else ""
+        if not use.below and agnostic(module):
+            return ""  # torch's neutral names stay
+        told = rule_of(module, use.name)
         return told if told in self.codes else ""
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
@@ -327,6 +329,8 @@ def _wanted(rule: type[NameRule]) -> tuple[str, ...]:
                 found |= dict.fromkeys(
                     [name] if "." in below else [front + below for front in fronts]
                 )
+            elif row.status == "unsupported" and name.startswith("torch."):
+                found[name] = None  # a neutral name, such as those of torch.accelerator
     return tuple(name for front in found for name in (front, f"{front}.*"))
 
 

@@ -397,3 +397,24 @@ def test_only_transformers_generate_with_its_cache(made: str, call: str) -> None
     assert "HPU527" not in settled(text)[1]
     assert "HPU527" in settled(text.replace("llm.generate", "hf.generate"))[1]
     assert "HPU527" in settled(text.replace("Engine(LLM)", "Engine(torch.nn.Module)").replace(f"llm = {made}", "llm = Engine()"))[1]  # fmt: skip
+
+
+def neutral_names() -> list[tuple[str, str]]:
+    """Names outside of torch.cuda that do not work on Gaudi, with the code of the rule that has their row."""
+    from hpushim.codemods.bases.torch_name import _name_codes
+
+    return [
+        (name, row.rule)
+        for row in load().by_kind("python")
+        if row.rule in _name_codes() and row.status == "unsupported"
+        for name in row.names
+        if name.startswith("torch.") and not name.startswith("torch.cuda")
+    ]
+
+
+def test_a_neutral_name_that_does_not_work_is_found_as_its_row_says() -> None:
+    assert len(neutral_names()) > 10
+    for name, code in neutral_names():
+        text = f"import torch\nimport {name.rpartition('.')[0]}\n\ntorch.ones(2).cuda()\n{name}()\n"
+        assert code in settled(text)[1], name
+        assert code not in settled(text, style="agnostic")[1], name
