@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import random
 import re
 import sys
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 
 from hpushim.engine.base import text as base_text
 from hpushim.engine.base.text import Offsets, Text
+from hpushim.engine.context import Context
 from hpushim.engine.python.module import Module
+from hpushim.matrix import load
 from hpushim.model import Target
 from hpushim.pycode.index import Index
 
@@ -329,3 +332,20 @@ def test_a_place_knows_its_function_by_its_lines() -> None:
     assert under == list(range(8, 13))  # not the test itself, which always runs
     main = module("if __name__ == '__main__':\n    x\n    if y:\n        z\n")
     assert [main.surroundings(main.data.index(name))[1] for name in (b"x", b"y", b"z")] == [False, False, True]  # fmt: skip
+
+
+def test_a_file_goes_without_the_collector() -> None:
+    """What points back at its file is emptied: a tree that waits for the collector costs as much again."""
+    from hpushim.engine.one_file import examine
+
+    unit = "def f{0}(x):\n    y = x.cuda()\n    if y.is_cuda:\n        return [y, {0}]\n    return torch.device('cuda')\n"
+    text = "import torch\nfrom .backend import torch as other\n\n" + "".join(map(unit.format, range(200)))  # fmt: skip
+    examine(text, "python", "a.py", Context(Target(), load()))
+    gc.collect()
+    gc.disable()
+    try:
+        examine(text, "python", "a.py", Context(Target(), load()))
+        left = gc.collect()
+    finally:
+        gc.enable()
+    assert left < 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.base.text import ALONE, Project, Text
@@ -35,15 +36,11 @@ class Module(Text, Source):
     ) -> None:
         super().__init__(text, path, target, matrix, project)
         self._read(ast.parse(text), self.data, self.line_starts, ambient)
-        self.names.is_own = self._is_own
+        self.names.is_own = partial(
+            _is_own, self.project.files
+        )  # no method, which would hold the module
         #: What names are given, by their lists of bindings, with how many those were.
         self._bound: dict[int, tuple[int, tuple[ast.expr | None, ...]]] = {}
-
-    def _is_own(self, name: str) -> bool:
-        """Has the project a file that a relative import may name so?"""
-        place = name.lstrip(".").replace(".", "/")
-        ends = (f"{place}.py", f"{place}/__init__.py")
-        return any(path.endswith(ends) for path in self.project.files)
 
     # -- where ------------------------------------------------------------------------------
 
@@ -160,6 +157,13 @@ class Module(Text, Source):
             )
             known = self._bound[id(bindings)] = len(bindings), tuple(values)
         return known[1]
+
+
+def _is_own(files: frozenset[str], name: str) -> bool:
+    """Has the project a file that a relative import may name so?"""
+    place = name.lstrip(".").replace(".", "/")
+    ends = (f"{place}.py", f"{place}/__init__.py")
+    return any(path.endswith(ends) for path in files)
 
 
 def _step(module: Module) -> str:
