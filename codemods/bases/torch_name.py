@@ -231,7 +231,7 @@ class NameRule(Rule):
         call = called(module, use.node)
         if target.startswith("torch.accelerator") and call is not None:
             changes += tuple(by_place(k) for k in call.keywords if k.arg == "device")
-        # What is said of Gaudi is said of the name that is written.
+        # In the agnostic style the note is that of the name that is written.
         told = (agnostic(module) and known(module, target)[1]) or verdict
         note = f"; {inside(told.note)}" if told.status != "renamed" else ""
         return self.finding(

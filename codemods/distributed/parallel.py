@@ -66,7 +66,12 @@ class DeviceIds(Rule):
     """``device_ids`` and ``output_device`` of DDP, and the same idea elsewhere."""
 
     HPU306 = Code("ddp-device-ids", severity="error", fix=("safe", "unsafe"))
-    HPU308 = Code("data-parallel", effort="hours")
+    HPU308 = Code(
+        "data-parallel",
+        severity="error",
+        effort="hours",
+        lower={"warning": "the wrapper passes everything on to the one device"},
+    )
     HPU309 = Code("fsdp-device-id", severity="error", fix="safe")
     HPU315 = Code("barrier-device-ids", severity="error", fix="safe")
     HPU317 = Code("device-mesh-cuda", severity="error", fix="safe", effort="hours")
@@ -205,6 +210,7 @@ class DeviceIds(Rule):
             f"use DistributedDataParallel for several devices{unseen}",
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",
+            severity="warning",
         )
 
     def _fsdp(self, module: Module, call: ast.Call) -> Yield:

@@ -35,7 +35,7 @@ _COLLATORS = (
     "transformers.DataCollatorForSeq2Seq",
     "transformers.DataCollatorForTokenClassification",
 )
-#: Of torch's samplers, those that shuffle unless they are told not to.
+#: The samplers of torch that shuffle, unless `shuffle=False` is passed.
 _SHUFFLES = ("DistributedSampler", "RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler")
 #: What a project with a device has in some file.
 _DEVICES = ("cuda", "hpu")

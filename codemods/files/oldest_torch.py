@@ -77,7 +77,7 @@ class OldestTorch(TextRule):
                     yield self.finding(document, word.span, text)
 
     def _said(self, document: Document) -> Iterator[Finding]:
-        """The first mention: what is said of an older torch further down goes with it."""
+        """The first mention of an older torch; one finding is enough for a document."""
         for found in _SAID.finditer(document.text) if writes_cuda(document) else ():
             if lacks_accelerator(f"=={found['version']}.0"):
                 start = len(document.text[: found.start()].encode())

@@ -139,7 +139,7 @@ class Library(RowRule):
 
     def __init__(self) -> None:
         super().__init__()
-        #: Of each package that was told, whether the code cannot do without that import.
+        #: The packages that are reported, each with whether the code fails without that import.
         self._told: dict[str, bool] = {}
 
     def on_import(self, module: Module, alias: ast.alias, name: str) -> Yield:

@@ -36,9 +36,8 @@ class Module(Text, Source):
     ) -> None:
         super().__init__(text, path, target, matrix, project)
         self._read(ast.parse(text), self.data, self.line_starts, ambient)
-        self.names.is_own = partial(
-            _is_own, self.project.files
-        )  # no method, which would hold the module
+        # A method would hold the module, which then waits for the collector.
+        self.names.is_own = partial(_is_own, self.project.files)
         #: What names are given, by their lists of bindings, with how many those were.
         self._bound: dict[int, tuple[int, tuple[ast.expr | None, ...]]] = {}
 
