@@ -12,13 +12,15 @@ import pytest
 import test_rules as pages_run
 
 from hpushim.codemods.bases.row_argument import SEVERITY, RowRule
+from hpushim.codemods.bases.torch_name import CUDA, NameRule
 from hpushim.engine.base.code import SEVERITIES
-from hpushim.engine.context import Unparsable
+from hpushim.engine.base.text import ALONE
+from hpushim.engine.context import Context, Unparsable
 from hpushim.engine.one_file import examine
 from hpushim.engine.rules.page import Block, Page
 from hpushim.engine.rules.registry import every_rule
 from hpushim.matrix import load
-from hpushim.model import Finding
+from hpushim.model import Finding, Target
 
 #: Further targets of every example; together with its own they show each severity and fix that a code gives.
 _TARGETS: tuple[dict[str, str], ...] = (
@@ -43,8 +45,12 @@ _BOTH = {
 _ELSEWHERE = frozenset({
     "CUDA_*", "CUDA_HOME", "NCCL_P2P_DISABLE", "Python branches on tensor values", "accelerate.Accelerator", "faiss-gpu",
     "habana_frameworks.torch.core", "liger_kernel", "nccl", "onnxruntime-gpu", "several model and optimizer pairs in accelerator.prepare",
-    "tinycudann", "torch.bfloat16", "torch.cuda.DoubleTensor", "torch.cuda.comm", "torch.cuda.ipc_collect", "torch.nonzero",
+    "tinycudann", "torch.bfloat16", "torch.cuda.DoubleTensor", "torch.cuda.ipc_collect", "torch.nonzero",
     "torch.unique", "transformers.Trainer",
+})  # fmt: skip
+#: Names below torch.cuda whose rule wants more than the name.
+_IN_CONTEXT = frozenset({
+    "torch.cuda.DoubleTensor", "torch.cuda.amp", "torch.cuda.amp.autocast_mode", "torch.cuda.amp.grad_scaler", "torch.cuda.nccl",
 })  # fmt: skip
 #: Given by the engine about files that no example can be, and by rows of a project's own.
 _UNSEEN = {"HPU001", "HPU002", "HPU003", "HPU004", "HPU006", "HPU021"}
@@ -110,7 +116,8 @@ def test_a_code_gives_what_the_catalogue_shows() -> None:
         of_rows = {SEVERITY[s] for s in statuses if s in SEVERITY}
         if issubclass(rule, RowRule) and not of_rows <= set(code.severities):  # the row decides
             wrong[number] = f"declare {of_rows}"
-        found = of_rows | {finding.severity for finding in seen[number]}
+        decided = of_rows if issubclass(rule, RowRule | NameRule) else set()
+        found = decided | {finding.severity for finding in seen[number]}
         if number in _UNSEEN or not found:
             continue
         if not found >= set(code.severities):
@@ -150,6 +157,23 @@ def test_the_rule_of_a_row_is_the_one_that_finds_it() -> None:
         "correct the row's `rule`"
     )
     assert {name for name, _ in wrong} >= _ELSEWHERE, "no exception any more"
+
+
+def test_a_name_below_torch_cuda_is_reported_under_the_rule_of_its_row() -> None:
+    """Each name of these rows, read alone, called and as what an ``except`` catches, also those outside of ``torch.cuda``."""
+    wrong = {}
+    rows = [row for row in load().by_kind("python") if row.name.startswith(CUDA) and row.rule]
+    for row in rows:
+        for name in row.names:
+            text = (
+                f"import torch\nprint({name})\n{name}(1)\ntry:\n    f()\nexcept {name}:\n    pass\n"
+            )
+            found = examine(text, "python", "t.py", Context(Target(), load(), ALONE))
+            if row.status != "native" and row.rule not in {finding.code for finding in found}:
+                wrong[name] = {finding.code for finding in found}
+    assert {name: found for name, found in wrong.items() if name not in _IN_CONTEXT} == {}
+    assert {name for name in _IN_CONTEXT if name not in wrong} == set(), "no exception any more"
+    assert len(rows) > 50
 
 
 def test_severities_are_ordered() -> None:

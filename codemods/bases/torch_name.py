@@ -28,7 +28,7 @@ from ..values.checks import Regions
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
-    from hpushim.matrix import Verdict
+    from hpushim.matrix import Row, Verdict
     from hpushim.model import Safety, Severity
 
 CUDA = "torch.cuda."
@@ -329,9 +329,14 @@ def _wanted(rule: type[NameRule]) -> tuple[str, ...]:
                 found |= dict.fromkeys(
                     [name] if "." in below else [front + below for front in fronts]
                 )
-            elif row.status == "unsupported" and name.startswith("torch."):
+            elif name.startswith("torch.") and (row.status == "unsupported" or _is_alias(row)):
                 found[name] = None  # a neutral name, such as those of torch.accelerator
     return tuple(name for front in found for name in (front, f"{front}.*"))
+
+
+def _is_alias(row: Row) -> bool:
+    """Are the row's further names those of the same thing outside of ``torch.cuda``?"""
+    return row.name.startswith(CUDA) and row.status != "native"
 
 
 def _is_part(module: Module, node: ast.expr) -> bool:

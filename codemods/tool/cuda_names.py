@@ -8,7 +8,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..bases.torch_name import CUDA, Name, NameRule, is_taken
+from ..bases.torch_name import CUDA, Name, NameRule, is_taken, rule_of
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -28,12 +28,13 @@ class CudaName(NameRule):
         if use.name.startswith(_PRIVATE):
             return self.code
         below = use.below
-        if not below or below.split(".")[0] in _OTHER_RULES or is_taken(module, use):
+        if not below or below.split(".")[0] in _OTHER_RULES:
             return ""
-        return self.code
+        return "" if is_taken(module, use) and rule_of(module, use.name) != self.code else self.code
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
-        if not use.name.startswith(_PRIVATE) and not use.below.startswith("_"):
+        private = use.name.startswith(_PRIVATE) or use.below.startswith("_")
+        if not private or rule_of(module, use.name) == self.code:
             return None
         message = (
             f"`{module.source(use.node)}` is private to torch's CUDA code and has no counterpart "
