@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from hpushim.pycode.places import At
+from hpushim.pycode.places import At, Cell, How
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -45,13 +45,30 @@ def unplaced(module: Module, call: ast.Call, position: int = 1) -> Iterator[ast.
 
 def only_loads(module: Module, node: ast.expr) -> bool:
     """Does the place go nowhere but into loads?"""
+    return _goes_only(module, node, _is_place)
+
+
+def only_copied(module: Module, call: ast.Call) -> bool:
+    """Does what is loaded only go into ``load_state_dict``, which copies it onto the device of what it fills?"""
+    return _goes_only(module, call, _is_copied, frozenset(["taken"]))
+
+
+def _goes_only(
+    module: Module,
+    node: ast.expr,
+    is_end: Callable[[Module, object, object], bool],
+    beside: frozenset[How] = frozenset(),
+) -> bool:
+    """Is a value, or what is read from it along ``beside``, passed to such calls alone, and to one at least?"""
     values, found = module.view(Values), False
     todo = [At(node)]
     for at in todo:  # grows
         for edge in values.uses(at):
-            if edge.same:
+            if isinstance(edge.node, Cell) and edge.node.kind != "variable":
+                return False  # who reads it may be in another file
+            if edge.same or edge.how in beside:
                 todo += [edge.at] if edge.at not in todo else []
-            elif edge.how == "passed" and _is_place(module, edge.node, at.node):
+            elif edge.how == "passed" and is_end(module, edge.node, at.node):
                 found = True
             else:
                 return False
@@ -77,33 +94,13 @@ def is_host(module: Module, node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and node.value == "cpu"
 
 
-def only_copied(module: Module, call: ast.Call) -> bool:
-    """Does what is loaded only go into ``load_state_dict``, which copies it onto the device of what it fills?"""
-    if _is_copied(module, call):
-        return True
-    assign = module.parent(call)
-    target = assign.targets[0] if isinstance(assign, ast.Assign) and len(assign.targets) == 1 else None  # fmt: skip
-    if not isinstance(target, ast.Name) or len(module.bindings(target)) != 1:
-        return False
-    bound = module.bindings(target)
-    reads = [
-        name
-        for name in module.index.names(target.id)
-        if isinstance(name.ctx, ast.Load) and module.bindings(name) is bound
-    ]
-    return bool(reads) and all(_is_copied(module, name) for name in reads)
-
-
-def _is_copied(module: Module, node: ast.expr) -> bool:
-    """Is it, or the entry that is read from it at once, the argument of ``x.load_state_dict(…)``?"""
-    above = module.parent(node)
-    while isinstance(above, ast.Subscript) and above.value is node:
-        node, above = above, module.parent(above)
+def _is_copied(_: Module, call: object, node: object) -> bool:
+    """Is it the argument of ``x.load_state_dict(…)``?"""
     return (
-        isinstance(above, ast.Call)
-        and node in above.args[:1]
-        and word(above.func) == "load_state_dict"
-        and all(keyword.arg == "strict" for keyword in above.keywords)
+        isinstance(call, ast.Call)
+        and node in call.args[:1]
+        and word(call.func) == "load_state_dict"
+        and all(keyword.arg == "strict" for keyword in call.keywords)
     )
 
 
