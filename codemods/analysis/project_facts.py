@@ -18,6 +18,7 @@ from hpushim.engine.rules.wants import (
 from hpushim.matrix import load
 from hpushim.patterns import lazily
 
+from ..edits import at_hand
 from ..edits.without_cuda import CUDA_OR_NOT, cuda_or_not
 from .device_texts import device_name
 from .names import is_made_of_torch
@@ -328,4 +329,15 @@ def _classes(data: bytes) -> Iterable[bytes]:
 
 
 #: The classes of the project, each with the last word of a base.
-CLASSES = ProjectFact("classes and their bases", _classes)
+CLASSES = ProjectFact(at_hand.CLASSES, _classes)
+_CLASS_BODY = lazily(rb"\nclass[ \t]+(\w+)[^\n]*(?:\n(?:[ \t)][^\n]*|(?=\n)))*")
+_STORES = lazily(rb"\n[ \t]+self\.device[ \t]*=(?!=)")
+
+
+def _holders(data: bytes) -> Iterable[bytes]:
+    if b"self.device" in data and b"__init__" in data:
+        yield from (found[1] for found in _CLASS_BODY.finditer(data) if _STORES.search(found[0]))
+
+
+#: The classes whose objects hold a device: ``self.device = …``.
+HOLDERS = ProjectFact(at_hand.HOLDERS, _holders)

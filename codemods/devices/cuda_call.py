@@ -30,6 +30,7 @@ from ..edits.arguments import (
 from ..edits.imports import through
 from ..edits.makers import on_device
 from ..edits.spelling import agnostic, chosen, quoted, shared
+from ..values.beside import device_beside
 from ..values.sizes import host_kind, made_on_the_host
 from ..values.tensors import becomes_torch, proven, used_as_torch
 
@@ -182,7 +183,7 @@ class CudaCall(Rule):
     # -- writing it -------------------------------------------------------------------------
 
     def _changes(self, module: Module, call: ast.Call, receiver: ast.expr) -> tuple[Change, ...]:
-        device = quoted(module, "hpu", call)
+        device = device_beside(module, call)
         given = argument(call, "device", 0)
         if agnostic(module) and given is not None and not is_none(given):
             device = _by_number(module, given, device)

@@ -10,6 +10,7 @@ from hpushim.pycode.places import last_name
 from hpushim.pycode.values import Values
 
 from . import neutral
+from .at_hand import held_device
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -79,6 +80,23 @@ def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple
     return owner, _unlike(shown, others, mark, same=isinstance(op, ast.NotEq))
 
 
+def moved_if_elsewhere(module: Module, made: ast.Call, mark: str) -> tuple[ast.expr, str] | None:
+    """``if x.device != torch.device("cuda"): x = x.to(…)`` moves what is on the CPU: a tensor's device has a number, so it equals no such device."""
+    compare = module.parent(made)
+    guard = module.parent(compare) if isinstance(compare, ast.Compare) else None
+    if not isinstance(compare, ast.Compare) or not isinstance(guard, ast.If) or guard.test is not compare:  # fmt: skip
+        return None
+    left, moved = compare.left, guard.body[0]
+    value = moved.value if isinstance(moved, ast.Assign) and len(guard.body) == 1 else None
+    if guard.orelse or not isinstance(compare.ops[0], ast.NotEq) or getattr(left, "attr", "") != "device":  # fmt: skip
+        return None
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return None
+    shown = module.source(left)
+    same = value.func.attr in ("to", "cuda") and f"{module.source(value.func.value)}.device" == shown  # fmt: skip
+    return (compare, _unlike(f"{shown}.type", [], mark, same=True)) if same else None
+
+
 def _unlike(shown: str, others: list[str], mark: str, *, same: bool) -> str:
     """``device.type != "cpu"``; the devices that the file treats in a way of their own stay apart from it."""
     if not others:
@@ -139,10 +157,7 @@ def _is_text(module: Module, node: ast.expr) -> bool:
     found = [each for each in module.view(Values).origins(node) if each is not node]
     return bool(found) and all(
         isinstance(each, ast.expr)
-        and (
-            getattr(each, "attr", "") == "type"
-            or neutral.held_device(module, each) in ("type", "text")
-        )
+        and (getattr(each, "attr", "") == "type" or held_device(module, each) in ("type", "text"))
         and not any(isinstance(a, ast.Call) and neutral.stays_in(a) for a in module.ancestors(each))
         for each in found
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.python import imports
@@ -19,6 +18,7 @@ from hpushim.model import Span
 from hpushim.patterns import lazily
 from hpushim.pycode.walk import walk
 
+from .at_hand import ACCELERATOR, CUDA, DEVICE, FUNCTIONS, OR_CPU, OR_FAIL, at_hand, function_around
 from .without_cuda import CUDA_OR_NOT, needs_accelerator
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
 #: In place of a neutral word that torch does not have; no fix may write it in this style.
 NONE = "hpu"
-#: The function of a file that gives the device, and what it is called where the first name is taken; the same where the program
-#: fails without an accelerator.
-OR_CPU = ("default_device", "accelerator_or_cpu")
-OR_FAIL = ("accelerator_device", "current_accelerator_device")
-FUNCTIONS = (*OR_CPU, *OR_FAIL)
 _REFUSED = "no accelerator is available"
 #: torch's names for every accelerator, in place of those in ``torch.hpu``; all are there since torch 2.6.
 NAMES = {
@@ -48,11 +43,7 @@ NAMES = {
         "Event": "Event",
     }.items()
 }
-_ACCELERATOR = "torch.accelerator.current_accelerator"
-_CUDA = lazily(r"cuda(:\d+)?")
 _NUMBERED = lazily(r"cuda:")
-_DEVICE = lazily(r"(cuda|cpu|mps|xpu|npu)(:\d+)?")
-_NAMED = lazily(r"(?:^|_)(dev|device)$", re.I)
 #: Devices of other vendors, and where a file names them.
 OTHERS = ("mps", "xpu", "npu", "xla", "tpu", "mlu", "musa", "hip")
 OTHER_TEXTS = lazily(rf"""["']({"|".join(OTHERS)})(?::\d+)?["']""")
@@ -73,7 +64,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 def current(module: Module, node: ast.AST) -> str:
     """``torch.accelerator.current_accelerator()``, where the file has torch under a name."""
-    name, needed = imports.through(module, node, _ACCELERATOR)
+    name, needed = imports.through(module, node, ACCELERATOR)
     if not all(each.there for each in needed) or _comes_before_torch(module, node):
         return NONE
     return f"{name}()"
@@ -107,7 +98,7 @@ def _is_surely_cuda(value: ast.expr) -> bool:
     """``"cuda:0"``, ``f"cuda:{rank}"``: a text that names CUDA, and no choice."""
     texts = [part.value for part in walk(value) if isinstance(part, ast.Constant)]
     plain = isinstance(value, (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Call))
-    return plain and any(_CUDA.match(str(text)) for text in texts) and "cpu" not in texts
+    return plain and any(CUDA.match(str(text)) for text in texts) and "cpu" not in texts
 
 
 def is_replaced(module: Module, check: ast.AST) -> bool:
@@ -128,7 +119,7 @@ def is_replaced(module: Module, check: ast.AST) -> bool:
 
 def _comes_before_torch(module: Module, node: ast.AST) -> bool:
     """Is the node run where the file is loaded, above the import of torch?"""
-    if _around(module, node) is not None:
+    if function_around(module, node) is not None:
         return False
     first = min((s.lineno for s in module.imports if _is_of_torch(s)), default=0)
     return getattr(node, "lineno", first) < first
@@ -229,13 +220,18 @@ def device(module: Module, node: ast.AST | None) -> str:
 def kind(module: Module, node: ast.AST | None) -> str:
     """The type of that device, as a text."""
     found = at_hand(module, node, types=True) if node is not None else None
-    if found and found[1] in ("device", "type"):
+    if found and found[1] != "text":
+        if found[1] == "any":
+            return _type_made(module, node, found[0])  # type: ignore[arg-type]
         return found[0] if found[1] == "type" else f"{found[0]}.type"
-    given = _given(module, node) if node is not None else None
-    if given is not None:
-        return given
     given = _default(module, node)
     return given if given == NONE else f"{given}.type"
+
+
+def _type_made(module: Module, node: ast.AST, given: str) -> str:
+    """The type of what may be a ``torch.device``, a text or a number."""
+    name, needed = imports.through(module, node, "torch.device")
+    return f"{name}({given}).type" if all(each.there for each in needed) else NONE
 
 
 def literal(module: Module, node: ast.expr, mark: str) -> str:
@@ -296,7 +292,8 @@ def is_chosen(module: Module, node: ast.AST) -> bool:
         if isinstance(above, ast.BoolOp):
             return isinstance(above.op, ast.And) or above.values[0] is not child
         if isinstance(above, ast.If) and child in above.body and _CHECKS.search(module.source(above.test)):  # fmt: skip
-            return True
+            ops = above.test.ops if isinstance(above.test, ast.Compare) else ()
+            return not any(isinstance(op, ast.NotEq) for op in ops)
         if isinstance(above, (*_FUNCTIONS, ast.ClassDef)):
             return False
         child = above
@@ -429,7 +426,7 @@ def _is_elsewhere(module: Module, use: ast.AST) -> bool:
         if isinstance(above, ast.Call):
             given = next((k.value for k in above.keywords if k.arg == "device"), None)
             asked = isinstance(given, ast.Call) and _last(given.func) in FUNCTIONS
-            if asked or _DEVICE.fullmatch(str(module.constant(given))):
+            if asked or DEVICE.fullmatch(str(module.constant(given))):
                 return True
             if any(getattr(part, "attr", "") in ("cpu", "cuda") for part in walk(above.func)):
                 return True
@@ -441,247 +438,3 @@ def _is_elsewhere(module: Module, use: ast.AST) -> bool:
 def pins_memory(module: Module) -> bool:
     """Does the file pin memory by itself, which fails beside MPS?"""
     return any(isinstance(call.func, ast.Attribute) for call in module.index.calls("pin_memory"))
-
-
-# -- the device at hand ---------------------------------------------------------------------
-
-
-def at_hand(module: Module, node: ast.AST, *, types: bool = False) -> tuple[str, str] | None:
-    """A variable that is seen at ``node``, holds the accelerator or the CPU there, and how: ``"device"``, ``"type"``, ``"text"``."""
-    known = _compared_around(module, node)
-    if known is not None:
-        return known, "device"
-    for name in sorted(_names(module, types=types), key=lambda name: (name != "device", name)):
-        bound = module.scope(node).lookup(name)
-        if not bound or not all(b.kind == "assign" and b.value is not None for b in bound):
-            continue
-        kinds = {held_device(module, b.value) for b in bound if b.value is not None}
-        if types and not kinds <= {"device", "type"}:
-            continue
-        if None in kinds or not any(_is_accelerator(module, b) for b in bound):
-            continue
-        if _is_set(module, bound, node):
-            only = next(iter(kinds)) if len(kinds) == 1 else "text"
-            wide = any(b in module.global_scope.bindings.get(name, ()) for b in bound)
-            return (wide and _of_self(module, node, types=types)) or (name, str(only))
-    return _of_self(module, node, types=types)
-
-
-def _given(module: Module, node: ast.AST) -> str | None:
-    """The type of the device that the function around is given, by a parameter that it never gives another value."""
-    function = _around(module, node)
-    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return None
-    scope = module.scope(node)
-    for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
-        bound = scope.lookup(each.arg)
-        if not _NAMED.search(each.arg) or len(bound) != 1 or bound[0].kind != "param":
-            continue
-        uses = [use for use in module.index.names(each.arg) if function in module.ancestors(use)]
-        if any(getattr(module.parent(use), "attr", "") == "type" for use in uses):
-            return f"{each.arg}.type"
-        if bound[0].value is None and any(_goes_there(module, use) for use in uses):
-            return _type_made(module, node, each.arg)
-    return _given_to_self(module, node, function)
-
-
-def _given_to_self(module: Module, node: ast.AST, method: ast.AST) -> str | None:
-    """The same for ``self.device``, which the class stores in ``__init__`` and moves something to."""
-    owner = module.parent(method)
-    if not isinstance(owner, ast.ClassDef):
-        return None
-    uses = [use for use in module.index.attributes("device") if owner in module.ancestors(use)]
-    own = [use for use in uses if isinstance(use.value, ast.Name) and use.value.id == "self"]
-    stored = [module.function(use) for use in own if isinstance(use.ctx, ast.Store)]
-    once = len(stored) == 1 and getattr(stored[0], "name", "") == "__init__"
-    if not once or stored[0] is method or not any(_goes_there(module, use) for use in own):
-        return None
-    return _type_made(module, node, "self.device")
-
-
-def _type_made(module: Module, node: ast.AST, given: str) -> str | None:
-    """The type of what may be a ``torch.device``, a text or a number."""
-    name, needed = imports.through(module, node, "torch.device")
-    return f"{name}({given}).type" if all(each.there for each in needed) else None
-
-
-def _goes_there(module: Module, use: ast.expr) -> bool:
-    """``x.to(device)``, ``make(device=device)``."""
-    above = module.parent(use)
-    if isinstance(above, ast.keyword):
-        return above.arg == "device"
-    return isinstance(above, ast.Call) and _last(above.func) == "to" and use in above.args[:1]
-
-
-def _compared_around(module: Module, node: ast.AST) -> str | None:
-    """``device``, in what runs only where ``device.type`` is an accelerator's."""
-    child = node
-    for above in module.ancestors(node):
-        if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test:
-            body = above.body if isinstance(above.body, list) else [above.body]
-            for part in walk(above.test) if child in body else ():
-                if not isinstance(part, ast.Compare) or len(part.ops) != 1:
-                    continue
-                side, text = part.left, module.constant(part.comparators[0])
-                same = isinstance(part.ops[0], ast.Eq) and text == "cuda"
-                other = isinstance(part.ops[0], ast.NotEq) and text == "cpu"
-                if not (same or other) or getattr(side, "attr", "") != "type":
-                    continue
-                device = getattr(side, "value", None)
-                named = isinstance(device, ast.Name) or getattr(device.value, "id", "") == "self"  # type: ignore[union-attr]
-                if named and _NAMED.search(_last(device)):  # type: ignore[arg-type]
-                    return module.source(device)  # type: ignore[arg-type]
-        if isinstance(above, _FUNCTIONS):
-            return None
-        child = above
-    return None
-
-
-def _of_self(module: Module, node: ast.AST, *, types: bool) -> tuple[str, str] | None:
-    """``self.device``, where the class gives it such a value in ``__init__`` and nowhere another one."""
-    method = _around(module, node)
-    owner = module.parent(method) if method is not None else None
-    if not isinstance(owner, ast.ClassDef) or not isinstance(method, ast.FunctionDef):
-        return None
-    first = next((arg.arg for arg in method.args.args), "")
-    stored = [
-        each
-        for each in module.index.attributes("device")
-        if isinstance(each.ctx, ast.Store) and owner in module.ancestors(each)
-    ]
-    values: list[ast.expr] = []
-    for each in stored:
-        given = module.parent(each)
-        if not isinstance(given, (ast.Assign, ast.AnnAssign)) or given.value is None:
-            return None
-        if not isinstance(each.value, ast.Name) or each.value.id != first:
-            return None
-        values.append(given.value)
-    kinds = {held_device(module, value) for value in values}
-    made = [function for each in stored if (function := module.function(each)) is not None]
-    if len(kinds) != 1 or None in kinds or any(f.name != "__init__" for f in made):
-        return None
-    if not any(_names_accelerator(module, value) for value in values):
-        return None
-    if any(f is method and not _before(module.statement(e), node) for f, e in zip(made, stored, strict=False)):  # fmt: skip
-        return None
-    only = str(next(iter(kinds)))
-    return (f"{first}.device", only) if not types or only != "text" else None
-
-
-def _names(module: Module, *, types: bool) -> set[str]:
-    """The names that the file gives to devices."""
-    return {
-        name
-        for scope in module.index.scopes.values()
-        for name in scope.bindings
-        if _NAMED.search(name) or (types and name == "device_type")
-    }
-
-
-def held_device(module: Module, value: ast.expr) -> str | None:
-    """``"device"`` or ``"text"`` for an expression that is plainly one; ``"type"`` where the text has no index."""
-    if isinstance(value, ast.IfExp):
-        sides = {held_device(module, value.body), held_device(module, value.orelse)}
-        return sides.pop() if len(sides) == 1 else None if None in sides else "text"
-    if isinstance(value, ast.Constant):
-        text = str(value.value)
-        return None if not _DEVICE.fullmatch(text) else "text" if ":" in text else "type"
-    if isinstance(value, ast.JoinedStr):
-        first = value.values[0] if value.values else None
-        return "text" if isinstance(first, ast.Constant) and str(first.value) == "cuda:" else None
-    if isinstance(value, ast.Attribute) and value.attr == "type":
-        return "type" if held_device(module, value.value) == "device" else None
-    if isinstance(value, ast.Call):
-        name = module.qualified(value.func)
-        if name == _ACCELERATOR or _last(value.func) in FUNCTIONS:
-            return "device"
-        if name == "torch.device" and value.args:
-            named = isinstance(value.args[0], (ast.Name, ast.Attribute)) and _NAMED.search(
-                _last(value.args[0])
-            )
-            return "device" if named or held_device(module, value.args[0]) else None
-    return None
-
-
-def _is_accelerator(module: Module, bound: Binding) -> bool:
-    return bound.value is not None and _names_accelerator(module, bound.value)
-
-
-def _names_accelerator(module: Module, value: ast.expr) -> bool:
-    return any(
-        (isinstance(part, ast.Constant) and _CUDA.match(str(part.value)))
-        or (isinstance(part, (ast.Name, ast.Attribute)) and _NAMED.search(_last(part)))
-        or (isinstance(part, ast.Name) and part.id in FUNCTIONS)
-        or (isinstance(part, ast.Attribute) and module.qualified(part) == _ACCELERATOR)
-        for part in walk(value)
-    )
-
-
-def _is_set(module: Module, bound: list[Binding], node: ast.AST) -> bool:
-    """Has the variable its value wherever ``node`` runs: given above it in its own block or one around, or at the top level?"""
-    function = _around(module, node)
-    blocks = {id(above): above for above in module.ancestors(node)}
-    for each in bound:
-        statement = module.statement(each.node)
-        inside = next((a for a in module.ancestors(statement) if isinstance(a, _FUNCTIONS)), None)
-        block = _whole(module, statement, bound)
-        if inside is None and function is not None:
-            if isinstance(module.parent(block), ast.Module):
-                return True
-        elif id(module.parent(block)) in blocks and _before(block, node):
-            side = _side(module.parent(block), block)
-            if side is None or any(above in side for above in (node, *module.ancestors(node))):
-                return True
-    return False
-
-
-def _around(module: Module, node: ast.AST) -> ast.AST | None:
-    """The function in whose body ``node`` is; defaults are worked out where the function is defined."""
-    child = node
-    for above in module.ancestors(node):
-        if isinstance(above, ast.Lambda) and child is above.body:
-            return above
-        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in above.body:
-            return above
-        child = above
-    return None
-
-
-def _whole(module: Module, statement: ast.stmt, bound: list[Binding]) -> ast.stmt:
-    """The ``if`` whose every branch gives the variable a value, in place of one of these."""
-    above = module.parent(statement)
-    if not isinstance(above, ast.If) or not above.orelse:
-        return statement
-    given = {id(module.statement(b.node)) for b in bound}
-    for branch in _branches(above):
-        if not any(id(one) in given for one in branch):
-            return statement
-    top: ast.stmt = above
-    while isinstance(outer := module.parent(top), ast.If) and outer.orelse == [top]:
-        if not any(id(one) in given for one in outer.body):
-            return statement
-        top = outer
-    return top
-
-
-def _branches(first: ast.If) -> Iterator[list[ast.stmt]]:
-    yield first.body
-    if len(first.orelse) == 1 and isinstance(first.orelse[0], ast.If):
-        yield from _branches(first.orelse[0])
-    else:
-        yield first.orelse
-
-
-def _side(parent: ast.AST | None, statement: ast.stmt) -> list[ast.stmt] | None:
-    """The branch of an ``if``, a loop or a ``try`` that a statement is in; None where its block has one branch only."""
-    for field in ("body", "orelse", "finalbody", "handlers"):
-        block = getattr(parent, field, None)
-        if isinstance(block, list) and statement in block:
-            return block
-    return None
-
-
-def _before(statement: ast.stmt, node: ast.AST) -> bool:
-    end = (statement.end_lineno or statement.lineno, statement.end_col_offset or 0)
-    return end <= (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))

@@ -14,6 +14,7 @@ from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Change, Import, Replace
 
 from . import comparisons, neutral
+from .at_hand import at_hand
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -146,8 +147,8 @@ def backend(module: Module, at: ast.AST | None) -> str:
     now = neutral.at_least(module, at)
     if now == neutral.NONE:
         return neutral.NONE
-    found = neutral.at_hand(module, at)
-    given = found[0] if found and found[1] != "text" else now
+    found = at_hand(module, at)
+    given = found[0] if found and found[1] in ("device", "type") else now
     package = imports.local_name(module, "torch.distributed")
     if package == "torch.distributed":
         package = imports.through(module, at, package)[0]
@@ -315,7 +316,7 @@ def comparison(module: Module, owner: ast.AST, node: ast.expr) -> tuple[Change, 
 def type_beside(module: Module, node: ast.expr) -> str:
     """The type of the accelerator, beside the number of a device."""
     now = neutral.at_least(module, node)
-    found = neutral.at_hand(module, node, types=True)
+    found = at_hand(module, node, types=True)
     if found and found[1] == "device" and now != neutral.NONE:
         return f"{found[0]}.type"
     return now if now == neutral.NONE else f"{now}.type"
@@ -328,6 +329,8 @@ def whole_device(module: Module, node: ast.expr) -> tuple[Change, ...]:
         return ()
     text = neutral.made(module, node, mark)
     call = neutral.whole(module, node)
+    if call is not None and (found := comparisons.moved_if_elsewhere(module, call, mark)):
+        return (Replace(*found),)
     return (Replace(call, text),) if text is not None and call is not None else ()
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Rename, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.matrix import signatures
-from hpushim.pycode.values import Values
-from hpushim.pycode.walk import walk
 
 from ..analysis.autocast import CUDA_ONLY, GENERIC, AutocastSite, site
 from ..analysis.verdict import ask
@@ -20,13 +16,12 @@ from ..edits import neutral
 from ..edits.arguments import add, by_keyword, with_arguments
 from ..edits.imports import root, through, torch
 from ..edits.spelling import agnostic, and_not_cpu, device_type, half, retext
+from ..values.beside import kind_beside
 from ..values.checks import Regions
-from ..values.tensors import is_tensor
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_MOVES = ("to", "cuda", "cpu")
 #: The parameters that may be given by position to the CUDA-only spelling, in order.
 _POSITIONAL = ("enabled", "dtype", "cache_enabled")
 
@@ -69,7 +64,7 @@ class CudaAutocast(Rule):
     def _arguments(self, module: Module, found: AutocastSite) -> tuple[Change, ...]:
         """In front the device and the dtype, and keywords for what was positional."""
         given = {keyword.arg for keyword in found.call.keywords}
-        kind = _kind(module, found.call)
+        kind = kind_beside(module, found.call)
         front = f"device_type={kind}"
         if agnostic(module):
             return self._neutral(module, found, front, kind)
@@ -117,7 +112,7 @@ class CudaAutocast(Rule):
         answer = ask(module, "torch.autocast")
         changes: list[Change] = [retext(module, device, "hpu")]
         if agnostic(module):
-            kind = _kind(module, found.call)
+            kind = kind_beside(module, found.call)
             changes = [Replace(device, kind), *_enabled(module, found, kind)]
         given = {keyword.arg for keyword in found.call.keywords}
         needs = len(found.args) < 2 and not given & {"dtype", None} and not found.is_off
@@ -133,55 +128,6 @@ class CudaAutocast(Rule):
             code="HPU202",
             claims=(device,),
         )
-
-
-def _kind(module: Module, call: ast.Call) -> str:
-    """The type of the device: the one at hand, or in the agnostic style that of a tensor which the block works on."""
-    kind = device_type(module, call)
-    function = module.function(call)
-    if not agnostic(module) or not kind.startswith(neutral.FUNCTIONS) or function is None:
-        return kind
-    if any(function in module.ancestors(move) and not move.args for move in module.index.calls("cuda")):  # fmt: skip
-        return kind  # what is moved there gives the function a device
-    for name in _works_on(module, call, function):
-        uses = [use for use in module.index.names(name.id) if function in module.ancestors(use)]
-        behind = [use for use in uses if use.lineno >= call.lineno]
-        moved = any(getattr(module.parent(use), "attr", "") in _MOVES for use in behind)
-        given = len(behind) < len(uses) or any(b.kind == "param" for b in module.bindings(name))
-        called = any(getattr(module.parent(use), "func", None) is use for use in uses)
-        fixed = (
-            not moved
-            and not called
-            and not any(isinstance(use.ctx, ast.Store) for use in behind[:1])
-        )
-        if given and fixed and any(_is_tensor(module, use) for use in uses):
-            return f"{name.id}.device.type"
-    return kind
-
-
-def _works_on(module: Module, call: ast.Call, function: ast.AST) -> Iterator[ast.Name]:
-    """The names of the function that the block behind ``with autocast():`` reads."""
-    statement = module.statement(call)
-    for part in walk(statement) if isinstance(statement, ast.With) else ():
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-            bound = module.bindings(part)
-            if bound and all(function in module.ancestors(b.node) for b in bound):
-                yield part
-
-
-def _is_tensor(module: Module, use: ast.Name) -> bool:
-    """Is the name used as only a tensor is, or given to one of torch's layers?"""
-    call = module.parent(use)
-    if isinstance(call, ast.Call) and use in call.args[:1]:
-        made = module.view(Values).origins(call.func)
-        if any(isinstance(m, ast.Call) and (module.qualified(m.func) or "").startswith("torch.nn.") for m in made):  # fmt: skip
-            return True
-    attribute = module.parent(use)
-    method = attribute.attr if isinstance(attribute, ast.Attribute) else ""
-    only = signatures.of(f"torch.Tensor.{method}") and not signatures.of(
-        f"torch.nn.Module.{method}"
-    )
-    return bool(only) and is_tensor(module, use)
 
 
 def _enabled(module: Module, found: AutocastSite, kind: str) -> tuple[Change, ...]:

@@ -11,7 +11,7 @@ from hpushim.engine.python.changes import Change, Define, Import, Insert, Replac
 from hpushim.engine.rules.rule import Claim, Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.project_facts import CUDA_HERE, SHARED_HERE
+from ..analysis.project_facts import CLASSES, CUDA_HERE, HOLDERS, SHARED_HERE
 from ..edits import neutral
 from ..edits.device_kept import KEPT, hoisted, only_assigned, only_owner
 from ..edits.imports import local_name, taken_from
@@ -35,7 +35,9 @@ class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
     HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
-    wants = Wants(words=(ACCELERATOR, *neutral.FUNCTIONS), facts=(SHARED_HERE, CUDA_HERE))
+    wants = Wants(
+        words=(ACCELERATOR, *neutral.FUNCTIONS), facts=(SHARED_HERE, CUDA_HERE, CLASSES, HOLDERS)
+    )
     #: A file that defines the function for others may not use it.
     also = Wants(words=("torch", "import"))
     strength = Strength.FIRM

@@ -1,0 +1,119 @@
+"""The device of a tensor beside a place of the agnostic style, where the code has no other at hand."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpushim.matrix import signatures
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
+
+from ..analysis.kinds import is_in_module
+from ..edits import neutral
+from ..edits.spelling import agnostic, device_type, quoted
+from .tensors import is_tensor
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_MOVES = ("to", "cuda", "cpu", "tolist", "numpy")
+#: It takes the lengths from the CPU.
+_PACKS = "torch.nn.utils.rnn.pack_padded_sequence"
+_PARTS = (ast.BinOp, ast.Compare)
+
+
+def kind_beside(module: Module, call: ast.Call) -> str:
+    """The type of the device: the one at hand, or in the agnostic style that of a tensor which the block works on."""
+    kind = device_type(module, call)
+    function = module.function(call)
+    if not agnostic(module) or not kind.startswith(neutral.FUNCTIONS) or function is None:
+        return kind
+    if any(function in module.ancestors(move) and not move.args for move in module.index.calls("cuda")):  # fmt: skip
+        return kind  # what is moved there gives the function a device
+    for name in _works_on(module, call, function):
+        uses = [use for use in module.index.names(name.id) if function in module.ancestors(use)]
+        behind = [use for use in uses if use.lineno >= call.lineno]
+        moved = any(getattr(module.parent(use), "attr", "") in _MOVES for use in behind)
+        given = len(behind) < len(uses) or any(b.kind == "param" for b in module.bindings(name))
+        called = any(getattr(module.parent(use), "func", None) is use for use in uses)
+        fixed = (
+            not moved
+            and not called
+            and not any(isinstance(use.ctx, ast.Store) for use in behind[:1])
+        )
+        if given and fixed and any(_is_tensor(module, use) for use in uses):
+            return f"{name.id}.device.type"
+    return kind
+
+
+def device_beside(module: Module, call: ast.Call) -> str:
+    """The device for ``x.cuda()``: the one at hand, or in the agnostic style that of a tensor which a method of a module is given.
+
+    A tensor that ``x`` is computed with (``x.cuda() < labels``), or that ``x`` has the size of (``torch.rand(labels.size(0)).cuda()``).
+    """
+    device = quoted(module, "hpu", call)
+    function = module.function(call)
+    if not agnostic(module) or not device.startswith(neutral.FUNCTIONS) or function is None:
+        return device
+    if not is_in_module(module, call) or getattr(function, "name", "") == "__init__":
+        return device
+    for name in _sizes(module, call):
+        uses = [use for use in module.index.names(name.id) if function in module.ancestors(use)]
+        first, *later = module.bindings(name) or [None]
+        given = first is not None and first.kind == "param" and function in module.ancestors(first.node)  # fmt: skip
+        given = given and all(module.statement(b.node).lineno > call.lineno for b in later)
+        if given and not any(_is_moved(module, use) for use in uses):
+            return f"{name.id}.device"
+    return device
+
+
+def _sizes(module: Module, call: ast.Call) -> Iterator[ast.Name]:
+    """The names of tensors beside the call, or in what it moves."""
+    around = module.parent(call)
+    if isinstance(around, _PARTS) and isinstance(call.func, ast.Attribute):
+        sides = [around.left, around.right] if isinstance(around, ast.BinOp) else [around.left, *around.comparators]  # fmt: skip
+        for side in sides:
+            if isinstance(side, ast.Name) and _is_tensor(module, side):
+                yield side
+    for part in walk(call.func):
+        above = module.parent(part)
+        if isinstance(part, ast.Name) and isinstance(above, ast.Attribute) and above.value is part:
+            asked = module.parent(above)
+            size = above.attr == "size" and isinstance(asked, ast.Call) and asked.func is above
+            if size or (above.attr == "shape" and isinstance(asked, (ast.Subscript, ast.Call, ast.Starred))):  # fmt: skip
+                yield part
+
+
+def _is_moved(module: Module, use: ast.Name) -> bool:
+    """Is the tensor moved in the function, or given to what takes it from the CPU?"""
+    above = module.parent(use)
+    if isinstance(above, ast.Attribute):
+        return above.attr in _MOVES
+    return isinstance(above, ast.Call) and module.qualified(above.func) == _PACKS
+
+
+def _works_on(module: Module, call: ast.Call, function: ast.AST) -> Iterator[ast.Name]:
+    """The names of the function that the block behind ``with autocast():`` reads."""
+    statement = module.statement(call)
+    for part in walk(statement) if isinstance(statement, ast.With) else ():
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            bound = module.bindings(part)
+            if bound and all(function in module.ancestors(b.node) for b in bound):
+                yield part
+
+
+def _is_tensor(module: Module, use: ast.Name) -> bool:
+    """Is the name used as only a tensor is, or given to one of torch's layers?"""
+    call = module.parent(use)
+    if isinstance(call, ast.Call) and use in call.args[:1]:
+        made = module.view(Values).origins(call.func)
+        if any(isinstance(m, ast.Call) and (module.qualified(m.func) or "").startswith("torch.nn.") for m in made):  # fmt: skip
+            return True
+    attribute = module.parent(use)
+    method = attribute.attr if isinstance(attribute, ast.Attribute) else ""
+    only = signatures.of(f"torch.Tensor.{method}") and not signatures.of(
+        f"torch.nn.Module.{method}"
+    )
+    return bool(only) and is_tensor(module, use)
