@@ -14,6 +14,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.names import called, word
 from ..analysis.verdict import ask, inside
 from ..edits.arguments import argument
+from ..edits.spelling import agnostic
 from ..values.masks import Masked, masked
 from ..values.tensors import is_tensor, proven
 from ..values.training import runs_once
@@ -154,8 +155,8 @@ def _filled(module: Module, found: Masked) -> Rewrite | None:
     """``x[x < 0] = 0`` is ``x.masked_fill_(x < 0, 0)``: the mask has the shape of what it is made of."""
     target, mask = found.node, found.mask
     statement = module.parent(target)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
+    if agnostic(module) or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None  # other accelerators take it as it is
     value = module.constant(statement.value)
     if not isinstance(value, _NUMBERS) or mask is not target.slice:
         return None
