@@ -30,6 +30,8 @@ _OTHERS = frozenset(["torch", "torchvision", "torchaudio", "torchtext", "numpy",
 _BRANCHES = ("gpu", "cuda")
 #: What is given to a compiler for kernels: their sources and objects, and the macro that puts them in.
 _SOURCE = re.compile(r".*\.cu(?:h|\.o)?|(?:-D)?WITH_CUDA(?:=1)?")
+#: What is before a name whose package only the build knows.
+_ANYWHERE = "*."
 _LOADERS = {
     "load": "torch.utils.cpp_extension.load",
     "load_inline": "torch.utils.cpp_extension.load_inline",
@@ -216,3 +218,37 @@ def _names(module: Module) -> Iterator[str]:
 def is_function(node: ast.ClassDef) -> bool:
     """Does a class derive from torch's autograd Function?"""
     return any(getattr(b, "attr", getattr(b, "id", "")) == "Function" for b in node.bases)
+
+
+def extension_imports(module: Module) -> Iterator[tuple[ast.alias, str]]:
+    """The imports of the CUDA extensions that the project builds, each with the extension's name."""
+    built = sorted(module.project.names(EXTENSIONS.name))
+    for statement in module.imports if built else ():
+        for alias, written in _imported(statement):
+            name = next((each for each in built if _is_built(written, each)), None)
+            if name is not None:
+                yield alias, name.removeprefix(_ANYWHERE)
+
+
+def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alias, str]]:
+    """What a statement imports, with its dots: ``ours._C.scale`` for ``from ours._C import scale``, ``.._C`` from a package."""
+    front = ""
+    if isinstance(statement, ast.ImportFrom):
+        front = "." * statement.level + (statement.module or "")
+        front += "" if front.endswith(".") else "."
+    for alias in statement.names:
+        yield alias, front + alias.name
+
+
+def _is_built(written: str, built: str) -> bool:
+    """Does an import name an extension, or something in it? Of a relative one only the end is known."""
+    if built.startswith(_ANYWHERE):
+        return "." in written and f".{written}.".endswith(built.removeprefix("*") + ".")
+    if not written.startswith("."):
+        return f"{written}.".startswith(f"{built}.")
+    package, _, name = built.rpartition(".")
+    parts = written.lstrip(".").split(".")
+    if not package or name not in parts:
+        return False
+    place = parts.index(name)  # ``from .defaults import _C`` is something of that module
+    return place == 0 or parts[place - 1] == package.rpartition(".")[2]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.kernels import is_function, kernel_calls
+from ..analysis.kernels import extension_imports, is_function, kernel_calls
 from ..analysis.optional_packages import guarded, optional
 from ..analysis.project_facts import EXTENSIONS
 from ..analysis.verdict import ask
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.model import Severity
 
-#: What is before a name whose package only the build knows.
-_ANYWHERE = "*."
 _ROW = "torch.utils.cpp_extension.CUDAExtension"
 
 
@@ -49,12 +46,8 @@ class OwnExtension(Rule):
             if isinstance(name, str) and name in built and name not in told:
                 told.add(name)
                 yield self._told(module, call, name, "error")
-        for statement in module.imports if built else ():
-            for alias, written in _imported(statement):
-                name = next((each for each in sorted(built) if _is(written, each)), None)
-                name = name.removeprefix(_ANYWHERE) if name is not None else None
-                if name is None or name in told:
-                    continue
+        for alias, name in extension_imports(module):
+            if name not in told:
                 told.add(name)
                 if optional(module, alias) or (guarded(module, alias) and _is_checked(module)):
                     yield self._told(module, alias, name, "note", "; the code also runs without it")
@@ -85,27 +78,3 @@ def _is_checked(module: Module) -> bool:
     ]
     holds = [regions.owners(call) for call in calls]
     return bool(calls) and all(held and not any(one.stops for one in held) for held in holds)
-
-
-def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[ast.alias, str]]:
-    """What a statement imports, with its dots: ``ours._C.scale`` for ``from ours._C import scale``, ``.._C`` from a package."""
-    front = ""
-    if isinstance(statement, ast.ImportFrom):
-        front = "." * statement.level + (statement.module or "")
-        front += "" if front.endswith(".") else "."
-    for alias in statement.names:
-        yield alias, front + alias.name
-
-
-def _is(written: str, built: str) -> bool:
-    """Does an import name an extension, or something in it? Of a relative one only the end is known."""
-    if built.startswith(_ANYWHERE):
-        return "." in written and f".{written}.".endswith(built.removeprefix("*") + ".")
-    if not written.startswith("."):
-        return f"{written}.".startswith(f"{built}.")
-    package, _, name = built.rpartition(".")
-    parts = written.lstrip(".").split(".")
-    if not package or name not in parts:
-        return False
-    place = parts.index(name)  # ``from .defaults import _C`` is something of that module
-    return place == 0 or parts[place - 1] == package.rpartition(".")[2]

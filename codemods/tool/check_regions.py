@@ -21,6 +21,7 @@ from ..analysis.kernels import PROVIDERS
 from ..analysis.project_facts import KERNEL_USERS, NVIDIA_METHODS
 from ..edits.spelling import agnostic
 from ..values.checks import Check, Regions
+from ..values.kernel_code import kernel_code
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -52,7 +53,7 @@ class CheckRegions(Rule):
         self, module: Module, said: Said, found: Sequence[Found]
     ) -> Iterable[tuple[Found, Found]]:
         regions = module.view(Regions)
-        if not regions.checks or not found:
+        if not found or not (regions.checks or agnostic(module)):
             return ()
         return _Review(self, module, regions, found).result().items()
 
@@ -91,6 +92,8 @@ class _Review:
         self._stuck: dict[Check, list[ast.AST]] = {}
         self._keeps: dict[Check, ast.AST] = {}
         self._groups: dict[str, list[Found]] = {}
+        #: What is in code that only wraps kernels for CUDA, with what shows it.
+        self._wraps: dict[Found, ast.AST] = {}
         #: Checks of which one uses what the other prepares.
         self._tied: list[tuple[Check, Check]] = []
         for item in self._fixed:
@@ -102,6 +105,7 @@ class _Review:
         self._assign()
         if agnostic(self._module):
             self._keep_groups()
+            self._keep_wrappers()
             self._tied = list(_tied(self._module, self._turns))
         while self._raise():
             pass
@@ -120,6 +124,14 @@ class _Review:
                 for item, stops in self._owned.get(check, {}).items():
                     if not stops:
                         self._level[item] = 2
+
+    def _keep_wrappers(self) -> None:
+        """What only wraps kernels for CUDA stays whole: its checks turn away what the kernel cannot take."""
+        code = kernel_code(self._module) if self._fixed else {}
+        for item in self._fixed if code else ():
+            for above in self._module.ancestors(item.node):  # type: ignore[arg-type]
+                if above in code:
+                    self._level[item], self._wraps[item] = 2, code[above]
 
     def _nvidia(self, check: Check) -> ast.AST | None:
         """The first part of what a check controls that is in a module of torch for NVIDIA."""
@@ -232,6 +244,10 @@ class _Review:
             group = fix.group if group is None else group
             new = msgspec.structs.replace(fix, safety=_LEVELS[level], group=group)
             result[item] = item.with_fix(new)
+        for item, why in self._wraps.items():
+            told = f"`{_short(self._module.source(item.node))}` stays, since it only serves a kernel for CUDA, `{_short(self._module.source(why))}`"  # type: ignore[arg-type]
+            finding = msgspec.structs.replace(item.finding, severity="note", message=told)
+            result[item] = replace(item, finding=finding).with_fix(None)
         for check, why in self._keeps.items():
             first = self._turns[check][0]
             result[first] = self._told(check, why, result.get(first, first))

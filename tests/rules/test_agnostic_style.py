@@ -72,7 +72,7 @@ def body(text: str) -> str:
         ("def f(x):\n    return x.cuda()\ndef g(x):\n    return x.cuda()", "def f(x):\n    return x.to(accelerator_device())\ndef g(x):\n    return x.to(accelerator_device())"),
         ("def f(xs):\n    return [x.cuda() for x in xs]\ndef g(x):\n    return x.cuda()", "def f(xs):\n    device = accelerator_device()\n    return [x.to(device) for x in xs]\ndef g(x):\n    return x.to(accelerator_device())"),
         ("def f(x, y):\n    def g(z):\n        return z.cuda()\n    return g(x), y.cuda()", f"def f(x, y):\n    {NEEDED}\n    def g(z):\n        return z.to(device)\n    return g(x), y.to(device)"),
-        ("def f(x, device):\n    return x.cuda() + x.to(device)", "def f(x, device):\n    return x.to(accelerator_device()) + x.to(device)"),
+        ("def f(x, device):\n    return x.cuda() + x.to(device)", "def f(x, device):\n    return x.to(device) + x.to(device)"),
         ("def f(x):\n    if many:\n        x = x.cuda()\n    return x", f"def f(x):\n    if many:\n        {NEEDED}\n        x = x.to(device)\n    return x"),
         ('def f(device="cuda"):\n    return device', 'def f(device=None):\n    if device is None:\n        device = accelerator or error.type\n    return device'),
         ('def f(*, device=torch.device("cuda")):\n    """Text."""\n    return device', f'def f(*, device=None):\n    """Text."""\n    if device is None:\n        {NEEDED}\n    return device'),
@@ -465,4 +465,87 @@ def test_the_cpu_takes_no_place_where_cuda_was_needed(tmp_path: Path, move: str,
 def test_a_file_that_only_has_autocast_goes_on_without_an_accelerator() -> None:
     assert "raise" not in body(
         "def f(m):\n    with torch.cuda.amp.autocast():\n        return m.loss()"
+    )
+
+
+#: What holds the device, around the statements of a function that already moves ``y`` there.
+HOLDERS = {
+    "device": "def f(x, y, m, device):\n    {use}\n    y = y.to(device)\n    return x, y",
+    "args.device": "def f(x, y, m, args):\n    {use}\n    y = y.to(args.device)\n    return x, y",
+    "self.device": "class A(B):\n    def f(self, x, y, m):\n        {use}\n        return x, y\n    def g(self, y):\n        return y.to(self.device)",
+    "self.model.device": "class A:\n    def __init__(self, model):\n        self.model = model\n    def f(self, x, y, m):\n        {use}\n        return x, y\n    def g(self, y):\n        return y.to(self.model.device)",
+    "accelerator.device": "from accelerate import Accelerator\ndef f(x, y, m):\n    accelerator = Accelerator()\n    {use}\n    return x, y",
+    "settings.DEVICE": "import settings\ndef f(x, y, m):\n    {use}\n    return x, y\ndef g(y):\n    return y.to(settings.DEVICE)",
+}  # fmt: skip
+USES = {
+    "x = x.cuda()": "x = x.to({0})",
+    "x = x.cuda(non_blocking=True)": "x = x.to({0}, non_blocking=True)",
+    'x = torch.zeros(2, device="cuda")': "x = torch.zeros(2, device={0})",
+    'x = x.to("cuda")': "x = x.to({0})",
+    "s = torch.is_autocast_enabled()": "s = torch.is_autocast_enabled({1})",
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("use", USES)
+def test_what_other_things_are_moved_to_is_reused(holder: str, use: str) -> None:
+    kind = f"{holder}.type" if holder == "accelerator.device" else f"torch.device({holder}).type"
+    after = USES[use].format(holder, kind)
+    assert body(HOLDERS[holder].format(use=use)) == HOLDERS[holder].format(use=after)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # it may be none, is a tensor's that may lie on the CPU, is the CPU, comes later, is of another function or object
+        "def f(x, y, device=None):\n    x = x.cuda()\n    return x, y.to(device)",
+        "def f(x, y, device=None):\n    x = x.cuda()\n    device = device or g()\n    return x, y.to(device)",
+        "def f(self, i):\n    i = i.to(self.data.device)\n    return self.data[i].cuda()",
+        'device = torch.device("cpu")\ndef f(x, y):\n    x = x.cuda()\n    return x, y.to(device)',
+        "def f(x, y, cpu_device):\n    x = x.cuda()\n    return x, y.to(cpu_device)",
+        "def f(x):\n    return x.cuda()\ndef g(y, device):\n    return y.to(device)",
+        "class A(B):\n    def __init__(self, x):\n        self.x = x.cuda()\n    def f(self, y):\n        return y.to(self.device)",
+        "class A(B):\n    def f(self, x):\n        return x.cuda()\n    def set(self, y, device):\n        self.device = device\n        return y.to(self.device)",
+    ],
+)  # fmt: skip
+def test_what_may_be_another_device_is_not(text: str) -> None:
+    after = written(HEAD + text).text
+    assert any(word in after for word in ("_device()", "current_accelerator()"))
+
+
+@pytest.mark.parametrize("made", ["torch.rand(x.size(0))", "torch.zeros(2, *x.shape[1:])", "torch.ones(x.shape[0], 2)"])  # fmt: skip
+@pytest.mark.parametrize(("line", "same"), [("", True), ("x = x + 1", True), ("x = x.cuda()", False), ("nn.utils.rnn.pack_padded_sequence(y, x)", False)])  # fmt: skip
+def test_a_new_tensor_of_the_size_of_another_goes_where_that_is(made: str, line: str, same: bool) -> None:  # fmt: skip
+    text = f"class A(nn.Module):\n    def forward(self, x, y):\n        a = {made}.cuda()\n        {line}\n        return a"
+    assert (f"{made}.to(x.device)" in body(text)) is same
+
+
+@pytest.mark.parametrize("base", ["Base", "Middle"])
+def test_the_device_of_a_base_class_is_reused(tmp_path: Path, base: str) -> None:
+    (tmp_path / "base.py").write_text("import torch\n\n\nclass Base:\n    def __init__(self, opt):\n        self.device = torch.device('cuda' if opt['gpus'] else 'cpu')\n\n\nclass Middle(Base):\n    pass\n")  # fmt: skip
+    (tmp_path / "model.py").write_text(f"import torch\nfrom base import {base}\n\n\nclass Model({base}):\n    def __init__(self, opt, x):\n        super().__init__(opt)\n        self.x = x.cuda()\n\n    def step(self, y):\n        return y.cuda()\n")  # fmt: skip
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = (tmp_path / "model.py").read_text()
+    assert after.count(".to(self.device)") == 2 and "accelerator" not in after
+
+
+@pytest.mark.parametrize("loaded", ["try:\n    import _ours as _backend\nexcept ImportError:\n    from .backend import _backend\n", "import _ours as _backend\n"])  # fmt: skip
+@pytest.mark.parametrize("guard", ["if not x.is_cuda: x = x.cuda()", 'assert x.is_cuda, "CUDA only"', "x = x.cuda()", 'out = torch.empty(3, device="cuda")'])  # fmt: skip
+@pytest.mark.parametrize("kernel", [True, False])
+def test_what_wraps_a_kernel_stays_whole(tmp_path: Path, loaded: str, guard: str, kernel: bool) -> None:  # fmt: skip
+    (tmp_path / "setup.py").write_text("from torch.utils.cpp_extension import CUDAExtension\n\next = CUDAExtension(name='_ours', sources=['a.cu'])\n")  # fmt: skip
+    call = "_backend.forward(x)" if kernel else "x.exp()"
+    base = "Function" if kernel else "nn.Module"
+    text = f"import torch\nfrom torch import nn\nfrom torch.autograd import Function\n{loaded}\n\nclass F({base}):\n    def forward(self, x):\n        {guard}\n        return {call}\n"
+    (tmp_path / "ours.py").write_text(text)
+    report = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    after = (tmp_path / "ours.py").read_text()
+    assert (after == text) is kernel
+    said = [f.message for file in report.files for f in file.findings if file.path == "ours.py"]
+    assert (
+        any(
+            "serves a kernel" in each or "no neutral" in each or "is not changed" in each
+            for each in said
+        )
+        is kernel
     )
