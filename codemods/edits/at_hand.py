@@ -156,7 +156,8 @@ def _is_kept(module: Module, use: ast.expr, node: ast.AST) -> bool:
         return bool(makers) or not stored
     if len(path) > 2 or not stored:
         return False
-    return any(module.parent(s) in module.ancestors(node) and _before(s, node) for s in map(module.statement, makers))  # fmt: skip
+    around = [*module.ancestors(node)]
+    return any(module.parent(s) in around and _before(s, node) for s in map(module.statement, makers))  # fmt: skip
 
 
 def _may_be_none(given: Binding) -> bool:

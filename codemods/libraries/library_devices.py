@@ -16,7 +16,7 @@ from ..analysis.names import FOREIGN, word
 from ..analysis.provenance import owner
 from ..analysis.verdict import ask, inside
 from ..bases.row_argument import ADVICE
-from ..edits import neutral
+from ..edits.at_hand import FUNCTIONS
 from ..edits.lightning import with_accelerator
 from ..edits.spelling import agnostic, retext, shared
 
@@ -83,7 +83,7 @@ class AskedLibrary(Rule):
     def on_call(self, module: Module, call: ast.Call) -> Yield:
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         package = (module.qualified(call.func) or "").partition(".")[0]
-        if agnostic(module) and word(call.func) in neutral.FUNCTIONS:
+        if agnostic(module) and word(call.func) in FUNCTIONS:
             return  # what this style writes, in a file of the project that is not given
         if all(map(_names_none, given)) and _is_library(module, package):
             written, (said, row) = module.source(call.func), _words(module, package)

@@ -13,6 +13,7 @@ from hpushim.engine.rules.wants import Wants
 
 from ..analysis.project_facts import CLASSES, CUDA_HERE, HOLDERS, SHARED_HERE
 from ..edits import neutral
+from ..edits.at_hand import FUNCTIONS, OR_CPU, OR_FAIL
 from ..edits.device_kept import KEPT, hoisted, only_assigned, only_owner
 from ..edits.imports import local_name, taken_from
 from ..edits.spelling import ACCELERATOR, agnostic, is_choice, mark_of, shared
@@ -35,9 +36,7 @@ class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
     HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
-    wants = Wants(
-        words=(ACCELERATOR, *neutral.FUNCTIONS), facts=(SHARED_HERE, CUDA_HERE, CLASSES, HOLDERS)
-    )
+    wants = Wants(words=(ACCELERATOR, *FUNCTIONS), facts=(SHARED_HERE, CUDA_HERE, CLASSES, HOLDERS))
     #: A file that defines the function for others may not use it.
     also = Wants(words=("torch", "import"))
     strength = Strength.FIRM
@@ -77,9 +76,9 @@ class DualConstant(Rule):
             where = uses[0] if uses else module.imports[0]
             yield self._defined(module, common, where, _first_user(module, uses))
             return
-        for name in neutral.FUNCTIONS:
+        for name in FUNCTIONS:
             home = module.project.home(module.path) if name == common else None
-            usual = name in (neutral.OR_CPU[0], neutral.OR_FAIL[0])
+            usual = name in (OR_CPU[0], OR_FAIL[0])
             uses = [use for use in module.index.names(name) if not module.bindings(use)]
             if not uses or (not home and usual and neutral.is_open(module)):
                 yield from self._kept(module, name)
@@ -88,7 +87,7 @@ class DualConstant(Rule):
                 yield self.finding(
                     module,
                     uses[0],
-                    f"`{name}()` is the device of the machine: {_WHAT[name in neutral.OR_FAIL]}; `{home}` defines it",
+                    f"`{name}()` is the device of the machine: {_WHAT[name in OR_FAIL]}; `{home}` defines it",
                     fix=Rewrite(f"import {name}", "safe", (taken_from(module, home, name),)),
                 )
                 continue
@@ -97,13 +96,13 @@ class DualConstant(Rule):
             single = only_assigned(module, name) if here else None
             if single is not None:
                 yield self._chosen(
-                    module, single, *_only(module, single, torch, needed=name in neutral.OR_FAIL)
+                    module, single, *_only(module, single, torch, needed=name in OR_FAIL)
                 )
                 continue
             alone = only_owner(module, name) if here else None
             if alone is not None:
                 calls, first = alone
-                needed = name in neutral.OR_FAIL
+                needed = name in OR_FAIL
                 code = neutral.assigned(module, first, KEPT, torch, mark_of(module), needed=needed)
                 first_ask = Insert(first, code, after=False, above_comments=True)
                 yield self._chosen(
@@ -126,14 +125,14 @@ class DualConstant(Rule):
         now = f"return {torch}.accelerator.current_accelerator()"
         cpu = f"return {torch}.device({mark}cpu{mark})"
         lines = [f"if {torch}.accelerator.is_available():", f"    {now}", cpu]
-        if name in neutral.OR_FAIL:
+        if name in OR_FAIL:
             lines = [*neutral.refusal(torch, mark).split("\n"), now]
         code = "\n    ".join((f"def {name}():", *lines))
         early = code if _imports_first(module) else f"import torch\n\n\n{code}"
         return self.finding(
             module,
             where,
-            f"`{name}()` is the device of the machine: {_WHAT[name in neutral.OR_FAIL]}; hpushim defines it after the imports",
+            f"`{name}()` is the device of the machine: {_WHAT[name in OR_FAIL]}; hpushim defines it after the imports",
             fix=Rewrite(
                 f"define {name}", "safe", (Import("torch"), Define(name, code, user, early))
             ),
@@ -161,7 +160,7 @@ class DualConstant(Rule):
 def _common(module: Module) -> str:
     """The name of the function that files of the project share."""
     shared = module.project.names(SHARED_HERE.name)
-    return neutral.OR_FAIL[0] if neutral.OR_FAIL[0] in shared or (not shared and neutral.is_needed(module, here=False)) else neutral.OR_CPU[0]  # fmt: skip
+    return OR_FAIL[0] if OR_FAIL[0] in shared or (not shared and neutral.is_needed(module, here=False)) else OR_CPU[0]  # fmt: skip
 
 
 def _only(module: Module, single: ast.expr, torch: str, *, needed: bool) -> tuple[Change, ...]:

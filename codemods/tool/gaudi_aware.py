@@ -12,7 +12,7 @@ from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.identifiers import words_with
-from ..edits import neutral
+from ..edits.at_hand import FUNCTIONS
 from ..edits.spelling import ACCELERATOR
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _CHOICES = (ast.If, ast.IfExp, ast.While, ast.Match)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: The last one is what a rewrite in the dual style leaves.
-_WORDS = ("cuda", "nccl", "NCCL", ACCELERATOR, *neutral.FUNCTIONS)
+_WORDS = ("cuda", "nccl", "NCCL", ACCELERATOR, *FUNCTIONS)
 
 
 class GaudiAware(Rule):

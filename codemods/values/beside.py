@@ -11,7 +11,7 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.kinds import is_in_module
-from ..edits import neutral
+from ..edits.at_hand import FUNCTIONS
 from ..edits.spelling import agnostic, device_type, quoted
 from .tensors import is_tensor
 
@@ -28,7 +28,7 @@ def kind_beside(module: Module, call: ast.Call) -> str:
     """The type of the device: the one at hand, or in the agnostic style that of a tensor which the block works on."""
     kind = device_type(module, call)
     function = module.function(call)
-    if not agnostic(module) or not kind.startswith(neutral.FUNCTIONS) or function is None:
+    if not agnostic(module) or not kind.startswith(FUNCTIONS) or function is None:
         return kind
     if any(function in module.ancestors(move) and not move.args for move in module.index.calls("cuda")):  # fmt: skip
         return kind  # what is moved there gives the function a device
@@ -55,15 +55,15 @@ def device_beside(module: Module, call: ast.Call) -> str:
     """
     device = quoted(module, "hpu", call)
     function = module.function(call)
-    if not agnostic(module) or not device.startswith(neutral.FUNCTIONS) or function is None:
+    if not agnostic(module) or not device.startswith(FUNCTIONS) or function is None:
         return device
     if not is_in_module(module, call) or getattr(function, "name", "") == "__init__":
         return device
     for name in _sizes(module, call):
         uses = [use for use in module.index.names(name.id) if function in module.ancestors(use)]
-        first, *later = module.bindings(name) or [None]
-        given = first is not None and first.kind == "param" and function in module.ancestors(first.node)  # fmt: skip
-        given = given and all(module.statement(b.node).lineno > call.lineno for b in later)
+        bound = module.bindings(name)
+        given = bool(bound) and bound[0].kind == "param" and function in module.ancestors(bound[0].node)  # fmt: skip
+        given = given and all(module.statement(b.node).lineno > call.lineno for b in bound[1:])
         if given and not any(_is_moved(module, use) for use in uses):
             return f"{name.id}.device"
     return device

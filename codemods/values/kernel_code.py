@@ -30,7 +30,7 @@ def kernel_code(module: Module) -> dict[ast.AST, ast.AST]:
     for use in kernel_calls(module):
         if word(use) == "apply":
             continue
-        owner = next((above for above in module.ancestors(use) if isinstance(above, _FUNCTIONS)), None)  # fmt: skip
+        owner: ast.AST | None = next((above for above in module.ancestors(use) if isinstance(above, _FUNCTIONS)), None)  # fmt: skip
         inside = next((above for above in module.ancestors(use) if isinstance(above, ast.ClassDef)), None)  # fmt: skip
         if inside is not None and is_function(inside):
             owner = inside
