@@ -110,6 +110,8 @@ def main(argv: list[str] | None = None) -> int:
     hpushim.disarm()
     _open_streams()
     try:
+        for word in argv or ():
+            _nameable(word)
         result = cli.main(args=argv, prog_name="hpushim", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except BrokenPipeError:
@@ -118,6 +120,14 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except (Exception, click.exceptions.Abort) as error:
         return _told(error)
+
+
+def _nameable(word: str) -> None:
+    """The system's own words name files, whatever their bytes; a caller in Python can give half a character, which names none."""
+    try:
+        os.fsencode(word)
+    except UnicodeEncodeError:
+        raise click.UsageError(f"argument {word!r}: not valid Unicode") from None
 
 
 def _open_streams() -> None:

@@ -11,6 +11,7 @@ import pytest
 import runs
 from crossed import crossed
 
+from hpushim.cli import COMMANDS, main
 from hpushim.engine.files import pool
 
 pytestmark = [pytest.mark.hostile("saying")]
@@ -278,3 +279,10 @@ def test_a_file_that_kills_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one processor: nothing runs in processes")
     assert "memory" in found.pop(3) and set(found.values()) == {"done"} and len(found) == 11
+
+
+@pytest.mark.parametrize(("command", "form", "word"), crossed(["", *COMMANDS], ["{}", "a.py {}", "--select {}", "--{}", "-{}", "-o {}"], ["\ud800", "a\udfff", "\udbff.py"]))  # fmt: skip
+def test_words_that_name_no_file(command: str, form: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    """half a character from a caller in Python: wrong usage, whatever the command and the option"""
+    assert main([*filter(None, [command]), *form.format(word).split()]) == 2
+    assert "not valid Unicode" in capsys.readouterr().err
