@@ -22,6 +22,7 @@ from ..values.training import (
     is_switched_off,
     over_parameters,
     own_method,
+    step_regions,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _ASKS = ("any", "all", "isnan", "isinf", "isfinite", "equal", "allclose", "sum",
 _SHOWS = re.compile(r"print|log|info|debug|warning|write|update|append|add_scalars?|set_postfix(_str)?|set_description|float|int|format|track|record|log_metrics?")  # fmt: skip
 #: A number that is written with so many digits.
 _DIGITS = re.compile(r"\.\d*[efgEFG]")
+#: The same as it is written, behind what a format begins with.
+_FORMAT = re.compile(rb"[%:] ?[^\s\"'()]*\.\d*[efgEFG]")
 #: Of these, those that keep a tensor as it is.
 _KEEPS = frozenset(["append", "update", "log_dict"])
 #: Types that a tensor's value is read with.
@@ -161,11 +164,12 @@ def _is_of_parameters(node: ast.expr) -> bool:
 
 def _questions(module: Module) -> Iterator[ast.expr]:
     """The conditions that request values of a tensor in every step."""
-    for name in _ASKS:
-        for call in module.index.calls(name):
-            test = _condition(module, call)
-            if test is not None and _asks_tensor(module, call):
-                yield test
+    kinds: tuple[type[ast.If | ast.While | ast.Assert], ...] = _TESTS
+    for kind in kinds:
+        for statement in module.index.statements(kind):
+            calls = (part for part in _asked(statement.test) if isinstance(part, ast.Call))
+            if any(word(c.func) in _ASKS and _asks_tensor(module, c) for c in calls):
+                yield statement.test
 
 
 def _asked(test: ast.expr) -> Iterator[ast.expr]:
@@ -211,10 +215,11 @@ def _losses(module: Module) -> Iterator[ast.Name]:
 
 def _formatted(module: Module) -> Iterator[ast.expr]:
     """What is written as a number: ``"%.4g" % x``, ``f"{x:.4f}"``, ``"{:.4f}".format(x)``, which reads the value of a tensor."""
-    for text in module.index.strings("."):
-        if _DIGITS.search(str(text.value)):
-            for value in _filled_in(module, text):
-                yield value.value if isinstance(value, ast.Starred) else value
+    for unit in module.index.holding(_FORMAT) if module.view(step_regions) else ():
+        for text in module.index.within(unit):
+            if isinstance(text, ast.Constant) and _DIGITS.search(str(text.value)):
+                for value in _filled_in(module, text):
+                    yield value.value if isinstance(value, ast.Starred) else value
 
 
 def _filled_in(module: Module, text: ast.Constant) -> Iterable[ast.expr]:
