@@ -62,26 +62,31 @@ def foreign(module: Module, node: ast.AST) -> bool:
     """Does the expression belong to a library whose devices are not torch's?"""
     if module.view(_tensors_of_another):
         return True
-    base = root(node)
-    if not isinstance(base, ast.Name):
-        return False
-    found = module.bindings(base)
-    return bool(found) and all(_foreign_binding(module, binding, base.id) for binding in found)
+    todo, known = [root(node)], False
+    seen: set[Binding] = set()
+    for base in todo:  # grows by what values are made of
+        found = module.bindings(base) if isinstance(base, ast.Name) else []
+        if not found:
+            return False
+        for binding in found:
+            if binding.qualified:
+                known = binding.qualified.split(".")[0] in FOREIGN
+                if not known:
+                    return False
+            elif binding not in seen:
+                seen.add(binding)
+                made = binding.value if binding.kind == "assign" else None
+                inner = root(made) if isinstance(made, (ast.Call, ast.Attribute)) else None
+                if not isinstance(inner, ast.Name) or inner.id == binding.name:
+                    return False
+                todo.append(inner)
+    return known
 
 
 def _tensors_of_another(module: Module) -> bool:
     """Does the file compute with another library that has ``.cuda()``, and never with torch?"""
     names = module.view(packages)
     return bool(names & _TENSORS) and "torch" not in names
-
-
-def _foreign_binding(module: Module, binding: Binding, name: str) -> bool:
-    if binding.qualified:
-        return binding.qualified.split(".")[0] in FOREIGN
-    if binding.kind != "assign" or not isinstance(binding.value, (ast.Call, ast.Attribute)):
-        return False
-    inner = root(binding.value)
-    return isinstance(inner, ast.Name) and inner.id != name and foreign(module, inner)
 
 
 def in_annotation(module: Module, node: ast.AST) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
+from collections.abc import Generator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from hpushim.pycode.places import last_name
+from hpushim.pycode.places import TRIES, last_name
 from hpushim.pycode.scope import Binding, Scope
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ _LOADERS = frozenset(["importorskip", "import_module", "__import__", "try_import
 _USUAL = {"nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
 _MISSING = ("ImportError", "ModuleNotFoundError")
 _NOTHING: frozenset[str] = frozenset()
+#: A name and the innermost scope that it stands in.
+Asked: TypeAlias = tuple[Scope, str]
+_Search: TypeAlias = Generator[Asked, frozenset[str], frozenset[str]]
+_MOST = sys.maxsize
 _ROUND = "\0"
 #: What a name means that is being looked up already: it adds nothing, and stops nothing.
 _CYCLE = frozenset((_ROUND,))
@@ -39,7 +45,6 @@ class Names:
         self.main = ambient[0] if ambient else ""
         self._known: dict[ast.AST, frozenset[str]] = {}
         self._means: dict[tuple[Scope, str], frozenset[str]] = {}
-        self._open: set[int] = set()
         #: Whether a dotted name that is imported from the package around is a module of its own, as far as the project shows.
         self.is_own: Callable[[str], bool] = lambda _: False
 
@@ -61,9 +66,15 @@ class Names:
         if isinstance(node, ast.Name):
             return self.of_name(self._index.scope(node), node.id)
         if isinstance(node, ast.Attribute):
-            return self._chain(node, None)
+            known = self._known.get(node)
+            if known is None:
+                bases = self.possible(node.value)
+                known = frozenset([f"{base}.{node.attr}" for base in bases]) if bases else _NOTHING
+                self._known[node] = known
+            return known
         if isinstance(node, ast.Call):
-            return self._called(node, None)
+            found, returned = self._called(node, None)
+            return _packages(self.of_name(*returned)) if returned is not None else found
         return _NOTHING
 
     def may_mean(self, name: str) -> bool:
@@ -88,56 +99,59 @@ class Names:
             or (name in _USUAL and isinstance(each.node, ast.Assign))
         }
 
-    def _called(self, call: ast.Call, scope: Scope | None) -> frozenset[str]:
-        """``torch`` for ``__import__("torch")``, and for ``get_torch()``, a function of the file that ends with ``return torch``."""
+    def _called(self, call: ast.Call, scope: Scope | None) -> tuple[frozenset[str], Asked | None]:
+        """``torch`` for ``__import__("torch")``; and what a function of the file ends with, for ``get_torch()``: ``return torch``."""
         loaded = _loaded(call)
         if loaded or not isinstance(call.func, ast.Name):
-            return loaded
+            return loaded, None
         bindings = (scope or self._index.scope(call)).lookup(call.func.id)
         function = bindings[0].node if len(bindings) == 1 else None
         last = function.body[-1] if isinstance(function, ast.FunctionDef) else None
         value = last.value if isinstance(last, ast.Return) else None
         if function is None or not isinstance(value, ast.Name):
-            return _NOTHING
-        return frozenset(name for name in self.of_name(self._index.scopes[function], value.id) if not name.startswith("builtins."))  # fmt: skip
-
-    def _chain(self, node: ast.Attribute, scope: Scope | None) -> frozenset[str]:
-        known = self._known.get(node)
-        if known is None:
-            inner = node.value
-            if scope is None:
-                bases = self.possible(inner)
-            else:
-                bases = self._in_scope(inner, scope)
-            known = frozenset([f"{base}.{node.attr}" for base in bases]) if bases else _NOTHING
-            if not self._open:
-                self._known[node] = known
-        return known
+            return _NOTHING, None
+        return _NOTHING, (self._index.scopes[function], value.id)
 
     def of_name(self, scope: Scope, name: str) -> frozenset[str]:
         """What ``name`` may mean where ``scope`` is the innermost scope."""
-        asked = (scope, name)
-        known = self._means.get(asked)
-        if known is not None:
-            return known
-        bindings = scope.lookup(name)
-        if not bindings:
-            meant = name if name in self._ambient else self._starred(name) or f"builtins.{name}"
-            found = self._means[asked] = frozenset((meant,))
-            return found
-        key = id(bindings)  # the list lives as long as the index
-        if key in self._open:
-            return _CYCLE
-        self._open.add(key)
-        try:
-            found = self._bindings(bindings)
-        finally:
-            self._open.discard(key)
-        if not self._open:
-            # Only now: in the midst of another name's search a circle may cut this one short.
-            found = frozenset(name for name in found if not name.startswith(_ROUND))
-            self._means[asked] = found
-        return found
+        found = self._means.get((scope, name))
+        return self._find((scope, name)) if found is None else found
+
+    def _find(self, first: Asked) -> frozenset[str]:
+        """Looks up a name and those that it is given by, one after the other: there may be many."""
+        waiting: list[tuple[Asked, int, _Search]] = []
+        #: How many names wait for each that is being looked up, and for the first that was met again.
+        opened: dict[int, int] = {}
+        cut = _MOST
+        asked: Asked | None = first
+        answer: frozenset[str] | None = None
+        while True:
+            if asked is not None:
+                answer = self._means.get(asked)
+                bindings = asked[0].lookup(asked[1]) if answer is None else []
+                key = id(bindings)  # the list lives as long as the index
+                if key in opened:
+                    cut, answer = min(cut, opened[key]), _CYCLE
+                elif bindings:
+                    opened[key] = len(waiting)
+                    waiting.append((asked, key, self._bindings(bindings)))
+                elif answer is None:
+                    answer = self._means[asked] = frozenset((self._unbound(asked[1]),))
+            if not waiting:
+                return self._means[first]
+            name, key, search = waiting[-1]
+            try:
+                asked = search.send(answer)  # type: ignore[arg-type]  # None at first
+            except StopIteration as found:
+                asked, answer = None, found.value
+                waiting.pop()
+                del opened[key]
+                if cut >= len(waiting):  # it depends on none of those that wait
+                    self._means[name] = frozenset(n for n in answer if not n.startswith(_ROUND))
+                    cut = _MOST if cut == len(waiting) else cut
+
+    def _unbound(self, name: str) -> str:
+        return name if name in self._ambient else self._starred(name) or f"builtins.{name}"
 
     def _starred(self, name: str) -> str | None:
         """``torch.cuda`` for ``cuda`` after ``from torch import *``, ``torch.nn`` for ``nn`` after ``from .layers import *``.
@@ -176,7 +190,8 @@ class Names:
         meant = _USUAL.get(binding.name, "")
         return meant if meant.partition(".")[0] in self._ambient else None
 
-    def _bindings(self, bindings: list[Binding]) -> frozenset[str]:
+    def _bindings(self, bindings: list[Binding]) -> _Search:
+        """What bindings give a name; asks for the meaning of others, and is sent it."""
         names: set[str] = set()
         for binding in bindings:
             if binding.qualified is not None:
@@ -193,7 +208,7 @@ class Names:
                 return _NOTHING
             if isinstance(value, ast.Constant) and value.value is None:
                 continue  # the usual `except ImportError: name = None`
-            through = self._in_scope(value, self._index.scope(binding.node))
+            through = yield from self._in_scope(value, self._index.scope(binding.node))
             if not through:
                 return _NOTHING
             names |= through
@@ -203,18 +218,30 @@ class Names:
         """Is it a function or class in place of one that cannot be imported?"""
         return any(
             binding.node in handler.body
-            for tried in self._index.statements(ast.Try)
+            for kind in TRIES
+            for tried in self._index.statements(kind)
             for handler in tried.handlers
             if last_name(handler.type) in _MISSING or _only_imports(tried)
         )
 
-    def _in_scope(self, node: ast.expr, scope: Scope) -> frozenset[str]:
+    def _in_scope(self, node: ast.expr, scope: Scope) -> _Search:
         """The same as :meth:`possible` for an expression whose scope is known: no search for it."""
+        tail = ""
+        while isinstance(node, ast.Attribute):
+            tail = f".{node.attr}{tail}"
+            node = node.value
+        found = _NOTHING
         if isinstance(node, ast.Name):
-            return self.of_name(scope, node.id)
-        if isinstance(node, ast.Attribute):
-            return self._chain(node, scope)
-        return self._called(node, scope) if isinstance(node, ast.Call) else _NOTHING
+            found = yield scope, node.id
+        elif isinstance(node, ast.Call):
+            found, returned = self._called(node, scope)
+            if returned is not None:
+                found = _packages((yield returned))
+        return frozenset([f"{name}{tail}" for name in found])
+
+
+def _packages(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for name in names if not name.startswith("builtins."))
 
 
 def _only_imports(tried: ast.Try) -> bool:

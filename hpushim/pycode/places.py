@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+#: ``try``, with ``except*`` as well, which Python has from 3.11 on.
+TRIES = (ast.Try, cast("type[ast.Try]", getattr(ast, "TryStar", ast.Try)))
 
 
 class Part(Enum):

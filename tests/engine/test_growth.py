@@ -52,3 +52,14 @@ def test_four_times_as_much_is_four_times_the_work(form: str) -> None:
 
     calls(3)  # what is kept for all files
     assert calls(160) < 4.4 * calls(40)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 600])
+@pytest.mark.parametrize("form", ["{}.f()", "{}.y", "{}.f().y[0]", "f({})", "{}[0]", "({}, 1)", "{} + 1", "lambda: {}"])  # fmt: skip
+@pytest.mark.parametrize("asked", ["{}.is_cuda", "{}.cuda()", "{}.half()", "{}.to('cuda')", "f(device={})", "{}.device == 'cuda'"])  # fmt: skip
+def test_values_made_of_each_other_in_a_circle(size: int, form: str, asked: str) -> None:
+    """Also in a circle longer than Python recurses."""
+    circle = "".join(f"x{n} = {form.format(f'x{(n + 1) % size}')}\n" for n in range(size))
+    text = f"import torch\n{circle}if {asked.format('x0')}: pass\n"
+    found = examine(text, "python", "a.py", Context(Target(), load()))
+    assert not [each.message for each in found if each.code == "HPU004"]
