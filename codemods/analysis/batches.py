@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import mentions, walk
 
 from .identifiers import words_with
@@ -57,7 +58,7 @@ def _block(module: Module, loop: Loop, body: list[ast.stmt], sure: bool) -> None
             named = any(isinstance(part, ast.IsNot) for part in walk(statement.test))
             _block(module, loop, statement.body, sure and not named)
             _block(module, loop, statement.orelse, sure)
-        elif isinstance(statement, (ast.With, ast.AsyncWith, ast.Try, ast.For, ast.While)):
+        elif isinstance(statement, (ast.With, ast.AsyncWith, *TRIES, ast.For, ast.While)):
             _block(module, loop, statement.body, sure)
         elif isinstance(
             statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)

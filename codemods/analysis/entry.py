@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def _loops(statement: ast.stmt) -> bool:
     """A loop at the top level, also inside ``with``, ``if`` and ``try``."""
     if isinstance(statement, (ast.For, ast.While)):
         return True
-    if isinstance(statement, (ast.With, ast.If, ast.Try)):
+    if isinstance(statement, (ast.With, ast.If, *TRIES)):
         return any(_loops(inner) for inner in statement.body)
     return False
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import walk
 
 from .names import word
@@ -20,7 +21,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OWNERS = (*_FUNCTIONS, ast.ClassDef)
 _LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
 #: What makes code conditional. Whatever the condition asks, the package may be a part of it.
-_CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.While, ast.Try, ast.Lambda, ast.Match)
+_CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.While, *TRIES, ast.Lambda, ast.Match)
 #: Methods that nobody has to name.
 _BY_ITSELF = ("__init__", "__post_init__", "__call__", "forward", "training_step", "setup")
 
@@ -58,7 +59,7 @@ def guarded(module: Module, node: ast.AST) -> bool:
     """Does the code go on without the package: under ``try`` that catches it, under ``if``, inside a function?"""
     return any(
         isinstance(above, (ast.If, *_FUNCTIONS))
-        or (isinstance(above, ast.Try) and not all(map(_stops, above.handlers)))
+        or (isinstance(above, TRIES) and not all(map(_stops, above.handlers)))
         for above in module.ancestors(node)
     )
 
@@ -76,7 +77,7 @@ def _try(module: Module, node: ast.AST) -> ast.Try | None:
     """The statement whose body an import is in."""
     below = node
     for above in module.ancestors(node):
-        if isinstance(above, ast.Try) and below in above.body:
+        if isinstance(above, TRIES) and below in above.body:
             return above
         if isinstance(above, _OWNERS):
             return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Claim, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.places import TRIES
 
 from ..values.never_run import FLAGS, OTHER_DEVICE, Gone, NeverRun
 from ..values.releases import PYTHON, TORCH
@@ -51,7 +52,7 @@ class OldReleases(Rule):
 
 def _place(gone: Gone) -> ast.expr | ast.ExceptHandler:
     """The condition; of ``try``, what it catches."""
-    if not isinstance(gone.condition, ast.Try):
+    if not isinstance(gone.condition, TRIES):
         return gone.condition
     handler = gone.condition.handlers[0]
     return handler.type or handler

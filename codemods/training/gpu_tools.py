@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.places import TRIES
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -136,7 +137,7 @@ def _goes_on(module: Module, call: ast.Call) -> bool:
     """Does a ``try`` around the call catch that there is no such file?"""
     below: ast.AST = call
     for above in module.ancestors(call):
-        if isinstance(above, ast.Try) and below in above.body:
+        if isinstance(above, TRIES) and below in above.body:
             kinds = (
                 kind
                 for handler in above.handlers

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.engine.rules.references import find
+from hpushim.pycode.places import TRIES
 
 from ..analysis.device_texts import device_texts, glued
 from ..analysis.devices import Devices
@@ -265,7 +266,7 @@ class Regions:
         """Does a ``try`` catch that the package is not there?"""
         child = statement
         for above in self._module.ancestors(statement):
-            if isinstance(above, ast.Try) and any(s is child for s in above.body):
+            if isinstance(above, TRIES) and any(s is child for s in above.body):
                 caught = [
                     getattr(kind, "id", "")
                     for handler in above.handlers

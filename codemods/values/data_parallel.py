@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.rules.references import find
+from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import walk
 
 from ..analysis.batches import Loop, loader_moves, loops, moved
@@ -77,7 +78,7 @@ def _is_host_made(module: Module, call: ast.Call, name: ast.Name) -> bool:
                 alone = isinstance(earlier, ast.Assign) and [word(each) for each in earlier.targets] == [name.id]  # fmt: skip
                 return alone and makes_on_host(module, earlier.value)  # type: ignore[attr-defined]
         above = module.parent(below)
-        if not isinstance(above, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
+        if not isinstance(above, (ast.With, ast.AsyncWith, ast.If, *TRIES)):
             return False
         below = above
 

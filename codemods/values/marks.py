@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpushim.pycode.places import Function
+from hpushim.pycode.places import TRIES, Function
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
@@ -162,7 +162,7 @@ def _is_marked(module: Module, statement: ast.stmt, sites: Collection[ast.AST]) 
             if any(part in sites for part in walk(later)):
                 return False
         parent = module.parent(statement)
-        if not isinstance(parent, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
+        if not isinstance(parent, (ast.With, ast.AsyncWith, ast.If, *TRIES)):
             return False
         statement = parent
 

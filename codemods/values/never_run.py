@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpushim.engine.rules.wants import ProjectFact
+from hpushim.pycode.places import TRIES
 from hpushim.pycode.values import At, Cell, Values
 from hpushim.pycode.words import words_in
 
@@ -232,7 +233,7 @@ class NeverRun:
         for statement in self._module.imports:
             above = self._module.parent(statement)
             if (
-                isinstance(above, ast.Try)
+                isinstance(above, TRIES)
                 and above.body[0] is statement
                 and all(self._succeeds(each) for each in above.body)
                 and all(word(handler.type) in _CAUGHT for handler in above.handlers)
@@ -332,7 +333,7 @@ class NeverRun:
         found = tuple(node for node in nodes if node not in self.nodes)
         if found:
             self.nodes.update(found)
-            assert isinstance(condition, (ast.expr, ast.Try))
+            assert isinstance(condition, (ast.expr, *TRIES))
             self.gone.append(Gone(condition, found, package))
         for node in found:
             for target in getattr(

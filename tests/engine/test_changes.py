@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -508,3 +509,65 @@ def test_no_line_comes_beside_an_elif(text: str, after: bool) -> None:
     inner = m.tree.body[0].orelse[0]  # type: ignore[attr-defined]
     with pytest.raises(NotRewritable, match="elif"):
         made(m, Insert(inner, "new(1)", after=after))
+
+
+@pytest.mark.parametrize("head", ["", '"""A text."""; ', "from __future__ import annotations; ", "x = 1; "])  # fmt: skip
+@pytest.mark.parametrize("imports_", ["import lib;", "import os\nimport lib;", "import lib; import os; "])  # fmt: skip
+@pytest.mark.parametrize("added", ["import new", "from new import x as new", "try:\n    import new\nexcept ImportError:\n    new = 0"])  # fmt: skip
+def test_what_is_imported_is_there_for_the_rest_of_its_line(
+    head: str, imports_: str, added: str
+) -> None:
+    if head[:1] in ("f", '"') and "\n" in added and not imports_.startswith("import os"):
+        pytest.skip("nothing fits between")
+    m = module(f"{head}{imports_}a(); b()\nc()\n")
+    a = node(m, "a", ast.Name)
+    after = made(m, Replace(a, "new.a"), Import("new", code=added))
+    body = ast.parse(after).body
+    there = next(n for n, statement in enumerate(body) if "import" in ast.unparse(statement) and "new" in ast.unparse(statement))  # fmt: skip
+    used = next(n for n, statement in enumerate(body) if "new.a" in ast.unparse(statement))
+    assert there < used, after
+
+
+@pytest.mark.parametrize("lines", ["if y:\n    a()", "def f():\n    return 1\n", "a()\nb()"])
+@pytest.mark.parametrize("text", ["x();z()\n", "x(); z() # why\n", "if y:\n    x(); z()\n"])
+def test_several_lines_go_above_a_line_with_several_statements(text: str, lines: str) -> None:
+    m = module(text)
+    anchor = m.statement(node(m, "x()"))
+    assert ast.parse(made(m, Insert(anchor, lines, after=False)))
+    other = m.statement(node(m, "z()"))
+    with pytest.raises(NotRewritable, match="cannot share a line"):
+        made(m, Insert(other, lines, after=False))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")
+@pytest.mark.parametrize("head", ["type X[{}] = int", "class C[{}]: pass", "def f[{}](): pass", "async def f[{}](): pass"])  # fmt: skip
+@pytest.mark.parametrize("parameter", ["T: {}", "T: ({}, int)", "S, T: {}", "T: {}, *U, **V", "T: int = {}", "*T = {}", "**T = {}"])  # fmt: skip
+def test_what_types_are_declared_with_is_rewritten(head: str, parameter: str) -> None:
+    if "=" in parameter and sys.version_info < (3, 13):
+        pytest.skip("syntax of Python 3.13")
+    text = head.format(parameter.format("old(1)")) + "\n"
+    m = module(text)
+    assert made(m, Replace(node(m, "old", ast.Name), "new")) == text.replace("old", "new")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")
+@pytest.mark.parametrize("text", ["type X = old(1)\n", "type X = T[old(1)]\n", "type X[T] = old(1) | None\n"])  # fmt: skip
+def test_the_value_of_a_type_is_rewritten(text: str) -> None:
+    m = module(text)
+    assert made(m, Replace(node(m, "old", ast.Name), "new")) == text.replace("old", "new")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="syntax of Python 3.11")
+@pytest.mark.parametrize("caught", ["E", "(E, F) as e"])
+@pytest.mark.parametrize("rest", ["", "else:\n    {}\n", "finally:\n    {}\n"])
+@pytest.mark.parametrize("gone", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_a_group_is_caught_as_one_error_is(caught: str, rest: str, gone: tuple[int, ...]) -> None:
+    """What becomes of ``except*`` is what becomes of ``except``, with the star."""
+
+    def after(word: str) -> str:
+        text = f"import lib\ntry:\n    {{}}\n{word} {caught}:\n    {{}}\n{rest}w()\n"
+        m = module(text.format(*("x()" if n in gone else "z()" for n in range(3))))
+        found = [n for n in ast.walk(m.tree) if isinstance(n, ast.Expr) and m.source(n) == "x()"]
+        return made(m, *map(Remove, found))
+
+    assert after("except*").replace("except*", "except") == after("except")

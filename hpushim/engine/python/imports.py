@@ -24,6 +24,7 @@ from hpushim.engine.python.changes import (
     Replace,
 )
 from hpushim.engine.python.exports import exported, in_annotations
+from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import walk
 
 if TYPE_CHECKING:
@@ -324,10 +325,23 @@ class _Plan:
                     anchor = later
             while about and not last and not self._imports_ambient(anchor):
                 anchor = body[body.index(anchor) - 1]
-        elif body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        elif body and _comes_first(body[0]):
             anchor = body[0]
         if anchor is None:
             return Insert(body[0], code, after=False, own_line=True)
+        return self._behind(anchor, code)
+
+    def _behind(self, anchor: ast.stmt, code: str) -> Insert:
+        """Behind a statement at the top level; where its line goes on with another, which may need the code, in that line or above it."""
+        body = self._module.tree.body
+        place = body.index(anchor)
+        shared = body[place + 1 :] and body[place + 1].lineno == anchor.end_lineno
+        if shared and "\n" not in code.strip("\n"):
+            return Insert(anchor, code.strip("\n"))
+        while shared and place and body[place - 1].end_lineno == body[place].lineno:
+            place -= 1
+        if shared and not _comes_first(body[place]):
+            return Insert(body[place], code, after=False, own_line=True)
         return Insert(anchor, code, own_line=True)
 
     def _in_front_of(self, user: ast.stmt, code: str) -> Insert:
@@ -335,7 +349,7 @@ class _Plan:
         body = self._module.tree.body
         above = [statement for statement in body[: body.index(user)] if _is_import(statement)]
         if above:
-            return Insert(above[-1], f"\n{code}", own_line=True)
+            return self._behind(above[-1], f"\n{code}")
         return Insert(user, code, after=False, own_line=True)
 
     def _imports_ambient(self, statement: ast.stmt) -> bool:
@@ -345,6 +359,13 @@ class _Plan:
         if isinstance(statement, ast.ImportFrom):
             return (statement.module or "").partition(".")[0] == ambient
         return False
+
+
+def _comes_first(statement: ast.stmt) -> bool:
+    """A text that begins a module, or an import that nothing else may stand before."""
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
 def _stands_before(insert: Insert, user: ast.stmt, module: Module) -> bool:
@@ -384,7 +405,7 @@ def _is_import(statement: ast.stmt) -> bool:
     """An import, or a ``try``/``if`` that begins with one."""
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
         return True
-    if isinstance(statement, (ast.Try, ast.If)):
+    if isinstance(statement, (*TRIES, ast.If)):
         return isinstance(statement.body[0], (ast.Import, ast.ImportFrom))
     return False
 

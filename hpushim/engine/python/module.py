@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hpushim.engine.base.text import ALONE, Project, Text
 from hpushim.model import Span, Target
 from hpushim.pycode.literals import literals
+from hpushim.pycode.places import TRIES
 from hpushim.pycode.scope import Binding
 from hpushim.pycode.source import Source
 from hpushim.pycode.walk import mentions, walk
@@ -87,7 +88,7 @@ class Module(Text, Source):
                     names.append(node.name)
                 elif isinstance(node, ast.If):
                     conditional |= line > node.lineno and "__name__" not in self.source(node.test)
-                conditional |= isinstance(node, ast.Try)
+                conditional |= isinstance(node, TRIES)
         return ".".join(names[::-1]), conditional
 
     def indent(self, node: ast.AST) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hpushim.engine.python.units import is_compound, line_group
 from hpushim.model import Edit, Span
 from hpushim.patterns import lazily
+from hpushim.pycode.places import TRIES
 from hpushim.pycode.walk import starts_at, walk
 
 if TYPE_CHECKING:
@@ -109,11 +110,11 @@ def _branches(statement: ast.AST) -> list[ast.stmt]:
     Of an ``if`` that only looks, those of its ``else`` as well: an ``elif`` is one. Of a ``try``, all but those of its
     handlers, which catch nothing then.
     """
+    if isinstance(statement, TRIES):
+        return [*statement.body, *statement.orelse, *statement.finalbody]
     match statement:
         case ast.If() if _only_looks(statement.test):
             return [*statement.body, *statement.orelse]
-        case ast.Try():
-            return [*statement.body, *statement.orelse, *statement.finalbody]
         case ast.For(iter=ast.Call(func=ast.Name(id="range"))) if _only_looks(statement.iter):
             return [*statement.body, *statement.orelse]
     return []
@@ -196,7 +197,7 @@ class _Lines:
             return Span(module.line_span(parent.lineno).start, module.line_span(end).end)
         if getattr(parent, "orelse", None) is block:
             word = "else"
-        elif isinstance(parent, ast.Try) and block is parent.finalbody and parent.handlers:
+        elif isinstance(parent, TRIES) and block is parent.finalbody and parent.handlers:
             word = "finally"
         else:
             return None
@@ -244,7 +245,7 @@ class _Lines:
 def _end_above(parent: Any, block: Sequence[ast.stmt]) -> int:
     """The last line of what is before a clause of ``parent``."""
     end = parent.body[-1].end_lineno
-    if isinstance(parent, ast.Try):
+    if isinstance(parent, TRIES):
         if parent.handlers:
             end = parent.handlers[-1].end_lineno
         if block is parent.finalbody and parent.orelse:

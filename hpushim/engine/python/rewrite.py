@@ -17,7 +17,7 @@ from hpushim.engine.python.changes import Guard, Insert, Remove, Replace
 from hpushim.engine.python.narrow import narrowed
 from hpushim.engine.python.removal import Removal, is_elif, removal
 from hpushim.engine.python.slots import Unplaced
-from hpushim.engine.python.units import Unit, is_alone, is_compound, owner, unit
+from hpushim.engine.python.units import Unit, begins_line, is_alone, is_compound, owner, unit
 from hpushim.model import Edit, Span
 from hpushim.pycode.walk import walk
 
@@ -230,7 +230,11 @@ class _Work:
     def _lines_of_its_own(self, insert: Insert) -> bool:
         if insert.own_line or is_compound(insert.anchor):
             return True
-        return is_alone(self._module, insert.anchor)
+        if is_alone(self._module, insert.anchor):
+            return True
+        # Several lines cannot share one, but go above what begins it.
+        several = "\n" in insert.code.strip("\n")
+        return several and not insert.after and begins_line(self._module, insert.anchor)
 
     def _guard(self, guard: Guard) -> Edit:
         """The edit that puts a condition above a simple statement; lines that continue it need no indentation."""
@@ -311,8 +315,8 @@ def _inserted(line: Any, number: int, insert: Insert) -> Any:
     """A simple statement line with another statement beside its ``number``-th."""
     import libcst as cst
 
-    parsed = cst.parse_statement(insert.code)
-    if not isinstance(parsed, cst.SimpleStatementLine):
+    parsed, *others = cst.parse_module(insert.code, config=_config()).body
+    if others or not isinstance(parsed, cst.SimpleStatementLine):
         raise NotRewritable("a compound statement cannot share a line")
     new = parsed.body[0]
     body = list(line.body)

@@ -52,6 +52,9 @@ def slot(parent: ast.AST, child: ast.AST, there: cst.CSTNode) -> Way:
     for field, written in _PLAIN.get(parent.__class__, {}).items():
         if getattr(parent, field, None) is child:
             return written
+    place = _index(getattr(parent, "type_params", ()), child)
+    if place is not None:
+        return ("type_parameters", "params", place)
     raise Unplaced(f"{child.__class__.__name__} in {parent.__class__.__name__}")
 
 
@@ -132,6 +135,14 @@ _PLAIN: dict[type, dict[str, Way]] = {
     ast.comprehension: {"target": ("target",), "iter": ("iter",)},
     ast.FormattedValue: {"value": ("expression",)},
 }  # fmt: skip
+#: What Python has from 3.12 on: ``type X[T: bound = default] = value``.
+_NEWER: dict[str, dict[str, Way]] = {
+    "TypeAlias": {"name": ("name",), "value": ("value",)},
+    "TypeVar": {"bound": ("param", "bound"), "default_value": ("default",)},
+    "ParamSpec": {"default_value": ("default",)},
+    "TypeVarTuple": {"default_value": ("default",)},
+}
+_PLAIN |= {getattr(ast, name): ways for name, ways in _NEWER.items() if hasattr(ast, name)}
 
 
 # -- lists, and whatever has another shape there --------------------------------------------

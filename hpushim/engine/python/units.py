@@ -77,10 +77,14 @@ def line_group(module: Module, statement: ast.stmt) -> list[ast.stmt]:
 
 def is_alone(module: Module, statement: ast.stmt) -> bool:
     """Does nothing share the lines of a simple statement?"""
-    group = line_group(module, statement)
-    start = module.start(group[0])
+    return len(line_group(module, statement)) == 1 and begins_line(module, statement)
+
+
+def begins_line(module: Module, statement: ast.stmt) -> bool:
+    """Does nothing stand before a statement in its line?"""
+    start = module.start(statement)
     line = module.line_span(module.position(start)[0])
-    return len(group) == 1 and not module.source(Span(line.start, start)).strip()
+    return not module.source(Span(line.start, start)).strip()
 
 
 def _same_line(one: ast.stmt, other: ast.stmt) -> bool:
