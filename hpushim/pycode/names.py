@@ -191,7 +191,7 @@ class Names:
         return meant if meant.partition(".")[0] in self._ambient else None
 
     def _bindings(self, bindings: list[Binding]) -> _Search:
-        """What bindings give a name; asks for the meaning of others, and is sent it."""
+        """What bindings give a name; yields other names, whose meanings it is sent."""
         names: set[str] = set()
         for binding in bindings:
             if binding.qualified is not None:

@@ -362,7 +362,7 @@ class _Plan:
 
 
 def _comes_first(statement: ast.stmt) -> bool:
-    """A text that begins a module, or an import that nothing else may stand before."""
+    """A text that begins a module, or an import that has to be the first."""
     if isinstance(statement, ast.Expr):
         return isinstance(statement.value, ast.Constant)
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"

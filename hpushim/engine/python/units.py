@@ -81,7 +81,7 @@ def is_alone(module: Module, statement: ast.stmt) -> bool:
 
 
 def begins_line(module: Module, statement: ast.stmt) -> bool:
-    """Does nothing stand before a statement in its line?"""
+    """Is a statement the first of its line?"""
     start = module.start(statement)
     line = module.line_span(module.position(start)[0])
     return not module.source(Span(line.start, start)).strip()
