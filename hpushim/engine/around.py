@@ -22,13 +22,15 @@ _NAMED = lazily(
 _PLAIN = frozenset({"main", "run"})
 
 #: What makes a folder a project.
-_PROJECT = frozenset({"setup.py", "pyproject.toml"})
+_PROJECT = lazily(
+    r"(?:^|/)(?:setup\.py|pyproject\.toml|(?:[^/]*_)?requirements\.txt|environment\.ya?ml)$"
+)
 
 
 class Needed(NamedTuple):
     """The files that no training run needs, the program that a person would start (one that trains, if any does), and what that imports.
 
-    ``chosen``: of what it imports, the files that it may do without, since each way to them has an optional import.
+    ``chosen``: the files that it may do without, since each way to them has an optional import.
     """
 
     around: frozenset[str]
@@ -74,6 +76,8 @@ def around(
         starts -= shown
         found |= (shown if shown & {*trains} else shown & python) - links.needs(starts)
     programs = (_programs(starts, scripts, links) if starts else {*scripts}) - found - {"setup.py"}
+    if starts:  # by their names a program loads what it trains with
+        programs |= {p for p in {*scripts} - found if _is_plain(p) and not links.needs({p}).isdisjoint(loads)}  # fmt: skip
     program = min(programs, key=lambda path: _steps(path, starts), default="")
     if not starts:
         return _needed(found, program, links)
@@ -84,18 +88,23 @@ def around(
     folders = {PurePath(path).parent for path in needed}
     purposes = {path for path in found & {*scripts} - shown if not _NAMED.search(path)}
     theirs = links.needs(purposes) - needed
+    if not needed.isdisjoint(loads):  # it may load what is beside it
+        theirs -= links.needs({path for path in rest - found if PurePath(path).parent in folders})
     if needed.isdisjoint(loads):
         tops = {_top(path) for path in within}
         found |= {path for path in rest if "/" in path and _top(path) not in tops}
     else:  # what is loaded by its name is imported by nothing
         folders |= {PurePath(path).parent for path in rest - theirs}
     found |= {path for path in theirs if PurePath(path).parent not in folders}
+    found |= _apart(paths, needed)
     return _needed(found - {"setup.py"}, program, links)
 
 
 def _needed(found: Collection[str], program: str, links: Links) -> Needed:
-    reached = links.needs({program} - {""})
-    return Needed(frozenset(found), program, reached, reached - links.certain({program} - {""}))
+    start = {program} - {""}
+    reached = links.needs(start)
+    chosen = (reached - links.certain(start)) | (links.avoidable() - links.certain(start))
+    return Needed(frozenset(found), program, reached, chosen)
 
 
 def _foreign(paths: Collection[str], frameworks: Mapping[str, bool | None]) -> set[str]:
@@ -127,12 +136,26 @@ def _elsewhere(
 
 def _own(starts: set[str], paths: Collection[str], links: Links) -> set[str]:
     """Of files that train those for which the project is run: not those of a copy of another project, nor in a folder beside the package."""
-    inner = [PurePath(path).parent for path in paths if PurePath(path).name in _PROJECT]
+    inner = _projects(paths)
     if PurePath() not in inner:
         return starts
-    own = {path for path in starts if len(set(PurePath(path).parents) & {*inner}) == 1} or starts
+    own = {path for path in starts if len(set(PurePath(path).parents) & inner) == 1} or starts
     package = {path for path in own if f"{_top(path)}/__init__.py" in paths}
     return own & links.around(package) if package else own
+
+
+def _projects(paths: Collection[str]) -> set[PurePath]:
+    """The folders in which a project is."""
+    return {PurePath(path).parent for path in paths if _PROJECT.search(path)}
+
+
+def _apart(paths: Collection[str], needed: Collection[str]) -> set[str]:
+    """What is in a project within this one from which nothing is needed."""
+    inner = _projects(paths)
+    if PurePath() not in inner:
+        return set()
+    inner -= {above for path in needed for above in PurePath(path).parents}
+    return {path for path in paths if not inner.isdisjoint(PurePath(path).parents)}
 
 
 def _programs(starts: Collection[str], scripts: Collection[str], links: Links) -> set[str]:
@@ -152,6 +175,10 @@ def _is_called(path: str) -> bool:
     return "train" in PurePath(path).stem.lower()
 
 
+def _is_plain(path: str) -> bool:
+    return PurePath(path).stem.lower() in _PLAIN
+
+
 def _is_training(path: str, trains: Collection[str]) -> bool:
     """Is training what a program is for: does it train itself, or is it called after that?"""
     return path in trains or _is_called(path)
@@ -159,8 +186,14 @@ def _is_training(path: str, trains: Collection[str]) -> bool:
 
 def _steps(path: str, trains: Collection[str]) -> tuple[bool, int, bool, bool, int, str]:
     """How far a program is from the one that a person would start: by its name, then by its folders."""
-    plain = PurePath(path).stem.lower() in _PLAIN
-    return not _is_called(path), path.count("/"), not plain, path not in trains, len(path), path
+    return (
+        not _is_called(path),
+        path.count("/"),
+        not _is_plain(path),
+        path not in trains,
+        len(path),
+        path,
+    )
 
 
 def _top(path: str) -> str:

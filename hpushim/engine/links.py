@@ -125,6 +125,13 @@ class Links:
         """``starts`` and the files without which one of them does not run: no import of these on the way there is optional."""
         return frozenset(_closure(starts, self._edges(self._optional)))
 
+    def avoidable(self) -> frozenset[str]:
+        """The files that others import, each of them under a condition or where it may fail, or as far as that is so of itself."""
+        back = self._resolved[1]
+        roots = {path for path in self._asked if not back.get(path, set()) - {path}}
+        roots = {each for path in roots for each in self._before[path]}
+        return frozenset(self._asked) - self.certain(roots) if any(self._optional.values()) else frozenset()  # fmt: skip
+
     def needing(self, starts: Collection[str]) -> frozenset[str]:
         """``starts`` and the files that import one of them, however far."""
         return frozenset(_closure(starts, self._resolved[1]))

@@ -122,6 +122,14 @@ def test_what_is_nobodys_code_is_passed_over(tmp_path: Path) -> None:
     assert found(tmp_path, tmp_path / "third_party") == ["third_party/h.py"]
 
 
+@pytest.mark.parametrize("folder", ["third_party", "thirdparty", "_vendor"])
+@pytest.mark.parametrize("inner", [True, False])
+def test_vendored_code_in_a_package_is_a_part_of_it(tmp_path: Path, folder: str, inner: bool) -> None:  # fmt: skip
+    lay(tmp_path, *(["lib/__init__.py"] if inner else []), f"lib/{folder}/net/a.py")
+    assert (f"lib/{folder}/net/a.py" in found(tmp_path)) == inner
+    assert bool(passed(tmp_path)) != inner
+
+
 def test_links_are_followed_once_and_never_in_circles(tmp_path: Path) -> None:
     lay(tmp_path, "project/a.py", "outside.py")
     project = tmp_path / "project"

@@ -327,7 +327,8 @@ class _Walk:
         if os.path.exists(f"{path}/pyvenv.cfg") or os.path.isdir(f"{path}/conda-meta"):  # noqa: PTH110, PTH112
             return False
         reason = None
-        if name.lower() in _VENDORED:
+        in_package = os.path.exists(f"{os.path.dirname(path)}/__init__.py")  # noqa: PTH110, PTH120
+        if name.lower() in _VENDORED and not in_package:  # a package imports it as a part of itself
             reason = "vendored code: name the folder to include it"
         elif os.path.exists(f"{path}/.git"):  # noqa: PTH110
             reason = "another repository (submodule): name the folder to include it"
