@@ -100,6 +100,8 @@ class Finding(msgspec.Struct, frozen=True):
     function: str = ""
     #: Whether it is under ``if``, other than that of a program, or tried.
     conditional: bool = False
+    #: Whether that choice is one that the program's own defaults do not make.
+    unchosen: bool = False
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -209,8 +211,10 @@ class Report(msgspec.Struct, frozen=True):
     program: str = ""
     #: The files that it imports, however far; others may be loaded by their names.
     reached: frozenset[str] = frozenset()
-    #: Of these the files that it may do without: each import of them is under a condition, or may fail.
+    #: The files that it may do without: each import of them is under a condition, or may fail.
     chosen: frozenset[str] = frozenset()
+    #: The functions and classes with stops that the project offers at most, for nothing in it uses them, each as ``path:name``.
+    unused: frozenset[str] = frozenset()
     #: The options that the project declares for a device (``--device``): command lines may still give them ``cuda``.
     device_options: tuple[str, ...] = ()
     #: How many findings a baseline or a revision leaves out; None where all are shown.

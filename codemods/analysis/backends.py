@@ -88,7 +88,7 @@ def _is_something_else(module: Module, above: ast.AST, child: ast.AST) -> bool:
         case ast.Expr():
             return isinstance(child, ast.Constant)  # a docstring
         case ast.Subscript():
-            return above.slice is child
+            return above.slice is child and word(above.value) != "Literal"
         case ast.Assign():
             return not _sets_backend(module, above)
         case ast.keyword():

@@ -97,7 +97,7 @@ def explained(text: Text, kind: str, name: str, shown: str, where: str = "here")
                 f"`{shown}` is not changed, since its effect {where} is unknown; Gaudi software reads "
                 f"`{row.target}` instead"
             )
-            return Told(message, row.name, "unknown")
+            return Told(message, row.name, "warning")  # a variable stops no program
     if kind == "name":
         row = text.matrix.row(name)
         if row is not None:

@@ -25,6 +25,7 @@ from .device_lists import over_all_devices
 from .device_numbers import sets_device
 from .device_texts import (
     DeviceText,
+    device_name,
     device_texts,
     glued,
     is_hpu,
@@ -205,6 +206,10 @@ class Finder:
                 or any(map(self.flow.goes_elsewhere, (compare.left, *compare.comparators)))
             )
             return (Role.KERNELS if kernels else Role.COMPARE), asked
+        if used is None and not text.surely and self._is_label(node):
+            return Role.SETTING, node
+        if asked is not None and not text.surely and self._is_of_settings(asked):
+            return Role.SETTING, asked
         if asked is not None:
             return (Role.UNPROVEN, asked) if self._may_be_asked(asked, text) else None
         if used is not None:
@@ -304,6 +309,38 @@ class Finder:
         if isinstance(owner, ast.Subscript):
             return not any(isinstance(value, ast.Dict) for value in self.module.values(owner.value))
         return text.surely and isinstance(owner, ast.BinOp)
+
+    def _is_label(self, node: ast.expr) -> bool:
+        """Is it an entry of a table that has others under names which are no devices: ``{"numpy": …, "cuda": …}``, ``state["cuda"]``?"""
+        above, keys = self.module.parent(node), list[ast.expr | None]()
+        if isinstance(above, ast.Dict):
+            keys = above.keys if node in above.keys else []
+        elif isinstance(above, ast.Subscript) and above.slice is node:
+            table = self.module.source(above.value)
+            for use in self.module.index.names(table) if isinstance(above.value, ast.Name) else ():
+                entry = self.module.parent(use)
+                keys += [entry.slice] if isinstance(entry, ast.Subscript) else []
+        texts = [key for key in keys if isinstance(self.module.constant(key), str)]
+        return any(not other_device(key) and read(key) is None for key in texts if key is not None)
+
+    def _is_of_settings(self, owner: ast.AST) -> bool:
+        """Is what is compared an entry that is read from settings by another name than a device's? Then nothing turns its value."""
+        if not isinstance(owner, ast.Compare) or len(owner.comparators) != 1:
+            return False
+        sides = [side for side in (owner.left, owner.comparators[0]) if not isinstance(side, ast.Constant)]  # fmt: skip
+        given = self.module.values(sides[0]) if len(sides) == 1 else []
+        keys = [self._key(value) for value in given if not isinstance(value, ast.Constant)]
+        return bool(keys) and all(key and not device_name(key) for key in keys)
+
+    def _key(self, node: ast.AST) -> str:
+        """``mode`` of ``table["mode"]`` and ``table.get("mode")``; "" of anything else."""
+        if isinstance(node, ast.Subscript):
+            key = self.module.constant(node.slice)
+        elif isinstance(node, ast.Call) and last_name(node.func) == "get" and node.args:
+            key = self.module.constant(node.args[0])
+        else:
+            return ""
+        return key if isinstance(key, str) else ""
 
     def _is_chosen_for_torch(self, node: ast.expr, call: ast.AST) -> bool:
         """``torch.autocast("cuda" if use_cuda else "cpu")``: the rule that has the call takes a plain word only."""

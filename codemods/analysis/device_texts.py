@@ -21,8 +21,8 @@ _WHOLE = lazily(r"cuda(?::(\d+))?")
 _OTHER = lazily(r"(cpu|mps|xpu|hpu|npu|mlu|musa|meta|xla|tpu|ipu|vulkan|auto)(:\d+)?")
 #: Names that people give to things that hold a device.
 _NAME = lazily(
-    r"(^|[_\-.])(dev|devs|device|devices|devicetype|devtype|device_?str|device_?name|map_location|maploc)"
-    r"($|[_\-.\d])|[a-z]Devices?($|[A-Z])|^device[A-Z]",
+    r"(^|[_\-.])(device|devices|devicetype|devtype|device_?str|device_?name|map_location|maploc)($|[_\-.\d])"
+    r"|(^|[_\-.])devs?(_(id|str|type|name))?($|\d)|[a-z]Devices?($|[A-Z])|^device[A-Z]",
 )
 #: A word that is set, and a device that it is set to.
 _SETTING = lazily(

@@ -111,6 +111,8 @@ def kernel_calls(module: Module) -> Iterator[ast.expr]:
             above = module.parent(use)
             called = above if isinstance(above, ast.Attribute) else use
             call = module.parent(called)
+            if called is use and _is_handed_on(call, use):
+                yield use
             if not isinstance(call, ast.Call) or call.func is not called:
                 continue
             yield call.func
@@ -123,6 +125,15 @@ def kernel_calls(module: Module) -> Iterator[ast.expr]:
         if isinstance(attribute.value, ast.Name) and attribute.value.id in functions:
             yield attribute
             yield from _under_another_name(module, attribute)
+
+
+def _is_handed_on(above: ast.AST | None, use: ast.Name) -> bool:
+    """``run = own_cuda if x.is_cuda else plain``: is the name given to another one, which is called later?"""
+    if not isinstance(use.ctx, ast.Load):
+        return False
+    if isinstance(above, ast.IfExp):
+        return use is not above.test
+    return isinstance(above, (ast.Assign, ast.Return)) and above.value is use
 
 
 def _is_own_kernel(module: Module, attribute: ast.Attribute) -> bool:

@@ -169,6 +169,26 @@ def _trains(data: bytes) -> Iterable[bytes]:
 
 TRAINS_HERE = ProjectFact(TRAINS, _trains, notebooks=True)
 
+# -- switches of the command line ------------------------------------------------------------------
+
+_SWITCH = lazily(
+    rb"\badd_argument\(\s*((?:[\"']--?[\w-]+[\"']\s*,\s*)+)[^()]{0,400}?\baction\s*=\s*[\"']store_true[\"']"
+)
+_LONG = lazily(rb"--([\w-]+)")
+
+
+def _switches(data: bytes) -> Iterable[bytes]:
+    """``compile_model`` for ``add_argument("--compile-model", action="store_true")``."""
+    if b"store_true" not in data:
+        return
+    for found in _SWITCH.finditer(data):
+        if name := _LONG.search(found[1]):
+            yield name[1].replace(b"-", b"_")
+
+
+#: The options that are off unless somebody gives them, by the names that they are read by.
+SWITCHES = ProjectFact("options that are off by default", _switches)
+
 # -- extensions that the project builds --------------------------------------------------------
 
 _BUILT = lazily(rb"\b\w{0,60}?(?i:ext)\w{0,20}\(\s*(?:name\s*=\s*)?[\"']([A-Za-z_][\w.]*)[\"']")

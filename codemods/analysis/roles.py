@@ -32,6 +32,8 @@ class Role(enum.Enum):
     COMPARE = "compare"
     #: A comparison that chooses kernels made for NVIDIA hardware: it stays.
     KERNELS = "kernels"
+    #: A comparison of an entry of the settings that is no device: it stays.
+    SETTING = "setting"
     #: ``device.replace("cuda:", "")``.
     CUT = "cut"
     #: Nothing shows that it is a device.

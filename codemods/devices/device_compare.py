@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.engine.rules.claims import Said
 
+#: What is said of a comparison with a setting, and of the name of an entry.
+_NO_DEVICE = (
+    "compares a setting that is no device; it is not changed, and neither is the setting",
+    "names an entry beside others that are no devices; it is not changed",
+)
 #: What looks names up.
 _LOOKS_UP = ("getattr", "hasattr", "globals", "vars")
 
@@ -84,6 +89,16 @@ class DeviceCompare(Rule):
                 module,
                 site.node,
                 f"`{module.source(site.owner)}` {does} code for NVIDIA hardware; it is not changed, {effect}",
+                code="HPU125",
+                safety="manual",
+                claims=site.claims,
+            )
+
+        for site in devices.of_role(Role.SETTING):
+            yield self.finding(
+                module,
+                site.node,
+                f"`{module.source(site.owner)}` {_NO_DEVICE[site.owner is site.node]}",
                 code="HPU125",
                 safety="manual",
                 claims=site.claims,

@@ -211,6 +211,7 @@ class DeviceIds(Rule):
             row=ask(module, DATA_PARALLEL_ROW).row,
             code="HPU308",
             severity="warning",
+            effort="minutes" if module.holds("DistributedDataParallel") else None,
         )
 
     def _fsdp(self, module: Module, call: ast.Call) -> Yield:

@@ -14,7 +14,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.backends import BackendUse, backend_use
 from ..analysis.defaults import given_later
 from ..analysis.devices import Devices
-from ..analysis.names import called, is_none, word
+from ..analysis.names import called, in_annotation, is_none, word
 from ..analysis.roles import Role
 from ..analysis.spelled_names import availability
 from ..analysis.verdict import ask
@@ -33,6 +33,7 @@ from ..edits.spelling import (
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+    from hpushim.model import Severity
 
 _AVAILABLE = (
     "torch.distributed.is_nccl_available",
@@ -70,7 +71,12 @@ class Nccl(Rule):
         fix="safe",
         lower={"warning": "it only binds the process group to a device earlier"},
     )
-    HPU302 = Code("nccl-value", severity="error", fix="safe")
+    HPU302 = Code(
+        "nccl-value",
+        severity="error",
+        fix=("safe", "manual"),
+        lower={"warning": "an annotation lists it as one of several choices"},
+    )
     HPU303 = Code("nccl-compared", severity="error", fix="safe")
     HPU304 = Code("nccl-available", severity="error", fix=("safe", "manual"))
     HPU305 = Code("nccl-per-device", severity="error", fix="safe")
@@ -105,14 +111,18 @@ class Nccl(Rule):
                 else None
             )
             changes = later or _chosen_later(module, node) or changes
+        severity: Severity | None = None
+        if shared(module) and in_annotation(module, node):  # no expression may be there
+            changes, severity = (), "warning"
         fix = Rewrite("use hccl", answer.safety, changes, _GROUP)
         yield self.finding(
             module,
             node,
             f"`{module.source(node)}` does not exist on Gaudi; use `{new}`",
-            fix=fix if answer.fixable else None,
+            fix=fix if answer.fixable and changes else None,
             row=answer.row,
             code=_CODES[use],
+            severity=severity,
         )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:

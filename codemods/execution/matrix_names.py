@@ -100,7 +100,7 @@ class MatrixName(RowNameRule):
             return None  # a group that it worked with on CUDA is one of gloo
         if row.name == _START and call and _starts_anew(module, argument(call, "method", 0)):
             return None
-        if row.rule == "HPU512" and call and call.args and _is_on_cpu(module, call):
+        if row.rule == "HPU512" and call and call.args and (_is_on_cpu(module, call) or _loads_to_cpu(module, call)):  # fmt: skip
             return None
         if row.rule == "HPU514" and runs_once(module, node):
             return None
@@ -133,6 +133,16 @@ def _is_on_cpu(module: Module, call: ast.Call) -> bool:
     return last is not None and (
         word(last.func) == "cpu" or is_host(module, argument(last, "device", 0))
     )
+
+
+def _loads_to_cpu(module: Module, call: ast.Call) -> bool:
+    """``torch.jit.load(path, map_location="cpu")``, or so by the default of a parameter: ``device if jit else "cpu"`` with ``jit=False``."""
+    place = argument(call, "map_location", 1) if word(call.func) == "load" else None
+    if isinstance(place, ast.IfExp) and isinstance(place.test, ast.Name):
+        given = [binding.value for binding in module.bindings(place.test)]
+        off = bool(given) and all(isinstance(v, ast.Constant) and not v.value for v in given)
+        place = place.orelse if off else None
+    return place is not None and is_host(module, place)
 
 
 def _starts_anew(module: Module, method: ast.expr | None) -> bool:

@@ -46,7 +46,10 @@ class LeftOverValue(TextRule):
     HPU818 = Code(
         "cuda-value-unknown",
         severity="unknown",
-        lower={"note": "the matrix says that it has no effect"},
+        lower={
+            "warning": "an environment variable whose counterpart is known",
+            "note": "the matrix says that it has no effect",
+        },
     )
     kinds = _DATA | _SCRIPTS | {"ini"}
     markers = ("cuda", "nccl", "CUDA_", "NCCL_")

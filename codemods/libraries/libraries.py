@@ -183,6 +183,8 @@ class Library(RowRule):
             row=row.name,
             code=row.rule,
             severity=severity,
+            # The release is too old, and the step to one that works is a large one.
+            effort="hours" if verdict.status == "unsupported" != row.status else None,
         )
 
     def fix_of(

@@ -275,7 +275,7 @@ class _Review:
         return (
             check.demanded
             or any(not stops and item not in self._of for item, stops in held)
-            or any(map(_chooses, self._stuck.get(check, ())))
+            or any(_chooses(self._module, node) for node in self._stuck.get(check, ()))
         )
 
     def _told(self, check: Check, why: ast.AST, item: Found) -> Found:
@@ -400,8 +400,11 @@ def _short(text: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
-def _chooses(node: ast.AST) -> bool:
-    """Is it a device's name, or a move to it?"""
+def _chooses(module: Module, node: ast.AST) -> bool:
+    """Is it a device's name, or a move to it, other than the argument of a query about CUDA?"""
+    calls = (above for above in module.ancestors(node) if isinstance(above, ast.Call))
+    if any((module.qualified(call.func) or "").startswith("torch.cuda.get_") for call in calls):
+        return False
     return isinstance(node, ast.Call) or (
         isinstance(node, ast.Constant) and node.value not in PROVIDERS
     )

@@ -184,11 +184,19 @@ class Reasons:
         made = above if filled or isinstance(above, ast.JoinedStr) else node
         if why := self.of_value(node) or self.of_value(made):
             return why
+        if found.kind == "name" and self._is_key(node):
+            return "a key of a table of this project"
         if found.text != node.value and self._is_logged(made):
             return "only shown, by a logger"
         if found.text == node.value and glued(self._module, whole_text):
             return "part of a longer word or of a path"
         return ""
+
+    def _is_key(self, node: ast.AST) -> bool:
+        """Is a text only what something is stored under, by a function of the file maybe: ``self.states[name] = state``?"""
+        reached = [*self._values.reach(node, self._values.uses)]
+        stored = [e for e in reached if e.how == "index" and isinstance(getattr(e.node, "ctx", None), ast.Store)]  # fmt: skip
+        return bool(stored) and all(e.same or e in stored or e.how == "passed" for e in reached)
 
     def _is_logged(self, node: ast.AST) -> bool:
         """``logger.info("CUDA_VISIBLE_DEVICES=%s" % devices)``, whatever made the logger."""

@@ -20,7 +20,7 @@ from hpushim.engine.python.module import Module
 from hpushim.engine.rules import dispatch, references
 from hpushim.engine.rules.claims import Said
 from hpushim.engine.rules.listed import Listed
-from hpushim.engine.rules.registry import accounting, rules, text_rules
+from hpushim.engine.rules.registry import accounting, choosing, rules, text_rules
 from hpushim.engine.rules.rule import TextRule
 from hpushim.engine.suppress import suppress
 from hpushim.matrix import Matrix
@@ -97,9 +97,10 @@ def parse(text: str, path: str, context: Context) -> Module:
 def examine_module(module: Module, context: Context) -> Examined:
     """What the Python rules find in a module."""
     found = dispatch.run(module, rules())
-    module.forget()
     pairs = [(item.finding, item.changes) for _, item in found]
-    return _examined(module, pairs, rules(), context, python=True)
+    examined = _examined(module, pairs, rules(), context, python=True)
+    module.forget()
+    return examined
 
 
 def accounted(module: Module) -> list[Accounted]:
@@ -164,7 +165,15 @@ def _asked_for(judging: Iterable[Listed], context: Context) -> frozenset[str]:
 
 def _placed(module: Module, finding: Finding) -> Finding:
     function, conditional = module.surroundings(finding.span.start)
-    return msgspec.structs.replace(finding, function=function, conditional=conditional)
+    unchosen = (
+        conditional
+        and finding.fix is None
+        and finding.severity in ("error", "unknown")
+        and choosing()(module, module.index.around(finding.span.start)[::-1])
+    )
+    return msgspec.structs.replace(
+        finding, function=function, conditional=conditional, unchosen=unchosen
+    )
 
 
 def _sourced(finding: Finding, own: dict[str, str]) -> Finding:

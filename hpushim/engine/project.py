@@ -15,6 +15,7 @@ changed files, ``before`` alone where a file has findings and stays as it is. ``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -73,6 +74,12 @@ Given = Mapping[Path, bytes]
 _NONE: Given = MappingProxyType({})
 #: What a notebook shows: megabytes of words that say nothing.
 _PICTURE = lazily(rb'"image/[\w.+-]+":\s*(?:"[^"]*"|\[[^\]]*\])')
+#: What begins a definition at the left margin, and what says of names that they are there.
+_DEFINES = (b"def ", b"async def ", b"class ")
+_WITHOUT_OFFERS = lazily(
+    rb"\n[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]*(?:\((?:[^()#]|#[^\n]*\n)*\)|[^\n]*)"
+    rb"|\n__all__[ \t]*\+?=[ \t]*[\[(][^\])]*[\])]"
+)
 #: Among so many files that hold a rule's word every rule will be wanted.
 _MANY = 50
 
@@ -368,6 +375,30 @@ class _Run:
         pairs = list(zip(paths, results, strict=False))
         return _written(self.root, pairs, allow_dirty) + results[len(pairs) :]
 
+    def _unused(self, results: Iterable[FileResult]) -> frozenset[str]:
+        """The functions and classes with stops left to a person that the project offers at most: nothing in it uses them.
+
+        An import and a list of names are no use. Those under a decorator are not among them: it may register them.
+        """
+        asked = {
+            (result.path, finding.function.partition(".")[0])
+            for result in results
+            for finding in result.findings
+            if finding.function and finding.severity in ("error", "unknown") and not finding.fix
+        }
+        if not asked:
+            return frozenset()
+        texts = [_WITHOUT_OFFERS.sub(b"\n", b"\n" + data) for f in self.found.files if isinstance(data := read(f.path), bytes)]  # fmt: skip
+        found = set()
+        for path, name in asked:
+            word = re.compile(rb"(?<!\w)%s(?!\w)" % name.encode())
+            uses = [use for data in texts if name.encode() in data for use in word.finditer(data)]
+            lines = uses[0].string[: uses[0].start()].split(b"\n") if len(uses) == 1 else [b""]
+            above = next(filter(None, map(bytes.strip, lines[-2::-1])), b"")
+            if lines[-1] in _DEFINES and not above.startswith((b"@", b")")):
+                found.add(f"{path}:{name}")
+        return frozenset(found)
+
     def report(self, results: Iterable[FileResult], stage: Stage = "before") -> Report:
         """The results in path order."""
         from hpushim import __version__
@@ -395,6 +426,7 @@ class _Run:
             program=self.needed.program,
             reached=self.needed.reached,
             chosen=self.needed.chosen,
+            unused=self._unused(results),
             device_options=self.device_options,
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
-from hpushim.report.work import BUILDERS, in_words, optional_kernels, span
+from hpushim.report.work import BUILDERS, KERNELS, in_words, optional_kernels, span
 
 if TYPE_CHECKING:
     from hpushim.model import Dependency, DependencyKind, Report
@@ -161,15 +161,22 @@ def _amount(required: Sequence[Work]) -> str:
 
 
 def _later(works: Sequence[Work]) -> str:
-    """The work that training does not wait for."""
-    rest = [work for work in works if not work.required]
-    if not rest:
-        return ""
-    least, most = span(rest)
-    takes = f" ({in_words(least, most)})" if most else ""
-    aside = sum(work.aside for work in rest)
-    beside = f", {aside:,} of them outside the training code" if aside else ""
-    return f" Not needed to start training: {count(len(rest), 'piece')} of work by hand{takes}{beside}."
+    """The work for what somebody may choose, and the work that training does not wait for."""
+    some = [work for work in works if work.chosen]
+    rest = [work for work in works if not work.required and not work.chosen]
+    sentence = ""
+    if some:
+        sentence = f" Needed only where an option or a name chooses it: {count(len(some), 'piece')} of work{_takes(some)}."
+    if rest:
+        aside = sum(work.aside for work in rest)
+        beside = f", {aside:,} of them outside the training code" if aside else ""
+        sentence += f" Not needed to start training: {count(len(rest), 'piece')} of work by hand{_takes(rest)}{beside}."
+    return sentence
+
+
+def _takes(works: Sequence[Work]) -> str:
+    least, most = span(works)
+    return f" ({in_words(least, most)})" if most else ""
 
 
 def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tuple[Verdict, str]:
@@ -177,13 +184,28 @@ def _passable(report: Report, items: Sequence[Item], works: Sequence[Work]) -> t
     if waiting:
         held = any(i.handling == "unsafe" and i.finding.severity == "error" for i in waiting)
         command = f"`hpushim migrate{' --unsafe' if held else ''}`"
-        sentence = f"After {command}, no finding stops the program on Gaudi.{_later(works)}"
+        sentence = f"After {command}, no finding stops the program on Gaudi.{_reference(report, works)}{_later(works)}"
         return "ready with --unsafe" if held else "ready", sentence
     if all(file.status == "skipped" for file in report.files):
         return "nothing looked at", "No file here is of a kind that hpushim reads."
     if not any(item.handling != "note" for item in items):
         return "nothing to do", _aside(report, len(items))
-    return "ready", f"No finding stops the program on Gaudi.{_later(works)}"
+    return (
+        "ready",
+        f"No finding stops the program on Gaudi.{_reference(report, works)}{_later(works)}",
+    )
+
+
+def _reference(report: Report, works: Sequence[Work]) -> str:
+    """What runs where the project's own kernels do not, and nothing stops for that."""
+    if any(work.least >= KERNELS[0] and not work.aside for work in works):
+        return ""  # some of it has nothing else
+    needed = {PurePath(file.path).parent for file in report.files if file.path.endswith(".py")
+              and file.path not in report.around}  # fmt: skip
+    if not any(needed & {*PurePath(kernel.path).parents[:2]} for kernel in report.kernels):
+        return ""
+    its = _verb(len(report.kernels), "does")
+    return f" {_sources(report)} {its} not run there: the project's other code takes their place, which is slower."
 
 
 def _is_core(report: Report, kernels: Sequence[Item]) -> bool:
@@ -242,5 +264,5 @@ def _aside(report: Report, notes: int) -> str:
 
 def _verb(number: int, one: str) -> str:
     """``stops`` for one place, ``stop`` for several."""
-    irregular = {"has": "have", "is": "are"}
+    irregular = {"does": "do", "has": "have", "is": "are"}
     return one if number == 1 else irregular.get(one) or one.removesuffix("s")

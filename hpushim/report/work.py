@@ -27,7 +27,7 @@ _SAME: dict[Effort, tuple[int, int]] = {"minutes": (0, 2), "hours": (1, 5), "non
 _FILE: dict[Effort, tuple[int, int]] = {"minutes": (0, 3), "hours": (10, 60), "none": (0, 0)}
 _DAY = 8 * 60
 #: A folder with CUDA kernels of the project's own, to be written with torch's operators.
-_KERNELS = (_DAY, 5 * _DAY)
+KERNELS = (_DAY, 5 * _DAY)
 _QUOTED = re.compile(r"`[^`]*`")
 #: What has to be done before a program runs on Gaudi as it should.
 REQUIRED: frozenset[str] = frozenset({"stops", "kernels", "cpu"})
@@ -37,7 +37,8 @@ class Work(msgspec.Struct, frozen=True):
     """One piece of work: its first finding's code and message, and all its places as ``path:line``.
 
     ``least`` and ``most`` are minutes, zero where Gaudi has no counterpart. ``required``: the program does not train on Gaudi before it
-    is done; ``aside``: it is in files that no training run needs. ``function``: where all of it is.
+    is done; ``chosen``: it does so for those who choose this by an option or by a name; ``aside``: it is in files that no training run
+    needs. ``function``: where all of it is.
     """
 
     code: str
@@ -49,6 +50,7 @@ class Work(msgspec.Struct, frozen=True):
     most: int
     required: bool
     aside: bool
+    chosen: bool = False
 
 
 def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
@@ -76,12 +78,14 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
         else:
             found.setdefault((aside, code, _QUOTED.sub("``", message)), []).append(item)
     found = _joined(found)
+    #: Packages that stop where they are imported: there is nothing to do where they are required.
+    told = {item.finding.row for item in by_hand if item.area == PACKAGES and is_required(item)}
     written = any(key[1] in beside and not key[0] for key in found)
     made = []
     for key, group in found.items():
         group.sort(key=lambda item: item.trouble != "kernels")
         places = [(item.path, item.finding.function) for item in group]
-        required = [item for item in group if _is_needed(item, report)]
+        required = [item for item in group if _is_needed(item, report) and not (item.area == FILES and item.finding.row in told)]  # fmt: skip
         conditional = all(item.finding.conditional for item in required or group)
         inner = all(item.finding.function or item.finding.conditional for item in group)
         optional = group[0].area == PACKAGES and not required and inner
@@ -98,10 +102,13 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
             piece = _built_only(piece)
         reached = any(_is_reached(item.path, report) for item in group)
         certain = any(_is_reached(item.path, report) and item.path not in report.chosen for item in group)  # fmt: skip
-        if piece.effort == "none" and not certain:  # one of several things that are chosen by name
+        own = group[0].trouble == "kernels"
+        if (own or piece.effort == "none") and not certain:  # of what is chosen by its name
             piece = msgspec.structs.replace(piece, required=False)
-        chosen = not certain or conditional
-        made.append((piece.aside, not piece.required, not reached, optional or (piece.required and chosen), _rank(group[0]), -piece.most, piece))  # fmt: skip
+        if not piece.required and not piece.aside and any(is_required(item) and not _only_builds(item) for item in group):  # fmt: skip
+            piece = msgspec.structs.replace(piece, chosen=True)
+        late = optional or (piece.required and (not certain or conditional))
+        made.append((piece.aside, not piece.required, not piece.chosen, not reached, late, _rank(group[0]), -piece.most, piece))  # fmt: skip
     made.sort(key=lambda each: each[:-1])
     return tuple(work for *_, work in made)
 
@@ -132,6 +139,7 @@ def _joined(found: dict[tuple[object, ...], list[Item]]) -> dict[tuple[object, .
 
 #: Of these each is a decision of its own.
 PACKAGES = AREAS[7]
+FILES = AREAS[8]
 #: The code of an import of the project's own extension, and the files that only build it.
 _IMPORTED = "HPU723"
 BUILDERS = frozenset({"setup.py", "build.py"})
@@ -156,10 +164,14 @@ def _only_builds(item: Item) -> bool:
 
 
 def _is_needed(item: Item, report: Report) -> bool:
-    """The same as :func:`is_required`, where the program cannot do without the file either."""
-    if item.trouble == "kernels" and is_required(item):
-        return item.path not in report.chosen and not (_only_builds(item) and optional_kernels(report))  # fmt: skip
-    return is_required(item)
+    """The same as :func:`is_required`, where the program cannot do without the file either, and comes there by its defaults."""
+    if not is_required(item) or item.finding.unchosen:
+        return False
+    if f"{item.path}:{item.finding.function.partition('.')[0]}" in report.unused:
+        return False
+    if _only_builds(item) and optional_kernels(report):
+        return False
+    return item.path not in report.chosen
 
 
 def _built_only(work: Work) -> Work:
@@ -220,7 +232,7 @@ def _piece(
     least, most = _FIRST[effort]
     if first.trouble == "kernels" and effort == "none":
         # What is guarded has another branch: a look at that is enough.
-        effort, (least, most) = ("hours", _KERNELS) if required else ("minutes", _FIRST["minutes"])
+        effort, (least, most) = ("hours", KERNELS) if required else ("minutes", _FIRST["minutes"])
     said: dict[tuple[str, str], str] = {}
     for item, place in zip(items, around, strict=True):
         said.setdefault(place, item.finding.message)

@@ -73,6 +73,12 @@ PLAIN = "import torch\n"
         # Beside a package that trains, what neither imports it nor is imported by it is another project.
         ({"setup.py": "", "lib/__init__.py": TRAINS, "tools/train.py": "import lib\n" + TRAINS, "papers/p/run.py": TRAINS}, {"papers/p/run.py"}),
         ({"lib/__init__.py": TRAINS, "papers/p/run.py": TRAINS}, set()),
+        # So is a folder with requirements of its own, whatever is in it; not where the project as a whole has none.
+        ({"requirements.txt": "torch\n", "lib/train.py": TRAINS, "other/environment.yml": "name: x\n", "other/train.py": TRAINS, "other/lib/net.py": PLAIN}, {"other/environment.yml", "other/train.py", "other/lib/net.py"}),
+        ({"requirements.txt": "torch\n", "lib/train.py": TRAINS, "lib/requirements.txt": "torch\n"}, set()),
+        ({"a/requirements.txt": "torch\n", "a/train.py": TRAINS, "b/requirements.txt": "torch\n", "b/fit.py": TRAINS}, set()),
+        # What modules need that may be loaded by their names is needed, whichever script imports it as well.
+        ({"run.py": "from nets import make\n" + TRAINS, "nets/__init__.py": "import_module(f'nets.{name}')\n", "nets/a.py": "from ops.conv import b\n", "ops/conv/b.py": PLAIN, "show.py": "from ops.conv import b\n" + MAIN}, {"show.py"}),
         ({"a/Dockerfile": "FROM x\n", ".github/w.yml": "", "train.py": TRAINS}, {"a/Dockerfile", ".github/w.yml"}),
     ],
 )  # fmt: skip
@@ -94,6 +100,9 @@ def test_what_no_training_run_needs(tmp_path: Path, files: dict[str, str], aside
         ({"train.py": TRAINS, "eval/train_probe.py": TRAINS, "tests/train.py": TRAINS}, "train.py"),
         ({"run_training.py": TRAINS + MAIN, "run_training_again.py": "import run_training\n" + MAIN}, "run_training.py"),
         ({"train.py": TRAINS, "examples/train.py": TRAINS, "setup.py": MAIN}, "train.py"),
+        # A program that loads by their names what trains is one; what is called otherwise is not.
+        ({"main.py": "from nets import make\n" + MAIN, "nets/__init__.py": "import_module(f'nets.{name}')\n", "nets/a.py": TRAINS}, "main.py"),
+        ({"show.py": "from nets import make\n" + MAIN, "nets/__init__.py": "import_module(f'nets.{name}')\n", "nets/a.py": TRAINS}, "nets/a.py"),
         # A script that trains nothing is none, where one does.
         ({"a.py": MAIN, "sub/fit.py": TRAINS}, "sub/fit.py"),
         ({"show.py": MAIN, "lib/b.py": PLAIN}, "show.py"),
@@ -153,3 +162,15 @@ def test_what_a_program_cannot_do_without() -> None:
     links = Links(asked, {"run.py": [("lib.fast", "")]})
     assert links.needs({"run.py"}) == {*asked}
     assert links.certain({"run.py"}) == {*asked} - {"lib/fast.py", "lib/kernel.py"}
+
+
+@pytest.mark.parametrize(("way", "chosen"), [("from lib import fast", False), ("if BACKEND == 'fast':\n    from lib import fast", True), ("try:\n    from lib import fast\nexcept ImportError:\n    fast = None", True)])  # fmt: skip
+def test_what_every_import_may_do_without_is_chosen_also_off_the_program(
+    tmp_path: Path, way: str, chosen: bool
+) -> None:
+    files = {"train.py": TRAINS, "lib/__init__.py": "", "lib/fast.py": "import lib.inner\n", "lib/inner.py": PLAIN, "lib/api.py": f"{way}\n"}  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    report = analyse([tmp_path], Target())
+    assert report.chosen == ({"lib/fast.py", "lib/inner.py"} if chosen else set())

@@ -124,6 +124,69 @@ def test_kernels_that_a_program_imports_under_a_condition_are_a_look(
     assert bool(days) == (not chosen)
 
 
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ({}, "needs work"),
+        ({"unchosen": True}, "ready"),
+        ({"function": "unused"}, "ready"),
+        ({"function": "unused.go"}, "ready"),
+    ],
+)
+def test_what_no_run_comes_to_by_itself_is_no_stop(more: dict[str, object], verdict: Verdict) -> None:  # fmt: skip
+    stops = at(3, "`load`: stops", "HPU512", **{"severity": "error", "effect": None} | more)  # type: ignore[arg-type]
+    made = assess(report(python(stops), unused=frozenset({"loss.py:unused"}))).summary
+    assert (made.verdict, [work.chosen for work in made.work]) == (verdict, [bool(more)])
+    assert ("where an option or a name chooses it: 1 piece of work (1 to 4 hours)" in made.sentence) == bool(more)  # fmt: skip
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_a_package_that_stops_where_it_is_imported_is_no_work_where_it_is_required(imported: bool) -> None:  # fmt: skip
+    cpu = {"effect": "cpu", "row": "lib", "effort": "minutes"}
+    use = python(*([at(1, "`lib`: CPU", "HPU714", **cpu)] if imported else []))
+    asked = FileResult("requirements.txt", "unchanged", None, (at(1, "`lib`: CPU", "HPU815", **cpu),), b"lib")  # fmt: skip
+    work = assess(report(use, asked)).summary.work
+    assert [piece.code for piece in work if piece.required] == ["HPU714" if imported else "HPU815"]
+
+
+@pytest.mark.parametrize("kind", ["stops", "kernel"])
+def test_what_only_builds_kernels_that_the_program_may_do_without_is_no_stop(kind: str) -> None:
+    built = kernel(2, "`CUDAExtension`: CUDA") if kind == "kernel" else at(2, "`is_available()`: skips", "HPU028", severity="error", effect=None)  # fmt: skip
+    use = at(1, "`own_cuda` is built", "HPU723", effort="none", effect="kernel")
+    files = (python(built, path="setup.py"), python(use, path="fast.py"))
+    made = assess(report(*files, program="run.py", reached=frozenset({"run.py", "fast.py"}), python_lines=9000)).summary  # fmt: skip
+    assert made.verdict == "ready"
+
+
+def test_kernels_of_what_is_chosen_by_its_name_are_no_stop() -> None:
+    files = (python(kernel(1, "`load`: CUDA"), path="ops/conv.py"), python(path="run.py"))
+    sources = (Kernels("ops/conv.cu", 90),)
+    for reached, verdict in (({"run.py", "ops/conv.py"}, "needs work"), ({"run.py"}, "ready")):
+        made = assess(report(*files, program="run.py", reached=frozenset(reached), kernels=sources, python_lines=9000)).summary  # fmt: skip
+        assert made.verdict == verdict
+        (work,) = made.work
+        assert work.most > 8 * 60
+        assert (work.required, work.chosen) == (verdict != "ready", verdict == "ready")
+
+
+def test_what_somebody_may_choose_comes_before_what_nothing_waits_for() -> None:
+    def stops(line: int, **more: object) -> Finding:
+        return at(line, f"`{line}`: stops", f"HPU1{line:02}", **{"severity": "error", "effect": None} | more)  # type: ignore[arg-type]  # fmt: skip
+
+    found = (at(7, "`x[m]`: size"), stops(2, unchosen=True), stops(3))
+    work = assess(report(python(*found))).summary.work
+    assert [piece.code for piece in work] == ["HPU103", "HPU102", "HPU515"]
+
+
+@pytest.mark.parametrize(("file", "said"), [("ops/conv.py", True), ("tests/conv.py", False)])
+def test_a_project_that_is_ready_says_that_its_kernels_do_not_run(file: str, said: bool) -> None:
+    loads = at(1, "`load`: CUDA sources are not built", "HPU711", effort="minutes", effect="kernel")
+    kernels = (Kernels(file.replace(".py", ".cu"), 90),)
+    made = assess(report(python(loads, path=file), kernels=kernels, python_lines=9000)).summary
+    assert made.verdict == "ready"
+    assert ("1 CUDA source file of 90 lines does not run there" in made.sentence) == said
+
+
 def test_a_function_that_exports_is_outside_of_training() -> None:
     stops = at(3, "`onnx`: stops", "HPU512", severity="error", effect=None, function="Net.export_onnx")  # fmt: skip
     file = python(stops, path="net.py")

@@ -17,6 +17,7 @@ from hpushim.kept import Kept
 from hpushim.matrix import default_path
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Iterable, Iterator
 
     from hpushim.engine.base.accounted import Accounted
@@ -106,6 +107,12 @@ def accounting() -> Callable[[Module, Iterable[Finding]], Iterator[Accounted]]:
     """What says what becomes of each CUDA token of a module, once the rules have seen it."""
     module = importlib.import_module(f"{PACKAGE}.values.tokens")
     return module.entries  # type: ignore[no-any-return]
+
+
+def choosing() -> Callable[[Module, list[ast.AST]], bool]:
+    """What says whether a place, by what is around it, is in a branch that a run takes only on request."""
+    module = importlib.import_module(f"{PACKAGE}.values.unchosen")
+    return module.unchosen  # type: ignore[no-any-return]
 
 
 def porting() -> ModuleType:

@@ -20,7 +20,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Import, Replace, Rewrite, written
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import vendor
-from hpushim.model import Finding, Fix, Safety, Severity, Span
+from hpushim.model import Effort, Finding, Fix, Safety, Severity, Span
 
 if TYPE_CHECKING:
     from hpushim.engine.base.kind import Kind
@@ -182,8 +182,9 @@ class Rule(Named):
         claims: Iterable[ast.AST] = (),
         node: ast.AST | None = None,
         strength: Strength | None = None,
+        effort: Effort | None = None,
     ) -> Found:
-        """A finding at ``where``; its safety is the fix's unless given. ``node`` is the one that a span is a part of."""
+        """A finding at ``where``; its safety is the fix's, its effort the code's, unless given. ``node`` is the one that a span is a part of."""
         span = where if isinstance(where, Span) else module.span(where)
         if fix is not None and not fix.fits(module.target.style, vendor.is_named):
             fix, safety = None, "manual"
@@ -194,6 +195,8 @@ class Rule(Named):
         plain = Fix(fix.title, fix.safety, (), fix.group) if fix is not None else None
         new = _texts(fix.changes) if fix is not None else ""
         finding = self._finding(module, span, message, plain, row, code, severity, safety, new)
+        if effort is not None:
+            finding = msgspec.structs.replace(finding, effort=effort)
         about = node if isinstance(where, Span) else where
         changes = fix.changes if fix is not None else ()
         firm = self.strength if strength is None else strength

@@ -1,0 +1,214 @@
+"""Branches that a run does not take unless somebody asks for it: ``if args.compile:`` of an option that is off, one of many names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from hpushim.pycode.places import SAME, At, Cell
+from hpushim.pycode.steps import TooManySteps
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
+
+from ..analysis.devices import Devices
+from ..analysis.names import word
+from ..analysis.project_facts import SWITCHES
+from .control import branches
+from .tokens import SETTINGS
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+#: A value that nothing in the file gives.
+_OPEN = object()
+#: What an option holds that is there or not.
+_STORED = {"store_true": False, "store_false": True, "count": None}
+#: Methods of texts whose answers are those of Python itself.
+_OF_TEXTS = frozenset(["lower", "upper", "strip", "startswith", "endswith"])
+#: Words of options that choose the device itself: on Gaudi they are given.
+_DEVICE = re.compile(
+    r"(^|_)(cuda|[cg]pus?|devices?|accelerator|world|rank|dist|distributed|ddp)(_|$)"
+)
+_ENVIRONMENT = ("os.getenv", "os.environ.get")
+#: A choice among so many names is made by one of them, and each is there for those who ask for it.
+_MANY = 3
+_OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+    ast.Is: lambda a, b: a is b,
+    ast.IsNot: lambda a, b: a is not b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+}
+
+
+def unchosen(module: Module, around: list[ast.AST]) -> bool:
+    """Is a place, of which ``around`` are the nodes around it, in a branch that the defaults do not take?"""
+    try:
+        return any(map(module.view(Defaults).leaves, around, around[1:]))
+    except (TooManySteps, RecursionError):
+        return False
+
+
+class Defaults:
+    """What conditions come to where nobody sets an option: ``module.view(Defaults)``."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._values = module.view(Values)
+        self._asked: set[At] = set()
+
+    def leaves(self, choice: ast.AST, inner: ast.AST) -> bool:
+        """Is ``inner`` a part of a choice that is not taken?"""
+        if not isinstance(choice, ast.If) or self._is_of_devices(choice.test):
+            return False
+        said = self._said(choice.test)
+        if said is not None:
+            return inner in branches(choice, true=said)[1]
+        return inner in branches(choice, true=True)[0] and self._is_one_of_many(choice)
+
+    def _is_one_of_many(self, choice: ast.If) -> bool:
+        """Does a chain of conditions compare one value with a text each, and is this one of them?"""
+        asked = _asked(choice.test)
+        if asked is None:
+            return False
+        subject, first = self._module.source(asked), choice
+        while isinstance(above := self._module.parent(first), ast.If) and above.orelse == [first]:
+            first = above
+        many = 0
+        link: ast.stmt | None = first
+        while isinstance(link, ast.If):
+            other = _asked(link.test)
+            many += other is not None and self._module.source(other) == subject
+            link = link.orelse[0] if len(link.orelse) == 1 else None
+        return many >= _MANY
+
+    def _is_of_devices(self, test: ast.expr) -> bool:
+        devices = self._module.view(Devices)
+        return any(
+            isinstance(part, ast.expr)
+            and (devices.is_device(part) or _DEVICE.search(word(part).lower()))
+            for part in walk(test)
+            if isinstance(part, (ast.Name, ast.Attribute, ast.Constant))
+        )
+
+    def _said(self, test: ast.expr) -> bool | None:
+        """The answer of a condition; None where it is open, or where nothing but constants decides."""
+        match test:
+            case ast.UnaryOp(op=ast.Not()):
+                said = self._said(test.operand)
+                return None if said is None else not said
+            case ast.BoolOp():
+                ending = isinstance(test.op, ast.Or)
+                answers = [self._said(value) for value in test.values]
+                if ending in answers:
+                    return ending
+                return None if None in answers else not ending
+            case ast.Constant():
+                return None
+        found = self._of(test)
+        return None if found is _OPEN else bool(found)
+
+    def _of(self, node: ast.AST) -> object:
+        """The one value that an expression has by default."""
+        found = [*self._each(At(node))]
+        return found[0] if found and all(each == found[0] for each in found) else _OPEN
+
+    def _each(self, at: At) -> Iterator[object]:
+        node = at.node
+        if at in self._asked:
+            return
+        match node:
+            case ast.Constant() if not at.way:
+                yield node.value
+                return
+            case ast.Compare() if len(node.ops) == 1:
+                yield self._compared(node)
+                return
+            case ast.Tuple() | ast.List() | ast.Set() if not at.way:
+                inner = [self._of(each) for each in node.elts]
+                yield _OPEN if _OPEN in inner else tuple(inner)
+                return
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _OF_TEXTS:
+                yield self._called(node)
+                return
+            case ast.Attribute() if declared := self._values.options.declared(node.attr):
+                yield from map(self._declared, declared)
+                return
+            case ast.Attribute() if word(node.value) in SETTINGS and node.attr in self._module.project.names(SWITCHES.name):  # fmt: skip
+                yield False
+                return
+            case ast.Call() if self._module.qualified(node.func) in _ENVIRONMENT:
+                yield self._of(node.args[1]) if len(node.args) == 2 else None
+                return
+        self._asked.add(at)
+        back = [edge for edge in self._values.sources(at) if edge.how != "option"]
+        if not isinstance(node, Cell) and not back:
+            yield _OPEN
+        for edge in back:
+            if edge.how not in SAME:
+                yield _OPEN
+            else:
+                yield from self._each(edge.at)
+        self._asked.discard(at)
+
+    def _declared(self, call: ast.Call) -> object:
+        """The default of an option; of one that says nothing, None."""
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        if None in given:
+            return _OPEN
+        if (default := given.get("default")) is not None:
+            return self._of(default)
+        if "required" in given or word(call.func) not in ("add_argument", "add_option"):
+            return _OPEN
+        positional = not any(str(self._module.constant(arg)).startswith("-") for arg in call.args)
+        return _OPEN if positional else _STORED.get(str(self._module.constant(given.get("action"))))  # fmt: skip
+
+    def _compared(self, node: ast.Compare) -> object:
+        left, right = self._of(node.left), self._of(node.comparators[0])
+        ask = _OPERATORS.get(type(node.ops[0]))
+        if ask is None or _OPEN in (left, right):
+            return _OPEN
+        try:
+            return ask(left, right)
+        except TypeError:
+            return _OPEN
+
+    def _called(self, node: ast.Call) -> object:
+        assert isinstance(node.func, ast.Attribute)
+        text, given = self._of(node.func.value), [self._of(arg) for arg in node.args]
+        if not isinstance(text, str) or not all(isinstance(each, (str, tuple)) for each in given):
+            return _OPEN
+        return getattr(text, node.func.attr)(*given)
+
+
+def _asked(test: ast.expr) -> ast.expr | None:
+    """What a condition compares with a text: ``kind`` of ``kind == "adam"``, ``kind.lower() in ("adam", "adamw")``, ``kind.endswith("8bit")``."""
+    match test:
+        case ast.BoolOp(values=[first, *_]):
+            return _asked(first)
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.In()], comparators=[right]):
+            texts = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else [right]
+            if isinstance(left, ast.Constant):
+                left, texts = right, [left]
+        case ast.Call(func=ast.Attribute(value=left, attr="startswith" | "endswith"), args=[right]):
+            texts = [right]
+        case _:
+            return None
+    while isinstance(left, ast.Call) and isinstance(left.func, ast.Attribute):
+        left = left.func.value
+    named = isinstance(left, (ast.Name, ast.Attribute, ast.Subscript))
+    return left if named and all(map(_is_text, texts)) else None
+
+
+def _is_text(node: ast.expr) -> bool:
+    """``"Adam"``, ``"Adam".lower()``."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        node = node.func.value
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)

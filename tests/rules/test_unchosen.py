@@ -1,0 +1,106 @@
+"""Branches that a run does not take unless somebody asks for it, and functions that nothing names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpushim.engine.project import analyse
+from hpushim.model import Target
+
+STOP = 'torch.jit.load("x")'
+OPTIONS = {
+    "args.fast": 'parser.add_argument("--fast", action="store_true")',
+    "args.very_fast": 'parser.add_argument("-v", "--very-fast", action="store_true", help="fast")',
+    "not args.slow": 'parser.add_argument("--slow", action="store_false")',
+    'args.kind == "fast"': 'parser.add_argument("--kind", default="slow", choices=["slow", "fast"])',
+    'args.kind in ("fast", "faster")': 'parser.add_argument("--kind", default="slow")',
+    "args.kind is not None": 'parser.add_argument("--kind", type=str)',
+    "args.kind": 'parser.add_argument("--kind", type=str)',
+    "args.level > 1": 'parser.add_argument("--level", type=int, default=0)',
+    'os.getenv("FAST") == "1"': "",
+    'os.environ.get("FAST", "0") == "1"': "",
+    "FAST": "FAST = False",
+}
+PLACES = {
+    "if": f"if {{test}}:\n    {STOP}\n",
+    "else": f"if not ({{test}}):\n    pass\nelse:\n    {STOP}\n",
+    "inner": f"for i in x:\n    if {{test}}:\n        with y:\n            {STOP}\n",
+    "and": f"if {{test}} and x:\n    {STOP}\n",
+}
+
+
+def found(folder: Path, code: str, **others: str) -> list[bool]:
+    for name, text in {"run": code, **others}.items():
+        (folder / f"{name}.py").write_text("import argparse, os\nimport torch\nparser = argparse.ArgumentParser()\n" + text)  # fmt: skip
+    report = analyse([folder], Target())
+    (file,) = [file for file in report.files if file.path.endswith("run.py")]
+    return [f.unchosen for f in file.findings if f.code == "HPU512"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("test", OPTIONS)
+def test_a_branch_that_defaults_do_not_take(tmp_path: Path, test: str, place: str) -> None:
+    code = f"{OPTIONS[test]}\nargs = parser.parse_args()\n{PLACES[place].format(test=test)}"
+    assert found(tmp_path, code) == [True]
+
+
+@pytest.mark.parametrize(
+    ("test", "option"),
+    [
+        ("not args.fast", 'parser.add_argument("--fast", action="store_true")'),
+        ('args.kind == "fast"', 'parser.add_argument("--kind", default="fast")'),
+        ('args.kind == "fast"', 'parser.add_argument("--kind", required=True)'),
+        ('args.kind == "fast"', 'parser.add_argument("kind")'),
+        ("args.cuda", 'parser.add_argument("--cuda", action="store_true")'),
+        ("args.use_gpu", 'parser.add_argument("--use-gpu", action="store_true")'),
+        ('args.device == "cuda"', 'parser.add_argument("--device", default="cpu")'),
+        ("torch.cuda.is_available()", ""),
+        ("mask is not None", "def step(mask=None):\n    pass"),
+        ("fast", "fast = False\nfast = x"),
+        ("True", ""),
+    ],
+)
+def test_a_branch_that_they_take_or_that_is_open(tmp_path: Path, test: str, option: str) -> None:
+    code = f"{option}\nargs = parser.parse_args()\nif {test}:\n    {STOP}\n"
+    assert found(tmp_path, code) == [False]
+
+
+def test_an_option_that_another_file_declares(tmp_path: Path) -> None:
+    code = f"def go(args, x):\n    if args.fast:\n        {STOP}\n    if x.fast:\n        {STOP}\n"
+    options = 'parser.add_argument("--fast", action="store_true")\n'
+    assert found(tmp_path, code) == [False, False]
+    assert found(tmp_path, code, options=options) == [True, False]
+
+
+@pytest.mark.parametrize("asked", ['kind == "{}"', 'kind.lower() in ("{}", "x")', 'kind.endswith("{}".lower()) and y'])  # fmt: skip
+@pytest.mark.parametrize("many", [2, 3, 5])
+def test_one_of_many_names(tmp_path: Path, asked: str, many: int) -> None:
+    lines = [f"{'el' if n else ''}if {asked.format(f'a{n}')}:\n    {STOP}\n" for n in range(many)]
+    code = f"def make(kind):\n    {''.join(lines).replace(chr(10), chr(10) + '    ')}else:\n        {STOP}\n"
+    assert found(tmp_path, code) == [many > 2] * many + [False]
+
+
+@pytest.mark.parametrize(
+    ("use", "unused"),
+    [
+        ("", True),
+        ("help_load()", False),
+        ("from run import help_load", True),
+        ("from run import (  # names\n    other,\n    help_load,\n)", True),
+        ('__all__ = [\n    "other",\n    "help_load",\n]', True),
+        ("from run import help_load\nx = [help_load]", False),
+        ("x = dict(type='help_load')", False),
+        ("import run\nrun.help_load()", False),
+    ],
+)
+@pytest.mark.parametrize("front", ["", "x = 1\n\n\n", "@register\n", "@register(\n    1\n)\n"])
+@pytest.mark.parametrize("body", ["def help_load(path):\n", "class help_load(Base):\n    def make(self):\n    "])  # fmt: skip
+def test_what_nothing_uses(tmp_path: Path, use: str, front: str, body: str, unused: bool) -> None:
+    (tmp_path / "run.py").write_text(
+        f"import torch\n{front}{body}    return torch.jit.load(path)\n"
+    )
+    (tmp_path / "use.py").write_text(use)
+    report = analyse([tmp_path], Target())
+    assert report.unused == ({"run.py:help_load"} if unused and "@" not in front else set())
