@@ -54,8 +54,8 @@ def whole(text: str) -> CudaWord | None:
 
 def inside(text: str) -> Iterator[CudaWord]:
     """The words that are values of options, settings and expansions inside a text, such as a command line."""
-    if not any(part in text for part in _PARTS):
-        return
+    if not any(part in text for part in _PARTS) or text.startswith("tensor("):
+        return  # a tensor that was printed is data
     for found in _INSIDE.finditer(text):
         value = found["value"]
         kind = "backend" if value == "nccl" else "device"

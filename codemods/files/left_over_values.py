@@ -45,9 +45,9 @@ class LeftOverValue(TextRule):
 
     HPU818 = Code(
         "cuda-value-unknown",
-        severity="unknown",
+        severity="warning",
         lower={
-            "warning": "an environment variable whose counterpart is known",
+            "unknown": "anything but an environment variable whose counterpart is known",
             "note": "the matrix says that it has no effect",
         },
     )

@@ -42,9 +42,9 @@ class LeftOver(Rule):
 
     HPU010 = Code(
         "cuda-word-unknown",
-        severity="unknown",
+        severity="warning",
         lower={
-            "warning": "an environment variable whose counterpart is known",
+            "unknown": "anything but an environment variable whose counterpart is known",
             "note": "the matrix says that it has no effect",
         },
     )

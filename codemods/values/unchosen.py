@@ -1,4 +1,4 @@
-"""Branches that a run does not take unless somebody asks for it: ``if args.compile:`` of an option that is off, one of many names."""
+"""Branches that a run takes only on request: ``if args.compile:`` of an option that is off, one of many names."""
 
 from __future__ import annotations
 

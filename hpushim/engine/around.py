@@ -103,7 +103,7 @@ def around(
 def _needed(found: Collection[str], program: str, links: Links) -> Needed:
     start = {program} - {""}
     reached = links.needs(start)
-    chosen = (reached - links.certain(start)) | (links.avoidable() - links.certain(start))
+    chosen = (reached - links.certain(start)) | (links.avoidable(found) - links.certain(start))
     return Needed(frozenset(found), program, reached, chosen)
 
 

@@ -125,12 +125,16 @@ class Links:
         """``starts`` and the files without which one of them does not run: no import of these on the way there is optional."""
         return frozenset(_closure(starts, self._edges(self._optional)))
 
-    def avoidable(self) -> frozenset[str]:
-        """The files that others import, each of them under a condition or where it may fail, or as far as that is so of itself."""
+    def avoidable(self, apart: Collection[str]) -> frozenset[str]:
+        """The files that all but ``apart`` import, if at all, under a condition or where it may fail; those that nothing imports are none."""
+        if not any(self._optional.values()):
+            return frozenset()
         back = self._resolved[1]
-        roots = {path for path in self._asked if not back.get(path, set()) - {path}}
-        roots = {each for path in roots for each in self._before[path]}
-        return frozenset(self._asked) - self.certain(roots) if any(self._optional.values()) else frozenset()  # fmt: skip
+        own = self._asked.keys() - {*apart}
+        roots = {path for path in own if not back.get(path, set()) - {path, *apart}}
+        return frozenset(own) - self.certain(
+            {each for path in roots for each in self._before[path]}
+        )
 
     def needing(self, starts: Collection[str]) -> frozenset[str]:
         """``starts`` and the files that import one of them, however far."""

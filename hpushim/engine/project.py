@@ -15,7 +15,6 @@ changed files, ``before`` alone where a file has findings and stays as it is. ``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -46,6 +45,7 @@ from hpushim.engine.judge import accounted, interesting, own_words, parse, wante
 from hpushim.engine.one_file import examine, settle
 from hpushim.engine.rules.registry import every_rule, porting
 from hpushim.engine.rules.wants import TAKE_DEVICES
+from hpushim.engine.uses import Uses
 from hpushim.errors import HpushimError
 from hpushim.model import (
     Basis,
@@ -74,12 +74,6 @@ Given = Mapping[Path, bytes]
 _NONE: Given = MappingProxyType({})
 #: What a notebook shows: megabytes of words that say nothing.
 _PICTURE = lazily(rb'"image/[\w.+-]+":\s*(?:"[^"]*"|\[[^\]]*\])')
-#: What begins a definition at the left margin, and what says of names that they are there.
-_DEFINES = (b"def ", b"async def ", b"class ")
-_WITHOUT_OFFERS = lazily(
-    rb"\n[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]*(?:\((?:[^()#]|#[^\n]*\n)*\)|[^\n]*)"
-    rb"|\n__all__[ \t]*\+?=[ \t]*[\[(][^\])]*[\])]"
-)
 #: Among so many files that hold a rule's word every rule will be wanted.
 _MANY = 50
 
@@ -376,10 +370,7 @@ class _Run:
         return _written(self.root, pairs, allow_dirty) + results[len(pairs) :]
 
     def _unused(self, results: Iterable[FileResult]) -> frozenset[str]:
-        """The functions and classes with stops left to a person that the project offers at most: nothing in it uses them.
-
-        An import and a list of names are no use. Those under a decorator are not among them: it may register them.
-        """
+        """The functions and classes with stops left to a person that the project offers at most: nothing in it uses them."""
         asked = {
             (result.path, finding.function.partition(".")[0])
             for result in results
@@ -388,16 +379,8 @@ class _Run:
         }
         if not asked:
             return frozenset()
-        texts = [_WITHOUT_OFFERS.sub(b"\n", b"\n" + data) for f in self.found.files if isinstance(data := read(f.path), bytes)]  # fmt: skip
-        found = set()
-        for path, name in asked:
-            word = re.compile(rb"(?<!\w)%s(?!\w)" % name.encode())
-            uses = [use for data in texts if name.encode() in data for use in word.finditer(data)]
-            lines = uses[0].string[: uses[0].start()].split(b"\n") if len(uses) == 1 else [b""]
-            above = next(filter(None, map(bytes.strip, lines[-2::-1])), b"")
-            if lines[-1] in _DEFINES and not above.startswith((b"@", b")")):
-                found.add(f"{path}:{name}")
-        return frozenset(found)
+        uses = Uses(data for f in self.found.files if isinstance(data := read(f.path), bytes))
+        return frozenset(f"{path}:{name}" for path, name in asked if uses.offered(name))
 
     def report(self, results: Iterable[FileResult], stage: Stage = "before") -> Report:
         """The results in path order."""

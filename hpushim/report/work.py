@@ -171,6 +171,8 @@ def _is_needed(item: Item, report: Report) -> bool:
         return False
     if _only_builds(item) and optional_kernels(report):
         return False
+    if item.finding.severity == "unknown" and not _is_reached(item.path, report):
+        return False
     return item.path not in report.chosen
 
 

@@ -168,7 +168,7 @@ def test_what_a_program_cannot_do_without() -> None:
 def test_what_every_import_may_do_without_is_chosen_also_off_the_program(
     tmp_path: Path, way: str, chosen: bool
 ) -> None:
-    files = {"train.py": TRAINS, "lib/__init__.py": "", "lib/fast.py": "import lib.inner\n", "lib/inner.py": PLAIN, "lib/api.py": f"{way}\n"}  # fmt: skip
+    files = {"lib/train.py": TRAINS, "lib/__init__.py": "", "lib/fast.py": "import lib.inner\n", "lib/inner.py": PLAIN, "lib/api.py": f"{way}\n"}  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -198,7 +198,7 @@ def test_a_cell_of_a_notebook_is_told_of() -> None:
         'make("cuda")\n',
         'import torch\nx = torch.zeros(2, device="cuda")\nmake("cuda")\n',
         "import torch\nmove = model.cuda\n",
-        'def f(a="cuda", no_hpu=True):\n    pass\n',
+        'def f(a="cuda", no_hpu=True):\n    pass\n\n\nf()\n',
         'import torch\n\nif is_hpu_available():\n    go("hpu")\nelse:\n    go("cuda")\nstay("cuda")\n',
     ],
 )

@@ -93,6 +93,11 @@ def test_one_of_many_names(tmp_path: Path, asked: str, many: int) -> None:
         ("from run import help_load\nx = [help_load]", False),
         ("x = dict(type='help_load')", False),
         ("import run\nrun.help_load()", False),
+        ("# help_load\nraise ValueError('give help_load a path')", True),
+        ("def other():\n    return help_load()", True),
+        ("def other():\n    return help_load()\nother()", False),
+        ("class Other(help_load):\n    pass", True),
+        ("@register\nclass Other(help_load):\n    pass", False),
     ],
 )
 @pytest.mark.parametrize("front", ["", "x = 1\n\n\n", "@register\n", "@register(\n    1\n)\n"])
