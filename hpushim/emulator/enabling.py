@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -123,6 +124,8 @@ def environment(gaudi: str = "gaudi2", stack: str | None = None) -> dict[str, st
     folder = _child_folder(stack or newest_stack())
     return {
         "HPUSHIM_GAUDI": gaudi,
+        # The processes of one run share its devices.
+        "HPUSHIM_MACHINE": os.environ.get("HPUSHIM_MACHINE") or f"{os.getpid()}-{time.time_ns()}",
         "PYTHONPATH": _prepended("PYTHONPATH", str(SITE), str(folder)),
         "PATH": _prepended("PATH", str(folder / "bin")),
     }

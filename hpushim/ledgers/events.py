@@ -34,7 +34,7 @@ WEIGHTS: dict[str, Weight] = {
     "unsupported": "blocks",
     "refused_dtype": "blocks",
     "collective_limit": "blocks",
-    "forked": "blocks",
+    "held": "blocks",
     "compute_on_cpu": "costs",
     "cpu_fallback": "costs",
     "recompilation": "costs",

@@ -30,7 +30,8 @@ def script(tmp_path, body: str) -> str:
     """A program that starts processes, as a file: spawned children import it."""
     path = tmp_path / "program.py"
     path.write_text(
-        "import hpushim.emulator\nhpushim.emulator.enable()\nimport torch\n"
+        "import os, hpushim.emulator\n"
+        "hpushim.emulator.enable(devices=int(os.environ.get('HPUSHIM_DEVICES', '1')))\nimport torch\n"
         "import torch.multiprocessing as mp\nfrom torch.utils.data import DataLoader, Dataset\n"
         + body
     )
@@ -72,7 +73,7 @@ if __name__ == "__main__":
 def test_a_shared_cpu_model_trained_by_processes_that_compute_on_hpu(run, tmp_path, method):
     """Hogwild as a Gaudi could do it: the shared weights on the host, the work on the card."""
     body = SHARED_MODEL.replace("{method}", method).replace("{where}", "pass")
-    assert run(script(tmp_path, body)).stdout == "shared\n"
+    assert run(script(tmp_path, body), HPUSHIM_DEVICES="2").stdout == "shared\n"
 
 
 def test_a_model_on_hpu_handed_to_a_process_is_refused(run, tmp_path):
@@ -127,7 +128,7 @@ def test_workers_that_leave_the_device_alone(run, tmp_path, method):
 
 
 def test_a_spawned_worker_has_a_device_of_its_own(run, tmp_path):
-    assert run(loader(tmp_path, "hpu", "spawn")).stdout == "72.0\n"
+    assert run(loader(tmp_path, "hpu", "spawn"), HPUSHIM_DEVICES="2").stdout == "72.0\n"
 
 
 @pytest.mark.parametrize("policy", ["observe", "faithful", "strict"])
@@ -162,5 +163,34 @@ def test_a_fork_after_the_last_tensor_is_gone(run, tmp_path):
 
 def test_a_fork_before_the_device_is_open_may_use_it(run, tmp_path):
     body = SHARED_MODEL.replace("{method}", "fork").replace("{where}", "pass")
-    result = run(script(tmp_path, body), HPUSHIM_POLICY="faithful")
+    result = run(script(tmp_path, body), HPUSHIM_POLICY="faithful", HPUSHIM_DEVICES="2")
     assert result.stdout == "shared\n"
+
+
+ONE_AFTER_ANOTHER = """
+import subprocess, sys
+
+CHILD = "import habana_frameworks.torch, torch; print(torch.ones(2, device='hpu').sum().item())"
+HOLDS = f"{CHILD}; import sys; sys.stdout.flush(); sys.stdin.read()"
+
+def start(code): return subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, stderr=-1, text=True)
+
+if __name__ == "__main__":
+    first = start(HOLDS)
+    first.stdout.readline()
+    print("beside", *start(CHILD).communicate())
+    first.kill(), first.wait()
+    print("after", start(CHILD).communicate()[0])
+"""
+
+
+@pytest.mark.parametrize("policy", ["observe", "faithful", "strict"])
+@pytest.mark.parametrize("devices", ["1", "2"])
+def test_a_device_is_held_by_one_process_until_it_ends(run, tmp_path, policy, devices):
+    """Nothing is left of a process that was killed."""
+    held = script(tmp_path, ONE_AFTER_ANOTHER)
+    out = run(held, HPUSHIM_POLICY=policy, HPUSHIM_DEVICES=devices).stdout
+    beside, after = out.split("after")
+    assert after.strip() == "2.0"
+    assert ("2.0" in beside) == (devices == "2" or policy == "observe")
+    assert ("Device acquire failed" in beside) == (devices == "1")

@@ -72,11 +72,12 @@ Overrun overrun();
 void check_index(int64_t index);
 int64_t current_stream();
 void set_current_stream(int64_t id);
-// A child that a fork made has no device: its parent holds it.
-extern std::atomic<bool> forked;
-void object_to_fork();
+// A process has a device from its first use on, alone. A child that a fork made has none: its parent holds it.
+enum class Holder { kNone, kThis, kParent };
+extern std::atomic<Holder> hold;
+void take_device();
 inline void touch() {
-  if (C10_UNLIKELY(forked.load(std::memory_order_relaxed))) object_to_fork();
+  if (C10_UNLIKELY(hold.load(std::memory_order_relaxed) != Holder::kThis)) take_device();
 }
 // Backward runs on the calling thread: an own device thread can ask for the GIL while Python ends.
 void keep_backward_on_this_thread();

@@ -1,4 +1,4 @@
-// Refusals: sparse and quantised tensors under every policy, and the device after a fork.
+// Refusals: sparse and quantised tensors under every policy, and a device that another process holds.
 #include "refusals.h"
 
 #include "device.h"
@@ -6,10 +6,18 @@
 #include "objections.h"
 
 #include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
 
 namespace hpu {
 
-std::atomic<bool> forked{false};
+std::atomic<Holder> hold{Holder::kNone};
 
 namespace {
 
@@ -41,10 +49,48 @@ const char* const kMakesCompressed[] = {
     "_sparse_compressed_tensor_unsafe", "_sparse_csr_tensor_unsafe", "_sparse_csc_tensor_unsafe",
     "_sparse_bsr_tensor_unsafe", "_sparse_bsc_tensor_unsafe"};
 
+int held_socket = -1;
+
 // The card stays open when the last tensor is gone.
 void child_after_fork() {
-  const auto stats = memory_stats();
-  if (stats.live > 0 || stats.allocations > 0) forked.store(true);
+  if (hold.load() != Holder::kThis) return;
+  hold.store(Holder::kParent);
+  if (held_socket >= 0) ::close(held_socket);  // the parent's own stays open
+}
+
+std::string text_of(const char* variable) {
+  const char* found = std::getenv(variable);
+  return found == nullptr ? "" : found;
+}
+
+// The processes of one run (HPUSHIM_MACHINE) share its emulated devices: each holds a name that no two sockets can
+// have, and that is free again however the process ends.
+bool take_free_device(const std::string& machine, int devices) {
+  for (int device = 0; device < devices; ++device) {
+    const std::string name = "hpushim-" + machine + "-" + std::to_string(device);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (name.size() + 1 > sizeof(address.sun_path)) return true;
+    name.copy(address.sun_path + 1, name.size());
+    const int made = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made < 0) return true;
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    if (::bind(made, reinterpret_cast<const sockaddr*>(&address), length) == 0) {
+      held_socket = made;
+      return true;
+    }
+    const bool taken = errno == EADDRINUSE;
+    ::close(made);
+    if (!taken) return true;
+  }
+  return false;
+}
+
+void object(const char* what, const std::string& text) {
+  note("held", what);
+  TORCH_CHECK(policy_now() == Policy::kObserve, text);
+  hold.store(Holder::kThis);  // told once
+  TORCH_WARN(text);
 }
 
 }  // namespace
@@ -95,18 +141,23 @@ void watch_forks() {
   pthread_atfork(nullptr, nullptr, &child_after_fork);
 }
 
-void object_to_fork() {
+void take_device() {
   if (inside > 0) return;
-  note("forked", "the device is held by the parent process");
-  const std::string what = user_line() + ": this process was forked from one that has used hpu, and a Gaudi is "
-                           "held by one process: it cannot be used here (" + signed_by("fork") + "); start children "
-                           "with spawn, or return CPU tensors and move them in the parent";
-  if (policy_now() == Policy::kObserve) {
-    forked.store(false);  // told once
-    TORCH_WARN(what);
-    return;
-  }
-  TORCH_CHECK(false, what);
+  if (hold.load() == Holder::kParent)
+    return object("the device is held by the parent process",
+                  user_line() + ": this process was forked from one that has used hpu, and a Gaudi is held by one "
+                                "process: it cannot be used here (" + signed_by("fork") + "); start children with "
+                                "spawn, or return CPU tensors and move them in the parent");
+  static std::mutex once;
+  const std::lock_guard<std::mutex> guard(once);
+  if (hold.load() == Holder::kThis) return;
+  const std::string machine = text_of("HPUSHIM_MACHINE"), count = text_of("HPUSHIM_DEVICES");
+  const int devices = std::max(1, std::atoi(count.c_str()));
+  if (machine.empty() || take_free_device(machine, devices)) return hold.store(Holder::kThis);
+  object("each device is held by another process",
+         user_line() + ": Device acquire failed: other processes hold the " + std::to_string(devices) +
+             " emulated device(s) of this run, and a Gaudi is held by one process (emulated HPU); start one process "
+             "for each device, or set HPUSHIM_DEVICES to emulate more");
 }
 
 }  // namespace hpu
