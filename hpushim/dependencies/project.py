@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
 #: The module that a project builds from Rust.
 _LIBRARY = re.compile(rb"^\[lib\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*\"(\w+)\"", re.MULTILINE)
+#: The modules that a project compiles.
+_COMPILED = re.compile(rb"Extension\(\s*(?:name\s*=\s*)?[\"'](\w+)")
 _KINDS: frozenset[Kind] = frozenset(get_args(Kind))
 
 
-def _built(cargo: bytes) -> list[str]:
-    return [name.decode() for name in _LIBRARY.findall(cargo)]
+def _built(path: Path) -> list[str]:
+    pattern = {"Cargo.toml": _LIBRARY, "setup.py": _COMPILED}.get(path.name)
+    return [name.decode() for name in pattern.findall(safe_files.read(path))] if pattern else []
 
 
 def of_project(
@@ -52,8 +55,7 @@ def of_project(
                 (beside if file.shown in around else sources).append(safe_files.read(file.path))
             if says_versions(file.path, file.kind):
                 wanted |= names(safe_files.read(file.path), file.kind)
-            if file.path.name == "Cargo.toml":
-                own.update(_built(safe_files.read(file.path)))
+            own.update(_built(file.path))
     found = assess(sources, frozenset(own), sorted(wanted), places, matrix, target, beside)
     # A script in a package imports its neighbours by their plain names; nothing else says that these are no packages of others.
     python = [file.path for file in files if file.kind == "python"]

@@ -14,7 +14,7 @@ from hpushim.patterns import lazily
 #: By their names alone.
 _NAMED = lazily(
     r"(?:^|/)(?:\.[^/]+|(?:[a-z]+_)?(?:unit)?tests?|testing|benchmarks?|docs?|docker|ci)/"
-    r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*_test\.py|[^/]*(?:export|benchmark|collect_env)[^/]*\.py|[^/]*dockerfile[^/]*)$",
+    r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*_test\.py|[^/]*(?:export|benchmark|collect_env)[^/]*\.py|[^/]*dockerfile[^/]*|\.[^/]+\.ya?ml)$",
     re.IGNORECASE,
 )
 

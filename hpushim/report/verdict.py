@@ -134,7 +134,8 @@ def _worst(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tupl
         return "blocked", _core(report, kernels, required)
     missing = [work for work in required if work.effort == "none"]
     if missing:
-        more = f" {_amount(required)}" if len(required) > len(missing) else ""
+        rest = [work for work in required if work.effort != "none"]
+        more = f" Besides: {_amount(rest)}" if rest else ""
         return "blocked", f"{count(len(missing), 'thing')} that the project needs {_verb(len(missing), 'has')} no counterpart on Gaudi: {missing[0].message}.{more}"  # fmt: skip
     if required:
         return "needs work", f"{_why(open_ones)}{_amount(required)}{_later(works)}"

@@ -85,7 +85,7 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
     for key, group in found.items():
         group.sort(key=lambda item: item.trouble != "kernels")
         places = [(item.path, item.finding.function) for item in group]
-        required = [item for item in group if _is_needed(item, report) and not (item.area == FILES and item.finding.row in told)]  # fmt: skip
+        required = [item for item in group if _is_needed(item, report) and not (item.area == FILES and item.trouble == "cpu" and item.finding.row in told)]  # fmt: skip
         conditional = all(item.finding.conditional for item in required or group)
         inner = all(item.finding.function or item.finding.conditional for item in group)
         optional = group[0].area == PACKAGES and not required and inner

@@ -140,6 +140,7 @@ def test_a_requirement_is_the_package_that_it_installs(tmp_path: Path) -> None:
         ({"run/__init__.py": "", "run/a.py": "from train_zq import T\n", "run/net/x/__init__.py": "", "run/net/x/y/train_zq/b.py": "", "requirements.txt": "train-zq\n"}, ["train_zq"]),
         # What the project builds from Rust is its own.
         ({"run.py": "import rust_zq, far_zq\n", "lib/Cargo.toml": '[package]\nname = "x"\n\n[lib]\ncrate-type = ["cdylib"]\nname = "rust_zq"\n'}, ["far_zq"]),
+        ({"run.py": "import fast_zq, far_zq\n", "ops/setup.py": "from torch.utils.cpp_extension import CUDAExtension\nx = CUDAExtension(\n    name='fast_zq.ops', sources=[])\n"}, ["far_zq"]),
     ],
 )  # fmt: skip
 def test_a_neighbour_of_a_script_in_a_package_is_no_dependency(

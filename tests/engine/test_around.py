@@ -79,7 +79,7 @@ PLAIN = "import torch\n"
         ({"a/requirements.txt": "torch\n", "a/train.py": TRAINS, "b/requirements.txt": "torch\n", "b/fit.py": TRAINS}, set()),
         # What modules need that may be loaded by their names is needed, whichever script imports it as well.
         ({"run.py": "from nets import make\n" + TRAINS, "nets/__init__.py": "import_module(f'nets.{name}')\n", "nets/a.py": "from ops.conv import b\n", "ops/conv/b.py": PLAIN, "show.py": "from ops.conv import b\n" + MAIN}, {"show.py"}),
-        ({"a/Dockerfile": "FROM x\n", ".github/w.yml": "", "train.py": TRAINS}, {"a/Dockerfile", ".github/w.yml"}),
+        ({"a/Dockerfile": "FROM x\n", ".github/w.yml": "", ".ci.yml": "a: 1\n", "train.py": TRAINS}, {"a/Dockerfile", ".github/w.yml", ".ci.yml"}),
     ],
 )  # fmt: skip
 def test_what_no_training_run_needs(tmp_path: Path, files: dict[str, str], aside: set[str]) -> None:
