@@ -16,11 +16,12 @@ import msgspec
 
 from hpushim.engine.base.diagnostics import diagnostic
 from hpushim.engine.base.edits import Places, composed, overlap, splice
+from hpushim.engine.base.text import Text
 from hpushim.engine.context import Context, Examined, Unparsable
 from hpushim.engine.data.document import Document
 from hpushim.engine.judge import examine_document, examine_module, parse
 from hpushim.engine.plan import Group, Plan, groups, plan_changes, plan_edits
-from hpushim.engine.python import imports
+from hpushim.engine.python import imports, lines
 from hpushim.engine.python.module import Module
 from hpushim.engine.python.proof import unproven
 from hpushim.engine.python.rewrite import NotRewritable, rewrite
@@ -55,6 +56,12 @@ class Workshop(Protocol):
     def plan(self, found: Examined, candidates: list[Group]) -> Plan: ...
 
     def make(self, found: Examined, taken: Sequence[Group]) -> Made: ...
+
+    def broken(
+        self, before: str, steps: Sequence[tuple[Edit, ...]], after: Text
+    ) -> tuple[Edit, ...]:
+        """The edits that break the lines which the steps have made too long."""
+        ...
 
 
 def settle_module(
@@ -121,6 +128,10 @@ def _attempt(
         record.enter(found, done, first=number == 0)
         if not done.made.edits:
             record.close(banned)
+            last = workshop.broken(text, tuple(steps), found.text) if steps else ()
+            if last:
+                current = splice(current.encode(), last).decode()
+                steps.append(last)
             return Settled(current, tuple(record.findings), tuple(steps))
         steps.append(done.made.edits)
         current = done.made.after
@@ -223,6 +234,25 @@ class _Python:
             return Made(before.text, why="another rewrite overlaps it")
         return self._proved(before, edits, touched)
 
+    def broken(
+        self, before: str, steps: Sequence[tuple[Edit, ...]], after: Text
+    ) -> tuple[Edit, ...]:
+        if not isinstance(after, Module) or self._editable or after.target.style != "agnostic":
+            return ()  # a cell of a notebook has lines of its own
+        changed: list[Span] = []
+        moved = 0
+        for edit in composed(before.encode(), steps):
+            length = len(edit.new.encode())
+            start = edit.span.start + moved
+            changed.append(Span(start, start + length))
+            moved += length - (edit.span.end - edit.span.start)
+        edits = tuple(lines.broken(after, changed, lines.limit(before)))
+        try:
+            same = ast.dump(ast.parse(splice(after.data, edits))) == ast.dump(after.tree)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            same = False
+        return edits if same else ()
+
     def _proved(
         self, before: Module, edits: tuple[Edit, ...], touched: Collection[ast.AST]
     ) -> Made:
@@ -264,6 +294,11 @@ class _Other:
         data = splice(before.data, edits)
         why = before.unproven(data)
         return Made(before.text, why=why) if why else Made(data.decode(), edits)
+
+    def broken(
+        self, before: str, steps: Sequence[tuple[Edit, ...]], after: Text
+    ) -> tuple[Edit, ...]:
+        return ()
 
 
 class _Record:

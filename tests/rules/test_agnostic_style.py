@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
 from hpushim.engine.project import migrate, undo
+from hpushim.engine.python import lines
 from hpushim.engine.settle import Settled
 from hpushim.matrix import load
 from hpushim.model import Style, Target
@@ -52,7 +54,9 @@ def written(text: str, style: Style = "agnostic", path: str = "train.py") -> Set
 
 def body(text: str) -> str:
     """What becomes of the statements behind the imports, without the function; a choice over several lines in one."""
-    after = written(HEAD + text).text.removeprefix(HEAD).replace(FUNCTION, "").replace(OR_CPU, "")
+    with mock.patch.object(lines, "limit", return_value=1000):
+        after = written(HEAD + text).text
+    after = after.removeprefix(HEAD).replace(FUNCTION, "").replace(OR_CPU, "")
     refused = rf"if not {re.escape(AVAILABLE)}:\n +raise RuntimeError\(.*\)\n( *\w+ = ){re.escape(CURRENT)}"
     after = re.sub(refused, lambda found: f"{found[1].lstrip()}accelerator or error", after)
     after = re.sub(r"\(\n +(.*)\n +(if .*)\n +(else .*)\n *\)", r"\1 \2 \3", after)
@@ -549,3 +553,28 @@ def test_what_wraps_a_kernel_stays_whole(tmp_path: Path, loaded: str, guard: str
         )
         is kernel
     )
+
+
+LONG = "a_rather_long_name_of_a_model_that_is_trained"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"with torch.cuda.amp.autocast(enabled=own.{LONG[:20]}):\n    pass", f'with torch.autocast(\n    device_type=device.type, enabled=own.{LONG[:20]} and device.type != "cpu"\n):\n    pass'),
+        (f"with torch.cuda.amp.autocast(enabled={LONG} and {LONG}):\n    pass", f'with torch.autocast(\n    device_type=device.type,\n    enabled={LONG} and {LONG} and device.type != "cpu",\n):\n    pass'),
+        (f"net = Network(first={LONG}, second=3).cuda()", None),
+        (f"network = Network(first={LONG}, second=(3, 45)).cuda()", f"network = Network(\n    first={LONG}, second=(3, 45)\n).to(device)"),
+        (f"network = Network(first={LONG}, sec=(3, 45)).cuda()  # why", None),
+        (f'x = torch.zeros(3, device="cuda"); {LONG} = {LONG}', None),
+        (f"def f(x):\n\tnetwork = Network(first={LONG}, second=(3, 45)).cuda()", None),
+        ('print("' + 130 * "x" + f'")\nnetwork = Network(first={LONG}, second=(3, 45)).cuda()', None),
+    ],
+)  # fmt: skip
+def test_lines_that_became_too_long_are_broken(before: str, after: str | None) -> None:
+    start = (
+        'import torch\n\ndevice = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+    )
+    text = written(start + before + "\n").text
+    made = text[text.index(before.split("torch", maxsplit=1)[0][:8]) :]
+    assert made.removesuffix("\n") == after if after else made.count("\n") == before.count("\n") + 1
