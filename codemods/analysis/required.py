@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from .project_facts import MAKERS, MAKERS_NAMED
 from .verdict import ask, inside
@@ -37,6 +37,12 @@ _OLDER = ("2.5.1", "2.4.1", "2.1.2", "2.0.1", "1.13.1", "1.8.1")
 #: A version of torch that may simply be a later one: none, or a lower bound.
 _LOWER = re.compile(r"\s*(?:>=?\s*[\w.]+)?\s*")
 
+
+#: Packages that are made for one release of torch, or that it needs, and their first release for that one; "" where there is none:
+#: torch's channel of conda ended before it.
+_PARTNERS = {"torchvision": "0.21", "torchaudio": "2.6", "xformers": "0.0.29", "python": "3.9", "pytorch-cuda": "", "cudatoolkit": ""}  # fmt: skip
+#: Beyond every release.
+_END = "1000"
 
 #: Images with torch, and the version in their tag; NVIDIA's are numbered by year and month, and have torch 2.6 since this one.
 _IMAGE = re.compile(
@@ -72,6 +78,36 @@ def lacks_accelerator(allowed: str) -> tuple[str, str] | None:
         "whose `torch.load` reads weights only by default"
     )
     return message, f">={FIRST}" if _LOWER.fullmatch(allowed) else ""
+
+
+def held_back(text: Text) -> list[str]:
+    """What the project pins, in any of its files, to releases that go with an older torch alone."""
+    found: dict[str, None] = {}
+    for name, versions in text.project.pins:
+        first = _PARTNERS.get(name)
+        if first == "" or (first is not None and not _admits(versions, first)):
+            found[f"{name}{versions}"] = None
+    return list(found)
+
+
+def admits_old_python(versions: str) -> bool:
+    """Is a Python among the versions for which the first torch with ``torch.accelerator`` has no release?"""
+    with suppress(InvalidSpecifier):
+        return "3.8" in SpecifierSet(versions)
+    return False
+
+
+def _admits(versions: str, first: str) -> bool:
+    """Is a release from ``first`` on among the versions?"""
+    try:
+        allowed = SpecifierSet(versions)
+    except InvalidSpecifier:
+        return True
+    named = [each.version.removesuffix(".*") for each in allowed if each.operator != "==="]
+    with suppress(InvalidVersion):
+        newer = [name for name in named if Version(name) >= Version(first)]
+        return any(each in allowed for each in (first, f"{first}.1", *newer, _END))
+    return True
 
 
 def writes_cuda(text: Text) -> bool:

@@ -10,7 +10,14 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Span
 
-from ..analysis.required import FIRST, is_old_image, lacks_accelerator, writes_cuda
+from ..analysis.required import (
+    FIRST,
+    admits_old_python,
+    held_back,
+    is_old_image,
+    lacks_accelerator,
+    writes_cuda,
+)
 
 if TYPE_CHECKING:
     from hpushim.engine.data.document import Document
@@ -29,7 +36,9 @@ class OldestTorch(TextRule):
     HPU820 = Code(
         "torch-too-old-for-accelerator",
         fix=("safe", "manual"),
-        lower={"note": "a text says so, which nothing reads but people"},
+        lower={
+            "note": "a text says so, which nothing reads but people, or a bound of Python allows it"
+        },
     )
     kinds = frozenset({"requirements", "toml", "yaml", "dockerfile", "markdown"})
     markers = ("torch", "Torch")
@@ -49,6 +58,13 @@ class OldestTorch(TextRule):
         if document.kind in ("dockerfile", "markdown"):
             return
         for entry in document.entries:
+            if (
+                entry.path[-1:] == ("requires-python",)
+                and admits_old_python(str(entry.value))
+                and writes_cuda(document)
+            ):
+                text = f"`{entry.value}` allows a Python for which torch {FIRST} has no release; raise it with torch"
+                yield self.finding(document, entry.span, text, severity="note")
             listed = any(isinstance(part, str) and "dependencies" in part for part in entry.path)
             found = _TORCH.fullmatch(str(entry.value)) if listed else None
             judged = lacks_accelerator(found["allowed"]) if found is not None else None
@@ -89,6 +105,12 @@ class OldestTorch(TextRule):
     def _told(self, document: Document, span: Span, message: str, edit: Edit | None) -> Finding:
         """The fix is for this style, in which other fixes of such files are not: every device needs that torch."""
         fix = None
-        if edit is not None and writes_cuda(document):
+        partners = held_back(document)
+        if partners:
+            shown = ", ".join(f"`{each}`" for each in partners)
+            message += f"; {shown} of this project {'goes' if len(partners) == 1 else 'go'} with an older torch, so raise them together"
+        if re.search(r"\[tool\.(?:uv|poetry|pdm)\b", document.text):
+            message += "; then renew the lock file"
+        if edit is not None and not partners and writes_cuda(document):
             fix = Fix("require the first release with it", "safe", (edit,))
         return self._finding(document, span, message, fix, None, None, None, None, "")
