@@ -138,6 +138,22 @@ def _shared(data: bytes) -> Iterable[bytes]:
 SHARED_HERE = ProjectFact(SHARED, _shared)
 
 
+_BODIES = lazily(
+    rb"\n(?:@[^\n]*\n)*(?:async[ \t]+)?(?:def|class)\b[^\n]*(?:\n[ \t)][^\n]*|\n(?=\n))*"
+)
+#: ``from torch import *`` brings ``device`` as well.
+_TAKEN = lazily(rb"\n[ \t]*(?:(?:device|%s)[ \t]*[=:,]|from[ \t][^\n]*import[^\n]*[( ,]device\b|from[ \t]+torch[\w.]*[ \t]+import[ \t]+\*)" % b"|".join(each.encode() for each in at_hand.FUNCTIONS))  # fmt: skip
+
+
+def _taken(data: bytes) -> Iterable[bytes]:
+    if b"device" in data or b"import *" in data:
+        yield from (b"device" for _ in _TAKEN.findall(_BODIES.sub(b"", data)))
+
+
+#: Whether a star import may bring a name for a device.
+TAKEN_HERE = ProjectFact(at_hand.TAKEN, _taken)
+
+
 def _with_cuda(data: bytes) -> Iterable[bytes]:
     return cuda_or_not(data)
 

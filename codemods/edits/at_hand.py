@@ -28,6 +28,8 @@ ACCELERATOR = "torch.accelerator.current_accelerator"
 #: The project's facts: the classes with their bases, and those that store ``self.device``.
 CLASSES = "classes and their bases"
 HOLDERS = "classes that store a device"
+#: Of the names that a device may get, those that a file of the project has at its top.
+TAKEN = "names of devices at the top of files"
 CUDA = lazily(r"cuda(:\d+)?")
 DEVICE = lazily(r"(cuda|cpu|mps|xpu|npu)(:\d+)?")
 _NAMED = lazily(r"(?:^|_)(dev|device)$", re.I)

@@ -18,7 +18,17 @@ from hpushim.model import Span
 from hpushim.patterns import lazily
 from hpushim.pycode.walk import walk
 
-from .at_hand import ACCELERATOR, CUDA, DEVICE, FUNCTIONS, OR_CPU, OR_FAIL, at_hand, function_around
+from .at_hand import (
+    ACCELERATOR,
+    CUDA,
+    DEVICE,
+    FUNCTIONS,
+    OR_CPU,
+    OR_FAIL,
+    TAKEN,
+    at_hand,
+    function_around,
+)
 from .without_cuda import CUDA_OR_NOT, needs_accelerator
 
 if TYPE_CHECKING:
@@ -383,8 +393,21 @@ def is_default(bound: Binding) -> bool:
 
 
 def is_open(module: Module) -> bool:
-    """Does the file get names that it does not mention?"""
-    return any(alias.name == "*" for s in module.imports for alias in s.names)
+    """May the file have a name for the device that it does not mention: from a star import of a module that may define one?"""
+    known = TAKEN in dict(module.project.collected) and not module.project.names(TAKEN)
+    return any(
+        alias.name == "*" and not (known and _is_own(module, statement))
+        for statement in module.imports
+        for alias in statement.names
+    )
+
+
+def _is_own(module: Module, statement: ast.Import | ast.ImportFrom) -> bool:
+    """Is what a statement imports from a module of the project?"""
+    if not isinstance(statement, ast.ImportFrom):
+        return False
+    top = (statement.module or "").partition(".")[0]
+    return bool(statement.level) or top in module.project.modules
 
 
 def _is_of_torch(statement: ast.Import | ast.ImportFrom) -> bool:

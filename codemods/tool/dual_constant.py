@@ -11,7 +11,7 @@ from hpushim.engine.python.changes import Change, Define, Import, Insert, Replac
 from hpushim.engine.rules.rule import Claim, Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
-from ..analysis.project_facts import CLASSES, CUDA_HERE, HOLDERS, SHARED_HERE
+from ..analysis.project_facts import CLASSES, CUDA_HERE, HOLDERS, SHARED_HERE, TAKEN_HERE
 from ..edits import neutral
 from ..edits.at_hand import FUNCTIONS, OR_CPU, OR_FAIL
 from ..edits.device_kept import KEPT, hoisted, only_assigned, only_owner
@@ -36,7 +36,10 @@ class DualConstant(Rule):
     """``ACCELERATOR`` where the file uses it and nothing gives it a value."""
 
     HPU023 = Code("accelerator-constant", severity="note", fix=("safe", "unsafe"))
-    wants = Wants(words=(ACCELERATOR, *FUNCTIONS), facts=(SHARED_HERE, CUDA_HERE, CLASSES, HOLDERS))
+    wants = Wants(
+        words=(ACCELERATOR, *FUNCTIONS),
+        facts=(SHARED_HERE, CUDA_HERE, CLASSES, HOLDERS, TAKEN_HERE),
+    )
     #: A file that defines the function for others may not use it.
     also = Wants(words=("torch", "import"))
     strength = Strength.FIRM
