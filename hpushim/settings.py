@@ -43,6 +43,7 @@ SETTINGS = {
     "HPUSHIM_LEDGER": Setting(),
     "HPUSHIM_LOG": Setting(("quiet", "summary", "sites", "trace")),
     "HPUSHIM_POLICY": Setting(("observe", "faithful", "strict"), default="observe"),
+    "HPUSHIM_PROVE_CUDA_PYTHON": Setting(),
     "HPUSHIM_SAVE_TAG": Setting(("hpu", "cuda"), default="hpu"),
     "HPUSHIM_SHOW_REWRITES": Setting(("0", "1"), default="0"),
     "HPUSHIM_STACK": Setting(),  # a release that the matrix knows; the emulator asks it

@@ -95,6 +95,7 @@ class Certificate(msgspec.Struct):
     cannot_show: list[str]
     refused_on_gaudi: list[Refused]
     unsafe_rewrites: list[Candidate] = []  # of `migrate --prove`
+    cuda: str = ""  # the device that the original and the copy ran on, or why they did not
 
 
 def certificate(
@@ -144,6 +145,7 @@ def certificate(
         cannot_show=list(CANNOT_SHOW),
         refused_on_gaudi=outcome.refused,
         unsafe_rewrites=list(candidates),
+        cuda=outcome.cuda,
     )
 
 
@@ -245,6 +247,7 @@ def page(found: Certificate) -> str:
         lines += ["Unsafe rewrites:", ""]
         lines += [f"- {one.shown()}" for one in found.unsafe_rewrites]
         lines.append("")
+    lines += [f"CUDA: {found.cuda}.", ""] if found.target["style"] != "native" else []
     lines += ["This cannot show:", ""]
     lines += [f"- {one}" for one in found.cannot_show]
     versions = ", ".join(f"{name} {value}" for name, value in found.versions.items())

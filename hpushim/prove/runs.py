@@ -18,13 +18,14 @@ from typing import Any, Literal
 import msgspec
 
 from hpushim.errors import HpushimError
-from hpushim.prove import metrics
+from hpushim.prove import cuda, metrics
 from hpushim.prove.records import Record, read
 from hpushim.prove.words import Command
 
-Way = Literal["cpu", "shim", "native", "copy"]
-#: Without a device: of the original, and of the migrated copy.
+Way = Literal["cpu", "shim", "native", "copy", "cuda", "cuda-copy"]
+#: Without a device: of the original, and of the migrated copy; the same with a CUDA device.
 ON_CPU: tuple[Way, ...] = ("cpu", "copy")
+ON_CUDA: tuple[Way, ...] = ("cuda", "cuda-copy")
 STARTUP = str(Path(__file__).parent / "recorder" / "startup")
 _STAY = ("HPUSHIM_CACHE_DIR", "HPUSHIM_GAUDI", "HPUSHIM_STACK", "HPUSHIM_ALLOW_IMPORT", "HPUSHIM_CAPABILITY", "HPUSHIM_CUDA_AVAILABLE")  # fmt: skip
 _FINISH = 10  # seconds that a stopped run has to end by itself
@@ -44,6 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     devices: int = 1
     mode: str = "lazy"
     python: str = sys.executable
+    cuda_python: str = sys.executable
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -131,6 +133,7 @@ def started(
         "values": values,
         "lines": lines or {},
         "float32": float32,
+        "deterministic": way in ON_CUDA,
     }
     orders.write_text(json.dumps(told), encoding="utf-8")
     words = _words(way, command, plan)
@@ -244,8 +247,8 @@ def _words(way: Way, command: Command, plan: Plan) -> list[str]:
         words = [_launcher(command.launcher), *command.before[1:], *module, command.script]
     else:
         words = [*module, command.script]
-    start = [plan.python]
-    if way not in ON_CPU:
+    start = [plan.cuda_python if way in ON_CUDA else plan.python]
+    if way not in (*ON_CPU, *ON_CUDA):
         start += ["-m", "hpushim", "run", "--mode", plan.mode, "--devices", str(plan.devices)]
         if way == "native":
             start.append("--native")
@@ -262,18 +265,27 @@ def _launcher(name: str) -> str:
 
 def _environment(way: Way, plan: Plan, orders: Path, top: str) -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith("HPUSHIM") or k in _STAY}
-    for name in ("CUDA_VISIBLE_DEVICES", "PT_HPU_LAZY_MODE", "RANK", "WORLD_SIZE", "LOCAL_RANK"):
+    if way in ON_CUDA:
+        env |= cuda.environment()
+    for name in (
+        "" if way in ON_CUDA else "CUDA_VISIBLE_DEVICES",
+        "PT_HPU_LAZY_MODE",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+    ):
         env.pop(name, None)
     # The user's own folders on it mean their copies.
     given = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
-    paths = [STARTUP, *(in_copy(os.path.abspath(one), plan.tree, top) for one in given)]  # noqa: PTH100
+    ours = [str(Path(__file__).parents[2])] if way in ON_CUDA and plan.cuda_python != plan.python else []  # fmt: skip
+    paths = [STARTUP, *ours, *(in_copy(os.path.abspath(one), plan.tree, top) for one in given)]  # noqa: PTH100
     env.update(
         PYTHONPATH=os.pathsep.join(paths),
         PYTHONDONTWRITEBYTECODE="1",
         PYTHONHASHSEED="0",
         PYTHONUNBUFFERED="1",
         HPUSHIM_PROVE=str(orders),
-        HPUSHIM="off" if way in ON_CPU else "emulate",
+        HPUSHIM="off" if way in (*ON_CPU, *ON_CUDA) else "emulate",
         HPUSHIM_LOG="quiet",
         # The emulated device draws from the CPU's own stream, so that the runs agree number by number.
         HPUSHIM_EMULATED_RANDOM="cpu",

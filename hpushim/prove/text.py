@@ -20,6 +20,8 @@ def text(outcome: Outcome, again: str) -> str:
     lines += _table([*outcome.elsewhere, *outcome.runs])
     lines += ["", *_comparisons(outcome)]
     lines += _coverage(outcome)
+    if outcome.report.target.style != "native":
+        lines += ["", f"CUDA: {outcome.cuda}"]
     lines += [
         "",
         "Everything on hpu was emulated on the CPU: this shows that both programs do the same on the HPU path, not Gaudi's speed,",
@@ -123,6 +125,8 @@ def _comparisons(outcome: Outcome) -> list[str]:
         "shim": "the shim's run",
         "native": "the migrated copy",
         "copy": "the migrated copy on the CPU",
+        "cuda": "the original's run on CUDA",
+        "cuda-copy": "the migrated copy on CUDA",
     }
     lines = []
     if outcome.cause is not None:

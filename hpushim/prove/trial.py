@@ -14,7 +14,7 @@ import msgspec
 
 from hpushim.errors import HpushimError
 from hpushim.model import Origin, Report, Target
-from hpushim.prove import copies, covered, metrics, words
+from hpushim.prove import copies, covered, cuda, metrics, words
 from hpushim.prove.compare import BITS, Comparison, Difference, compare
 from hpushim.prove.covered import Coverage
 from hpushim.prove.hunks import Hunk, between, original_line
@@ -49,6 +49,8 @@ _TITLES = {
     "shim": "original, under the shim",
     "native": "migrated copy, natively",
     "copy": "migrated copy, on the CPU",
+    "cuda": "original, on CUDA",
+    "cuda-copy": "migrated copy, on CUDA",
 }
 
 
@@ -79,6 +81,7 @@ class Request(msgspec.Struct, kw_only=True):
     plant: Callable[[Path], None] | None = None
     baseline: Outcome | None = None
     asked: dict[str, set[int]] = {}
+    look: cuda.Look = cuda.look
 
     @property
     def folder(self) -> Path:
@@ -109,6 +112,8 @@ class Outcome(msgspec.Struct):
     refused: list[Refused] = msgspec.field(default_factory=list)
     #: The copy on the devices that its style keeps, beside those that all styles have.
     elsewhere: list[Run] = msgspec.field(default_factory=list)
+    #: The CUDA device that the original and the copy ran on, or why they did not.
+    cuda: str = "not run on CUDA: the native style does not keep it"
 
     @property
     def difference(self) -> Difference | None:
@@ -295,7 +300,7 @@ def _proved(trial: Trial) -> Outcome:
         "not proved", "", migrated, runs, [], coverage, trial.on_cpu, _share(shim, native), report
     )
     outcome.asked = trial.asked
-    return _as_before(trial, _judged(trial, runs, outcome))
+    return _on_cuda(trial, _as_before(trial, _judged(trial, runs, outcome)))
 
 
 def _as_before(trial: Trial, outcome: Outcome) -> Outcome:
@@ -315,6 +320,43 @@ def _as_before(trial: Trial, outcome: Outcome) -> Outcome:
     if pair.difference is not None:
         outcome.verdict = "different"
         outcome.reason = f"on the CPU, {pair.difference.what}"
+    return outcome
+
+
+def _on_cuda(trial: Trial, outcome: Outcome) -> Outcome:
+    """What a style keeps for CUDA: the copy does there, bit for bit, what the original does, where this machine has such a device."""
+    if trial.request.target.style == "native":
+        return outcome
+    if trial.request.baseline is not None or outcome.difference is not None:
+        outcome.cuda = "not run on CUDA: the copy is different already, or is one of several"
+        return outcome
+    found = trial.request.look()
+    if not found.name:
+        outcome.cuda = f"not run on CUDA: {found.why}"
+        return outcome
+    trial.plan = msgspec.structs.replace(trial.plan, cuda_python=found.python)
+    trial.say(f"running the original and the migrated copy on {found.name}")
+    first = trial.run("cuda", _TITLES["cuda"], trial.copy("cuda"))
+    if not first.record.steps:
+        why = failure(first)
+        said = f"{why['kind']}: {why['message']}" if why else f"exit code {first.code}"
+        outcome.elsewhere.append(first)
+        outcome.cuda = f"not compared on {found.name}: the original makes no step there: {said}"
+        return outcome
+    second = trial.run("cuda-copy", _TITLES["cuda-copy"], _migrated_again(trial, outcome, "cuda-copy"))  # fmt: skip
+    pair = compare(first, second, same_device=True)
+    if pair.difference is not None and pair.difference.kind == BITS:
+        outcome.rehearsals += 1
+        again = trial.run("cuda", "again", trial.copy(f"again-{outcome.rehearsals}"))
+        if not compare(first, again, same_device=True).exact:
+            pair = compare(first, second, same_device=True, repeats=False)
+            pair.notes.append("a second run of the original does not repeat its bits either")
+    outcome.elsewhere += [first, second]
+    outcome.comparisons.append(pair)
+    outcome.cuda = f"run on {found.name}"
+    if pair.difference is not None:
+        outcome.verdict = "different"
+        outcome.reason = f"on CUDA, {pair.difference.what}"
     return outcome
 
 

@@ -15,7 +15,7 @@ import pytest
 from proofs import TRAIN, prove
 
 from hpushim.model import Target
-from hpushim.prove import certificate
+from hpushim.prove import certificate, cuda
 from hpushim.prove.trial import Request
 from hpushim.prove.trial import prove as prove_here
 from hpushim.prove.words import parse
@@ -60,6 +60,61 @@ def test_what_a_style_keeps_for_the_cpu_is_proved_there(
     (pair,) = [one for one in found["comparisons"] if one["second"] == "copy"]
     assert pair["first"] == "cpu" and pair["steps"] == 6 and pair["bit_for_bit"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["train.py"]
+
+
+def _card(name: str = "a stand-in", why: str = "") -> cuda.Look:
+    return lambda: cuda.Found(sys.executable, name, why)
+
+
+@pytest.mark.parametrize(
+    ("style", "look", "plant", "verdict", "said"),
+    [
+        ("native", _card(), None, "equal", "not run on CUDA: the native style does not keep it"),
+        ("agnostic", _card("", "torch 2.9 sees no CUDA device"), None, "equal", "not run on CUDA: torch 2.9 sees no CUDA device"),
+        ("agnostic", _card(), None, "equal", "run on a stand-in"),
+        ("dual", _card(), None, "equal", "run on a stand-in"),
+        ("agnostic", _card(), "card", "different", "run on a stand-in"),
+        ("agnostic", _card(), "cpu", "different", "not run on CUDA: the copy is different already, or is one of several"),
+        ("agnostic", _card(), "fails", "equal", "not compared on a stand-in: the original makes no step there: RuntimeError: no kernel image"),
+    ],
+)  # fmt: skip
+def test_what_a_style_keeps_for_cuda_is_proved_where_a_device_is(
+    tmp_path: Path, style: str, look: cuda.Look, plant: str | None, verdict: str, said: str
+) -> None:
+    """No CUDA device is needed: the runs on it are the same programs without one, which see the variable that such runs have."""
+    start = "import os\n\nif os.environ.get('CUBLAS_WORKSPACE_CONFIG'):\n    raise RuntimeError('no kernel image')\n\n"
+    (tmp_path / "train.py").write_text((start if plant == "fails" else "import os\n\n") + TRAIN)
+
+    def planted(folder: Path) -> None:
+        script = folder / "train.py"
+        on = {"card": "os.environ.get('CUBLAS_WORKSPACE_CONFIG')", "cpu": "device.type == 'cpu'"}
+        if plant in on:
+            text = script.read_text()
+            script.write_text(text.replace("lr=0.01", f"lr=0.02 if {on[plant]} else 0.01"))
+
+    target = Target(style=style)  # type: ignore[arg-type]
+    request = Request(command=parse(("train.py",)), target=target, cwd=tmp_path, look=look, plant=planted, steps=2, locate=False)  # fmt: skip
+    found = prove_here(request)
+    assert (found.verdict, found.cuda) == (verdict, said), found.reason
+    assert found.reason.startswith("on CUDA, ") is (plant == "card")
+    ways = [run.way for run in found.elsewhere if run.way not in ("copy",)]
+    ran = said.startswith("run on")
+    assert ways == (["cuda", "cuda-copy"] if ran else ["cuda"] if plant == "fails" else [])
+    kept = certificate.certificate(request, found, "again")
+    jsonschema.validate(json.loads(certificate.to_json(kept)), json.loads(certificate.schema()))
+    assert kept.cuda == said and (f"CUDA: {said}" in certificate.page(kept)) is (style != "native")
+
+
+@pytest.mark.parametrize(("python", "why"), [("", "sees no CUDA device"), ("/nowhere/python", "does not answer")])  # fmt: skip
+def test_a_device_is_looked_for_in_another_process(
+    monkeypatch: pytest.MonkeyPatch, python: str, why: str
+) -> None:
+    monkeypatch.setenv(cuda.PYTHON, python)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
+    assert cuda.environment()["CUDA_VISIBLE_DEVICES"] == "3"
+    if not __import__("torch").cuda.is_available() or python:
+        found = cuda.look()
+        assert why in found.why and not found.name
 
 
 def test_what_goes_wrong_on_the_cpu_alone_is_found(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class Orders:
     ``at``: folder for the records; ``root``: the copy of the project; ``copy``: all that was made for the run, ``root`` in it;
     ``tree``: the user's own folder, which must stay as it is; ``cwd``: where the run begins; ``seed``; ``steps``: optimizer steps after which the script ends, 0 for all; ``window``: first and last
     step whose operators are noted; ``values``: whether each operator's result is noted too; ``lines``: file (relative to
-    ``root``) to the lines of interest; ``float32``: whether autocast is off.
+    ``root``) to the lines of interest; ``float32``: whether autocast is off; ``deterministic``: whether torch's kernels have to give the same bits each time.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -36,6 +36,7 @@ class Orders:
         self.values = bool(data["values"])
         self.lines: dict[str, list[int]] = data["lines"]
         self.float32 = bool(data["float32"])
+        self.deterministic = bool(data.get("deterministic"))
 
     def file_of(self, name: str) -> str:
         """The real path of a file as a code object names it: a relative one from where the run began, whatever the folder is by now."""

@@ -85,6 +85,9 @@ def _torch_arrived(torch: Any, orders: book.Orders) -> None:
     torch.manual_seed(orders.seed)
     # Asked for a seed of its own choice, torch would take one from the clock.
     torch.seed = torch.random.seed = lambda: torch.manual_seed(orders.seed).initial_seed()
+    if orders.deterministic:
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
     training.watch(torch, orders)
 
 
