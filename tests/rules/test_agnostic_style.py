@@ -578,3 +578,28 @@ def test_lines_that_became_too_long_are_broken(before: str, after: str | None) -
     text = written(start + before + "\n").text
     made = text[text.index(before.split("torch", maxsplit=1)[0][:8]) :]
     assert made.removesuffix("\n") == after if after else made.count("\n") == before.count("\n") + 1
+
+
+@pytest.mark.parametrize(("path", "beside"), [("requirements.txt", "xformers{0}\n"), ("environment.yml", "dependencies:\n  - {1}\n"), ("docs/requirements.txt", "torchvision{0}\n")])  # fmt: skip
+@pytest.mark.parametrize(("pin", "conda", "old"), [("==0.0.19", "pytorch-cuda=11.7", True), ("<0.0.20", "python=3.8", True), (">=0.0.19", "python=3.10", False), ("==0.30", "numpy=1.21", False), ("", "python>=3.8", False)])  # fmt: skip
+def test_the_oldest_torch_is_raised_with_its_partners(tmp_path: Path, path: str, beside: str, pin: str, conda: str, old: bool) -> None:  # fmt: skip
+    (tmp_path / "docs").mkdir()
+    (tmp_path / path).write_text(beside.format(pin, conda))
+    (tmp_path / "setup" if path == "requirements.txt" else tmp_path).mkdir(exist_ok=True)
+    needs = tmp_path / ("setup/requirements.txt" if path == "requirements.txt" else "requirements.txt")  # fmt: skip
+    needs.write_text("torch>=1.9\n")
+    (tmp_path / "train.py").write_text("import torch\n\nx = torch.ones(2).cuda()\n")
+    report = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    said = [f.message for file in report.files for f in file.findings if f.code == "HPU820"]
+    assert (needs.read_text() == "torch>=1.9\n") is old
+    assert any("raise them together" in each for each in said) is old
+
+
+@pytest.mark.parametrize(("text", "free"), [("a = 3\n", True), ("def f(device):\n    device = 3\n", True), ("device = 3\n", False), ("if a:\n    device = 3\n", False), ("from torch import *\n", False), ("from x import device\n", False), ("class A:\n    device = 3\n\n    def f(self):\n        device = 4\n\n\nb = 3\n", True)])  # fmt: skip
+@pytest.mark.parametrize("star", ["from settings import *", "from .settings import *", "from elsewhere import *"])  # fmt: skip
+def test_a_star_import_is_asked_what_it_brings(tmp_path: Path, text: str, free: bool, star: str) -> None:  # fmt: skip
+    (tmp_path / "settings.py").write_text(text)
+    (tmp_path / "train.py").write_text(f"import torch\n{star}\n\nfor x in xs:\n    y = x.cuda()\n    z = x.cuda()\n")  # fmt: skip
+    migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
+    kept = "z = x.to(device)" in (tmp_path / "train.py").read_text()
+    assert kept is (free and "elsewhere" not in star)
