@@ -21,7 +21,9 @@ import recording  # noqa: E402
 
 @cache
 def _recorded() -> str:
-    with warm.serving():
+    with warm.serving(), pytest.MonkeyPatch.context() as patched:
+        # The order of sets is the same in all runs that are served; that what does not repeat is left out has a test of its own.
+        patched.setattr(recording, "SEEDS", (0, 0))
         return json.dumps(recording.record("shim", processes=("plain",), programs=1))
 
 

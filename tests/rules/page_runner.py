@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import io
 import json
@@ -48,6 +49,9 @@ def main(way: str) -> None:
         detect.emulate()
     for name in _COMMON:  # once, and not in every child
         importlib.import_module(name)
+    _compiled("example.py", "", way)
+    gc.collect()
+    gc.freeze()
     results = {key: _forked(source, given, way) for key, source, given in cases}
     print(json.dumps(results))
 

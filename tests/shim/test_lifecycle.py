@@ -56,7 +56,7 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 # No shrinking: every example is a process that loads torch, and the sequences are short as they are.
 @settings(
-    max_examples=10 if EVERY else 2,
+    max_examples=10 if EVERY else 1,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )
