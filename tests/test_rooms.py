@@ -7,7 +7,7 @@ import graphlib
 import re
 import subprocess
 import sys
-from copy import deepcopy
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -168,18 +168,21 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-class _AtRunTime(ast.NodeTransformer):
-    """Drops what only type checkers read."""
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+def _at_run_time(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every node but for what only type checkers read."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        if not isinstance(node, ast.If) or ast.unparse(node.test) != "TYPE_CHECKING":
+            yield node
+            left.extend(ast.iter_child_nodes(node))
 
 
 def _imports(name: str, path: Path, *, at_run_time: bool = False) -> set[str]:
     """The dotted names that a module imports, relative ones made whole."""
     names: set[str] = set()
     tree = _tree(path)
-    for node in ast.walk(_AtRunTime().visit(deepcopy(tree)) if at_run_time else tree):
+    for node in _at_run_time(tree) if at_run_time else ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -373,7 +376,7 @@ ITS_FILES = {
 def test_there_is_one_place_to_print_write_and_read(what: str, room: str) -> None:
     for path in sorted((ROOT / "hpushim" / room).rglob("*.py")):
         name = path.relative_to(ROOT / "hpushim").as_posix()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(path)):
             called = node.func if isinstance(node, ast.Call) else None
             word = getattr(called, "attr", getattr(called, "id", ""))
             on = getattr(getattr(called, "value", None), "id", "")

@@ -43,7 +43,11 @@ PRELOADED = {
     "numpy": (),
     "torch": ("numpy",),
     "torch._dynamo": (),
+    "torch._subclasses.schema_check_mode": (),
+    "torch.profiler._cupti_monitor": (),
     "torch.distributed": (),
+    "torch.distributed.fsdp": (),
+    "torch._functorch.aot_autograd": (),
     "torch.utils.data": (),
     "yaml": (),
     "libcst": ("yaml",),
@@ -147,6 +151,7 @@ try:
     if alone:
         raise OSError
     leads = os.getsid(0) == os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, asked)
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     job = marshal.dumps((words, os.getcwd(), dict(os.environ), numbers, leads))
     server.connect({server!r})
@@ -157,9 +162,11 @@ try:
 except OSError:
     pid = 0
 if not pid:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, asked)
     os.execv(words[0], words)
 for number in asked:
     signal.signal(number, lambda number, _: (os.killpg if leads else os.kill)(pid, number))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, asked)
 for number in numbers:
     os.close(number)
 status = int.from_bytes(server.recv(4), "little", signed=True)
@@ -279,6 +286,19 @@ class _Hidden:
     def create(self, name: str) -> types.ModuleType:
         return self._modules[name]
 
+    def _is_left(self, name: str) -> bool:
+        """Whether each finder that is asked before this one leaves a module as it is; those without a spec were put there by hand."""
+        if self._modules[name].__spec__ is None:
+            return True
+        package = name.rpartition(".")[0]
+        path = getattr(sys.modules.get(package) or self._modules.get(package), "__path__", None)
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, None) if finder is not self and find is not None else None
+            if finder is self or spec is not None:
+                return finder is self or type(spec.loader) is _Loader
+        return True
+
     def executed(self, name: str) -> None:
         """Brings back what comes with a module, each through the finders, as they would be asked."""
         package = vars(self._modules.pop(name))
@@ -300,8 +320,7 @@ class _Hidden:
             sys.modules.update((one, self._modules.pop(one)) for one in came if one in self._modules)  # fmt: skip
         for one in came:
             if one not in sys.modules and one in self._modules:
-                # Modules without a spec were put there by hand.
-                if self._modules[one].__spec__ is None:
+                if self._is_left(one):
                     sys.modules[one] = self._modules.pop(one)
                 else:
                     importlib.import_module(one)

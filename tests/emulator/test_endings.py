@@ -21,7 +21,7 @@ def run(start):
     return start
 
 
-@pytest.mark.parametrize("ending", OFTEN)
+@pytest.mark.parametrize("ending", [OFTEN[0], pytest.param(OFTEN[1], marks=pytest.mark.slow)])
 def test_a_run_that_ends_in_the_middle_ends_well(ending):
     assert endings.run(ending, "left", plain_environment()).fault == ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,14 @@ import torch_stubs
 
 from hpushim.matrix import signatures
 
-_HERE = Path(torch.__file__).parent
+
+@cache
+def _stubs() -> torch_stubs.Stubs:
+    return torch_stubs.Stubs(Path(torch.__file__).parent)
 
 
 def test_the_data_are_what_the_stubs_of_the_installed_torch_say() -> None:
-    stubs = torch_stubs.Stubs(_HERE)
+    stubs = _stubs()
     if stubs.release not in signatures.releases():
         pytest.skip(f"the data have nothing of torch {torch.__version__}")
     there = {n: s for n, s in stubs.signatures.items() if torch_stubs.is_kept(n, stubs.signatures)}
@@ -42,7 +46,7 @@ def _object(name: str) -> object:
 
 
 def test_names_exist_in_the_releases_that_the_data_name() -> None:
-    release = torch_stubs.Stubs(_HERE).release
+    release = _stubs().release
     if release not in signatures.releases():
         pytest.skip(f"the data have nothing of torch {torch.__version__}")
     for owner in ("torch.Tensor", "torch.nn.Module", "torch.optim.Optimizer"):

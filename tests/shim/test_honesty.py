@@ -25,7 +25,9 @@ HERE = Path(__file__).parent
 TABLE = tomli.loads((HERE / "honesty.toml").read_text(encoding="utf-8"))
 ROWS = [row for row in matrix.load().rows if row.status in ("unsupported", "noop")]
 PROBES = {row["name"]: row for row in TABLE["row"]}
-RUNS = [(mode, policy) for mode in ("shim", "native") for policy in ("observe", "faithful", "strict")]  # fmt: skip
+#: Each policy, each way; the others in ``make test-all``.
+RUNS = [("shim", "observe"), ("native", "observe"), ("native", "faithful"), ("shim", "strict"),
+        *(pytest.param(*run, marks=pytest.mark.slow) for run in (("shim", "faithful"), ("native", "strict")))]  # fmt: skip
 # CUDA's own functions: without the shim torch answers for them, and says that it has no CUDA.
 OF_CUDA = ("torch.cuda", "torch.backends.cu", "torch._C._cuda", "torch.version.cuda", "cudaProf")
 
