@@ -22,7 +22,7 @@ NOT_OURS = "hpushim/emulator/site/"
 _LEAST = 4
 LONGEST = 25
 #: So many sentences are longer; the number only goes down.
-LONG = 4
+LONG = 2
 _WORD = re.compile(r"(?<!\S)[`(]?[A-Za-z][\w'-]*[`),.;:]*(?!\S)")
 #: Patterns, templates of code and tables are no texts.
 _NO_TEXT = re.compile(

@@ -67,7 +67,7 @@ def inside(text: str) -> Iterator[CudaWord]:
 
 
 _ADVICE = {
-    "device": "write `hpu` if it picks the device",
+    "device": "write `hpu` if it selects the device",
     "backend": "write `hccl` if it selects the backend of torch.distributed",
     "variable": "Gaudi software does not read this variable",
     "method": 'move tensors and modules with `.to("hpu")`',
@@ -94,7 +94,7 @@ def explained(text: Text, kind: str, name: str, shown: str, where: str = "here")
             )
         if row is not None and row.target and " " not in row.target:
             message = (
-                f"`{shown}` is not changed, since its effect {where} is unknown; Gaudi software reads "
+                f"hpushim does not know what `{shown}` does {where}, and leaves it; Gaudi software reads "
                 f"`{row.target}` instead"
             )
             return Told(message, row.name, "warning")  # a variable stops no program
@@ -103,10 +103,10 @@ def explained(text: Text, kind: str, name: str, shown: str, where: str = "here")
         if row is not None:
             known = row.target.startswith("torch.")
             said = f"on Gaudi it is `{row.target}`" if known else phrased(row.note)
-            message = f"`{shown}` is not changed, since its effect {where} is unknown; {said}"
+            message = f"hpushim does not know what `{shown}` does {where}, and leaves it; {said}"
             return Told(message, row.name, "unknown")
     if kind == "import":
         message = f"`{shown}` is imported but not used here; the import itself works on Gaudi"
         return Told(message, None, "note")
-    message = f"`{shown}` is not changed, since its effect {where} is unknown; {_ADVICE[kind]}"
+    message = f"hpushim does not know what `{shown}` does {where}, and leaves it; {_ADVICE[kind]}"
     return Told(message, None, "unknown")

@@ -47,6 +47,8 @@ _OPTION = lazily(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
 _DECLARATION = lazily(rb"(?:add_argument|add_option|click\.option)\(((?:[^()]|\([^()]*\))*)\)")
 _DEVICE = lazily(rb"[\"']cuda(:\d+)?[\"']")
 _OTHER_DEVICE = lazily(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
+#: An option that is given indices.
+_NUMBERED = lazily(rb"\b(?:default\s*=\s*[\"']?\d|type\s*=\s*int\b)")
 
 
 @lru_cache(maxsize=1)
@@ -75,8 +77,10 @@ def _named_for_devices(data: bytes) -> Iterable[bytes]:
     """The options that a command line gives a device to, as they are written there."""
     sure = set(_device_options(data))
     for declared in _declared(data):
+        indexed = _NUMBERED.search(declared)
         for option in _OPTION.findall(declared):
-            if option.lstrip(b"-").replace(b"-", b"_") in sure or device_name(option.decode()):
+            named = not indexed and device_name(option.decode())
+            if option.lstrip(b"-").replace(b"-", b"_") in sure or named:
                 yield option
 
 

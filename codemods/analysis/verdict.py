@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[A-Z][a-z]*(?:'s)?")
 #: Words that begin with a capital wherever they are.
 _NAMES = frozenset(
-    ["Accelerate", "Datasets", "Dynamo", "False", "Gaudi", "Gaudi's", "Horovod", "Intel", "Intel's", "Lightning", "Megatron", "Optimum", "Ray",
+    ["Accelerate", "Datasets", "Dynamo", "False", "Gaudi", "Horovod", "Intel", "Lightning", "Megatron", "Optimum", "Ray",
      "Trainer", "Transformers", "Triton", "True"]
 )  # fmt: skip
 
@@ -63,11 +63,16 @@ def known(text: Text, name: str) -> tuple[str, Verdict | None]:
     return name, None
 
 
+def sentence(note: str) -> str:
+    """A note of the matrix as the end of a message: no full stop."""
+    return note.rstrip(".")
+
+
 def inside(note: str) -> str:
     """A note of the matrix as a part of a sentence: no capital of its own, no full stop."""
-    plain = note.rstrip(".")
+    plain = sentence(note)
     first = plain.partition(" ")[0].rstrip(",:;")
     # A name keeps its capital: what has another one, a mark or a digit is one, and so are these.
-    if not _WORD.fullmatch(first) or first in _NAMES:
+    if not _WORD.fullmatch(first) or first.removesuffix("'s") in _NAMES:
         return plain
     return plain[:1].lower() + plain[1:]

@@ -19,7 +19,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.device_numbers import is_other_device_number
 from ..analysis.names import called
 from ..analysis.tensor_types import DTYPES
-from ..analysis.verdict import inside, known
+from ..analysis.verdict import inside, known, sentence
 from ..edits import neutral
 from ..edits.arguments import by_place
 from ..edits.imports import through
@@ -173,7 +173,7 @@ class NameRule(Rule):
             return
         if not target:
             yield self.finding(
-                module, use.node, f"`{shown}` {_verdict_words(verdict)}: {inside(verdict.note)}",
+                module, use.node, f"`{shown}` {_verdict_words(verdict)}. {sentence(verdict.note)}",
                 row=part, code=code, safety="manual",
                 severity="error" if verdict.row.origin and verdict.status == "unsupported" else None,
             )  # fmt: skip
@@ -280,7 +280,7 @@ class NameRule(Rule):
 
     def drop(self, module: Module, use: Name, code: str, note: str) -> Found:
         """The finding for a name without effect on Gaudi; its statement goes when it has no other use."""
-        message = f"`{module.source(use.node)}` does nothing on Gaudi: {inside(note)}"
+        message = f"`{module.source(use.node)}` does nothing on Gaudi. {sentence(note)}"
         statement = call_statement(module, use.node)
         if statement is None:
             return self.finding(module, use.node, message, row=use.name, code=code, safety="manual")

@@ -79,7 +79,7 @@ class DeviceLiteral(Rule):
         if site.role is Role.CUT:
             message = f"`{shown}` slices the text of a device; `hpu` has three letters and no index"
         else:
-            message = f"it is unknown whether `{shown}` is a device; if it is, use `hpu`"
+            message = f"hpushim does not know whether `{shown}` is a device here, and leaves it; if it is, write `hpu`"
         return self.finding(
             module, site.node, message,
             code="HPU015", safety="manual", claims=site.claims,

@@ -15,7 +15,7 @@ from ..analysis.float16_uses import asks
 from ..analysis.kinds import is_in_module, serves_module
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.verdict import ask, inside, known
+from ..analysis.verdict import ask, known, sentence
 from ..values.tensors import is_tensor
 
 if TYPE_CHECKING:
@@ -85,11 +85,12 @@ class DeviceDtype(Rule):
             limited = verdict is not None and verdict.status in _LIMITS
             if on_card and named_whole and limited and name not in _NO_FFT:
                 assert verdict is not None
-                stops = verdict.status == "unsupported" and is_in_module(module, node)
+                fails = verdict.status == "unsupported"
+                stops = fails and is_in_module(module, node)
                 yield self.finding(
                     module,
                     node,
-                    f"`{shown}` is limited on Gaudi: {inside(verdict.note)}",
+                    f"`{shown}` {'does not work' if fails else 'is limited'} on Gaudi. {sentence(verdict.note)}",
                     row=part,
                     code="HPU118",
                     severity=None if stops else "warning",
@@ -125,7 +126,7 @@ class DeviceDtype(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`.{method}()` is limited on Gaudi: {inside(answer.note)}",
+                f"`.{method}()` {'does not work' if answer.status == 'unsupported' else 'is limited'} on Gaudi. {sentence(answer.note)}",
                 row=answer.row,
                 code="HPU118",
                 severity="warning",
@@ -137,7 +138,7 @@ class DeviceDtype(Rule):
         yield self.finding(
             module,
             node,
-            f"Gaudi computes {shown} in 32-bit floating point",
+            f"Gaudi computes {shown} in 32-bit floating point; where you need more, compute on the CPU",
             row="torch.float64",
         )
 

@@ -42,7 +42,7 @@ class HostRead(Rule):
         return self.finding(
             module,
             func,
-            "half precision on Gaudi is bfloat16, which NumPy does not support; convert "
+            "the code computes in bfloat16 on Gaudi, which NumPy does not support; convert "
             "floating-point tensors with `.float()` before `.numpy()`",
             fix=Rewrite("convert to float32", "unsafe", (called(func.value, ".float()"),)),
             row=answer.row,

@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.names import called
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument, attribute
 from ..edits.imports import through
 from ..edits.spelling import agnostic, quoted
@@ -59,7 +59,7 @@ class Average(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is not supported by hccl: {inside(answer.note)}",
+            f"`{module.source(node)}` is not supported by hccl. {sentence(answer.note)}",
             fix=None if agnostic(module) else _as_sum(module, node),
             row=answer.row,
         )

@@ -13,7 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
 from ..values.control import stops
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class DeviceCount(Rule):
             yield self.finding(
                 module,
                 scaled,
-                f"`{module.source(scaled).splitlines()[0]}` {what} the number of devices: "
-                f"{inside(answer.note)}",
+                f"`{module.source(scaled).splitlines()[0]}` {what} the number of devices. "
+                f"{sentence(answer.note)}",
                 row=answer.row,
             )
 

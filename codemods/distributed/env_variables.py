@@ -66,7 +66,8 @@ class EnvVariable(Rule):
             yield self.finding(
                 module,
                 node,
-                f"Gaudi software does not read `{name}`; `{_MODULES}` selects devices by module id (0 to 7)",
+                f"Gaudi software does not read `{name}`; set `{_MODULES}` instead, which selects devices by "
+                f"module id (0 to 7 in a server)",
                 fix=fix,
                 row=ask(module, name).row,
                 code="HPU312",

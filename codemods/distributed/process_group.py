@@ -97,8 +97,8 @@ class Nccl(Rule):
         new = on_gaudi(str(node.value))
         if _beside_a_kept_device(module, node):
             message = (
-                f"`{module.source(node)}` belongs to the table's entry for CUDA, which is not "
-                f"changed; add an entry with `hpu` and `{new}`"
+                f"`{module.source(node)}` is in an entry for CUDA, which is not "
+                f"changed; add an entry for `hpu` with `{new}`"
             )
             yield self.finding(module, node, message, row=answer.row, code="HPU302")
             return

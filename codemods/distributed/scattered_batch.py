@@ -44,8 +44,8 @@ class ScatteredBatch(Rule):
             yield self.finding(
                 module,
                 call,
-                f"on Gaudi the data-parallel wrapper does not move {names} to the device of the model; add `.to({where})` "
-                f"where `{module.source(call.func)}` is called",
+                f"on Gaudi `{module.source(call.func)}`, a DataParallel or DDP wrapper, does not move {names} to its device; "
+                f"add `.to({where})` in this call",
                 fix=fix,
                 row=answer.row,
             )

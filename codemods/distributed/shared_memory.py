@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.batches import moved
 from ..analysis.kinds import defines_method
 from ..analysis.names import word
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
 from ..values.tensors import proven, used_as_torch
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class SharedMemory(Rule):
         yield self.finding(
             module,
             func,
-            f"`{module.source(func)}` does not work on Gaudi{where}: {inside(answer.note)}",
+            f"`{module.source(func)}` does not work on Gaudi{where}. {sentence(answer.note)}",
             row=answer.row,
             severity="error" if on_card else "warning",
         )

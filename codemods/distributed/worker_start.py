@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from ..analysis.entry import is_entry
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
 
 if TYPE_CHECKING:
@@ -52,6 +52,6 @@ class WorkerStart(Rule):
         yield self.finding(
             module,
             call.func,
-            f"`{module.source(call.func)}` starts its workers by fork: {inside(answer.note)}",
+            f"`{module.source(call.func)}` starts its workers by fork. {sentence(answer.note)}",
             row=answer.row,
         )

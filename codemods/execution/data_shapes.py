@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, word
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
 from ..edits.spelling import agnostic
 from ..values.masks import Masked, masked
@@ -75,7 +75,9 @@ class DataShape(Rule):
             and not runs_once(module, node)
         ):
             row = _METHODS[node.func.attr]
-            yield self._told(module, node, f"`{_shown(module, node)}`", row)
+            yield self._told(
+                module, node, f"`{_shown(module, node)}` has a result of changing size", row
+            )
 
     def on_module(self, module: Module) -> Yield:
         told: set[tuple[ast.stmt, str]] = set()
@@ -111,14 +113,16 @@ class DataShape(Rule):
         count = argument(node, "k", 1 if of_torch else 0)
         if count is not None and _is_computed(module, count):
             yield self._told(
-                module, count, f"`topk` with a varying `k`, `{_shown(module, count)}`", _COUNT
+                module, count, f"`{_shown(module, count)}`, the `k` of `topk`, changes", _COUNT
             )
 
     def _told(
         self, module: Module, node: ast.expr, what: str, row: str, fix: Rewrite | None = None
     ) -> Found:
         answer = ask(module, row)
-        return self.finding(module, node, f"{what}: {inside(answer.note)}", row=answer.row, fix=fix)
+        return self.finding(
+            module, node, f"{what}. {sentence(answer.note)}", row=answer.row, fix=fix
+        )
 
 
 def _shown(module: Module, node: ast.AST) -> str:

@@ -12,7 +12,7 @@ from hpushim.pycode.values import Values
 
 from ..analysis.kinds import base_words, defines_method, names_module
 from ..analysis.names import is_made_of_torch, word
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, inside, sentence
 from ..values.tensors import is_tensor
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class GrowingTensor(Rule):
         yield self.finding(
             module,
             call,
-            f"`{module.source(target)}` grows in each iteration: {inside(answer.note)}",
+            f"`{module.source(target)}` grows in each iteration. {sentence(answer.note)}",
             row=answer.row,
         )
 

@@ -54,9 +54,9 @@ class HabanaCore(Rule):
             yield self.finding(
                 module,
                 torch[0],
-                "the program does not import `habana_frameworks.torch.core`; add the import, which "
-                "Gaudi releases before 1.18 need; later releases load it with torch",
-                fix=Rewrite("import the bridge", "safe", (core(module)[1],)),
+                "the program does not import `habana_frameworks.torch.core`, which lazy mode and Gaudi "
+                "releases before 1.18 require; add the import",
+                fix=Rewrite("import Gaudi's package", "safe", (core(module)[1],)),
                 row=ask(module, CORE).row,
             )
 

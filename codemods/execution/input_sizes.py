@@ -15,7 +15,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, word
 from ..analysis.placement import is_on_device
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
 from ..edits.arguments import add, argument
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class InputSize(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node).splitlines()[0]}` pads to the longest: {inside(answer.note)}",
+            f"`{module.source(node).splitlines()[0]}` pads each batch to its longest sample. {sentence(answer.note)}",
             row=answer.row,
         )
 
@@ -123,8 +123,8 @@ class InputSize(Rule):
             yield self.finding(
                 module,
                 call,
-                f"`{module.source(random).splitlines()[0]}` changes the input size in each step: "
-                f"{inside(answer.note)}",
+                f"`{module.source(random).splitlines()[0]}` changes the input size in each step. "
+                f"{sentence(answer.note)}",
                 row=answer.row,
             )
 
@@ -143,7 +143,7 @@ class InputSize(Rule):
             yield self.finding(
                 module,
                 call.func,
-                f"the last batch of `{shown}` may be smaller: {inside(answer.note)}",
+                f"the last batch of `{shown}` may be smaller. {sentence(answer.note)}",
                 row=answer.row,
                 code="HPU526",
             )
@@ -156,7 +156,7 @@ class InputSize(Rule):
             module,
             call.func,
             f"without `drop_last=True`, the last batch of `{module.source(call.func)}` may be "
-            f"smaller: {inside(answer.note)}",
+            f"smaller. {sentence(answer.note)}",
             fix=None if said is None and _hidden(call) else fix,
             row=answer.row,
             code="HPU526",

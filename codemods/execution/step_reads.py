@@ -14,7 +14,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
 from ..values.tensors import is_other, is_tensor
 from ..values.training import (
     in_every_step,
@@ -82,7 +82,7 @@ class StepRead(Rule):
             yield self.finding(
                 module,
                 node,
-                f"`{_shown(module, node)}` reads a tensor's value in every step: {inside(answer.note)}",
+                f"`{_shown(module, node)}` reads a tensor's value in every step. {sentence(answer.note)}",
                 row=answer.row,
             )
 

@@ -12,7 +12,7 @@ from hpushim.model import Edit, Finding, Fix, Safety, Span
 
 from ..analysis.options import CUDA_DEVICE, HALF, holds_device
 from ..analysis.settings_files import builds
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, inside, sentence
 from ..analysis.versions import judge
 from ..edits.spelling import DEVICE, hpu, on_gaudi
 
@@ -117,7 +117,7 @@ class ConfigValues(TextRule):
         yield self.finding(
             document,
             entry.span,
-            f"`{entry.name}` requires apex: {inside(answer.note)}",
+            f"`{entry.name}` requires apex. {sentence(answer.note)}",
             row=answer.row,
             code="HPU823",
         )

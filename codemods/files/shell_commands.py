@@ -100,15 +100,16 @@ class ShellCommands(TextRule):
     def _text(self, document: Document) -> Iterator[Finding]:
         """Commands in a README are listed, not changed: people copy them to machines of both kinds."""
         for command in document.script.commands:
-            parts: list[object] = [*self._command(document, command)]
+            parts: list[Finding | Word] = [*self._command(document, command)]
             docker = command.program in ("docker", "podman", "nvidia-docker")
             parts += [w for w in command.words if docker and _TO_CONTAINER.match(w.text)]
             named = [a for a in command.assignments if a.name == _CARDS or _IGNORED.match(a.name)]
             if parts or named:
+                shown = named[0].name if named else document.text_at(parts[0].span)
                 yield self.finding(
                     document,
                     command.span,
-                    "this command is for NVIDIA GPUs; add the command for Gaudi",
+                    f"`{shown}` makes this a command for NVIDIA GPUs; add the one for Gaudi beside it",
                     code="HPU822",
                 )
 
@@ -131,7 +132,8 @@ class ShellCommands(TextRule):
             yield self.finding(
                 document,
                 place,
-                f"Gaudi software does not read `{_CARDS}`; `{_MODULES}` selects devices by module id (0 to 7)",
+                f"Gaudi software does not read `{_CARDS}`; set `{_MODULES}` instead, which selects devices by "
+                f"module id (0 to 7 in a server)",
                 fix=fix if answer.fixable else None,
                 row=answer.row,
             )
@@ -177,11 +179,12 @@ class ShellCommands(TextRule):
         if program in _PROGRAMS and command.words[0].inner is not None:
             yield self._renamed(document, command, _PROGRAMS[program])
         elif program in _NVIDIA_ONLY:
+            answer = ask(document, program)
             yield self.finding(
                 document,
                 command.words[0].span,
-                f"`{program}` works on NVIDIA GPUs only",
-                row=ask(document, program).row,
+                f"`{program}` works on NVIDIA GPUs only; {inside(answer.note) or 'remove it'}",
+                row=answer.row,
                 code="HPU808",
             )
         elif program == "docker":

@@ -90,5 +90,5 @@ def _options(command: Command) -> list[tuple[str, Span]]:
 
 def _told(text: str, option: str) -> str:
     if option.startswith(_NAMED):
-        return f"`{text}` requests what the cluster calls gpu: Gaudi devices with Intel's fork of Slurm; elsewhere use their name there"
-    return f"`{text}` counts what the cluster calls gpu: Gaudi devices with Intel's fork of Slurm; elsewhere use --gres=<name>:<devices>"
+        return f"`{text}` requests GPUs from Slurm. With Intel's fork of Slurm these are Gaudi devices; on another cluster, write its name for Gaudi devices"
+    return f"`{text}` requests GPUs from Slurm. With Intel's fork of Slurm these are Gaudi devices; on another cluster, write --gres=NAME:NUMBER with its name for Gaudi devices"

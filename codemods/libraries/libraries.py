@@ -167,7 +167,10 @@ class Library(RowRule):
         if optional(module, alias):
             use = unguarded(module, alias)
             if use is None:
-                severity, said = "note", f"{said}; the code also runs without it"
+                severity, said = (
+                    "note",
+                    f"{said}; the import is optional, so the code also runs without it",
+                )
             else:
                 said = (
                     f"{said}; the import is optional, but line {use.lineno} uses it without a check"
@@ -175,7 +178,7 @@ class Library(RowRule):
         elif severity == "error" and not certain:
             severity = "warning"
         elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
-            severity, said = "note", f"{said}; a device is passed here"
+            severity, said = "note", f"{said}; this code passes a device"
         yield self.finding(
             module,
             alias,

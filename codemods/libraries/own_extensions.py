@@ -50,7 +50,13 @@ class OwnExtension(Rule):
             if name not in told:
                 told.add(name)
                 if optional(module, alias) or (guarded(module, alias) and _is_checked(module)):
-                    yield self._told(module, alias, name, "note", "; the code also runs without it")
+                    yield self._told(
+                        module,
+                        alias,
+                        name,
+                        "note",
+                        "; the import is optional, so the code also runs without it",
+                    )
                 else:
                     without = guarded(module, alias)
                     yield self._told(module, alias, name, "warning" if without else "error")

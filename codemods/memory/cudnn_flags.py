@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
-from ..analysis.verdict import inside, known
+from ..analysis.verdict import known, sentence
 from ..edits.spelling import shared
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ class CudnnFlag(Rule):
     def _other(self, module: Module, node: ast.expr, name: str) -> Found:
         part, verdict = known(module, name)
         note = (
-            inside(verdict.note)
+            sentence(verdict.note)
             if verdict is not None
             else "Gaudi has no cuDNN and no CUDA kernels to select"
         )
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` has no effect on Gaudi: {note}",
+            f"`{module.source(node)}` has no effect on Gaudi. {note}",
             row=part if verdict is not None else None,
             code="HPU419" if name.startswith(_KERNELS) else None,
             severity="note",

@@ -12,7 +12,7 @@ from hpushim.matrix import load
 
 from ..analysis.kinds import defines_method
 from ..analysis.names import foreign, word
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
 from ..values.never_run import ELSEWHERE
 
 if TYPE_CHECKING:
@@ -54,6 +54,6 @@ class DeviceModule(Rule):
             module,
             func,
             f"`{module.source(func).splitlines()[-1].strip()}` fails on Gaudi, since `torch.hpu` "
-            f"has no `{func.attr}`: {inside(answer.note)}",
+            f"has no `{func.attr}`. {sentence(answer.note)}",
             row=answer.row,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Yield
 
-from ..analysis.verdict import inside, known
+from ..analysis.verdict import known, sentence
 from ..bases.torch_name import Name, NameRule
 
 if TYPE_CHECKING:
@@ -33,6 +33,6 @@ class GraphName(NameRule):
             )  # fmt: skip
         instead = f"; the nearest counterpart is `{verdict.target}`" if verdict.target else ""
         return self.finding(
-            module, use.node, f"`{shown}` has no rewrite: {inside(verdict.note)}{instead}",
+            module, use.node, f"`{shown}` has no rewrite. {sentence(verdict.note)}{instead}",
             row=part, code=code, safety="manual",
         )  # fmt: skip

@@ -12,7 +12,7 @@ from hpushim.engine.rules.rule import Found, Yield
 from ..analysis.devices import Devices, Role, Site
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
 from ..bases.torch_name import NameRule, by_name
 from ..edits.arguments import add, argument
 from ..edits.spelling import agnostic, device_type, kept_for_cuda, quoted, shared
@@ -65,7 +65,7 @@ class RandomName(NameRule):
         return self.finding(
             module,
             site.node,
-            f"`torch.Generator` on `hpu` {_WORDS.get(answer.status, 'is not established')}: {inside(answer.note)}",
+            f"`torch.Generator` on `hpu` {_WORDS.get(answer.status, 'is not established')}. {sentence(answer.note)}",
             fix=Rewrite(
                 "write hpu" if works else "write cpu",
                 "safe" if agnostic(module) else "unsafe",
@@ -89,7 +89,7 @@ class RandomName(NameRule):
             device,
             f"`torch.Generator` on `{module.source(device).splitlines()[0]}`, which is `hpu` on "
             f"Gaudi, {_WORDS.get(answer.status, 'is not established')}; a CPU generator always "
-            f"works: {inside(answer.note)}",
+            f"works. {sentence(answer.note)}",
             row=answer.row,
             code="HPU409",
             severity="warning",

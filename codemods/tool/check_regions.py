@@ -243,7 +243,7 @@ class _Review:
                 continue
             group = fix.group if group is None else group
             new = msgspec.structs.replace(fix, safety=_LEVELS[level], group=group)
-            result[item] = item.with_fix(new)
+            result[item] = self._held(item, level).with_fix(new)
         for item, why in self._wraps.items():
             told = f"`{_short(self._module.source(item.node))}` stays, since it only serves a kernel for CUDA, `{_short(self._module.source(why))}`"  # type: ignore[arg-type]
             finding = msgspec.structs.replace(item.finding, severity="note", message=told)
@@ -253,6 +253,15 @@ class _Review:
             result[first] = self._told(check, why, result.get(first, first))
         result.update(self._skipped())
         return result
+
+    def _held(self, item: Found, level: int) -> Found:
+        """The finding, with the check that keeps it from being rewritten."""
+        checks = [c for c, _ in self._regions.owners(item.node) if self._of.get(item) is not c]  # type: ignore[arg-type]
+        if level < 2 or level == self._base[item] or not checks:
+            return item
+        held = _short(self._module.source(checks[0].node))
+        told = f"{item.finding.message}. `migrate` leaves it, because the check `{held}` stays"
+        return replace(item, finding=msgspec.structs.replace(item.finding, message=told))
 
     def _skipped(self) -> Iterator[tuple[Found, Found]]:
         """What is left to a person in code that Gaudi skips because the check before it stays."""
@@ -265,7 +274,7 @@ class _Review:
                 for check, stops in holds
             ):
                 line = holds[0].check.node.lineno  # type: ignore[attr-defined]
-                told = f"{item.finding.message}; Gaudi skips this code, since the check on line {line} stays"
+                told = f"{item.finding.message}. Gaudi skips this code, because the check on line {line} stays"
                 finding = msgspec.structs.replace(item.finding, severity="note", message=told)
                 yield item, replace(item, finding=finding)
 
@@ -285,16 +294,22 @@ class _Review:
         line = getattr(why, "lineno", 0)
         unsafe = item.finding.safety == "unsafe"
         others = len(self._stuck.get(check, ())) - 1
-        more = f" and {others} more" if others > 0 else ""
-        told = f"`{shown}` is not changed and finds no CUDA, so Gaudi skips `{kept}` on line {line}{more}, "
+        more = f" and {others} more {'place' if others == 1 else 'places'}" if others > 0 else ""
+        told = f"`{shown}` is not changed, because it controls `{kept}` on line {line}{more}, "
         if unsafe:
-            told += "whose rewrite is unsafe; `--unsafe` applies both"
-        elif check in self._stuck and self._leaves_gaudi(check):
-            told += "which has no rewrite; port that code first, or leave it to CUDA"
-        elif check in self._stuck:
-            told += "which has no rewrite; check that the program works without it"
-        else:
+            told += "whose rewrite is unsafe; `migrate --unsafe` changes both"
+        elif check not in self._stuck:
             told += "which depends on another check that is not changed; resolve that finding first"
+        else:
+            told += (
+                f"which {'have' if others > 0 else 'has'} no rewrite. It finds no CUDA, so Gaudi "
+            )
+            if check.demanded:
+                told += "stops here; port that code by hand, then migrate again"
+            elif self._leaves_gaudi(check):
+                told += "skips that code; to run it there, port it by hand, then migrate again"
+            else:
+                told += "skips that code; check that the program works without it"
         code, severity = self._rule.HPU028, self._rule.HPU028.severity
         if check in self._stuck and not unsafe and not self._leaves_gaudi(check):
             severity = "note" if agnostic(module) else "warning"

@@ -74,7 +74,7 @@ class NativePort(Rule):
         ]
         left = [use for use in uses if not any(above in gone for above in module.ancestors(use))]
         if set(ours) <= set(_LOADED) and not left:
-            text = f"{shown} loads Gaudi's bridge, which torch loads by itself since 2.5"
+            text = f"{shown} loads Gaudi's PyTorch package, which torch loads by itself since 2.5"
             fix = Rewrite(
                 "remove the import",
                 "safe",

@@ -103,11 +103,15 @@ class GpuTool(Rule):
                 command = _COMMAND.search(part.value)
                 if command:
                     answer = ask(module, command[0])
-                    instead = f"; Gaudi's is `{answer.target}`" if answer.target else ""
+                    instead = (
+                        f"; on Gaudi, use `{answer.target}`"
+                        if answer.target
+                        else ", and fails on Gaudi"
+                    )
                     yield self.finding(
                         module,
                         part,
-                        f"`{command[0]}` is NVIDIA's{instead}",
+                        f"`{command[0]}` works on NVIDIA GPUs only{instead}",
                         code="HPU020",
                         row=answer.row,
                     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,10 +19,13 @@ from hpushim.engine.judge import (
     own_words,
     parse,
 )
-from hpushim.model import Edit, Finding
+from hpushim.model import Edit, Finding, Span
 
 if TYPE_CHECKING:
     from hpushim.engine.settle import Settled
+
+#: The number of a line in a message.
+_LINE = re.compile(r"(?<=\bline )\d+")
 
 
 def examine(text: str, kind: Kind, path: str, context: Context) -> tuple[Finding, ...]:
@@ -146,5 +150,11 @@ class _Cells:
             column=column,
             end_line=end_line,
             end_column=end_column,
-            message=f"{finding.message} (cell {notebook.cell(finding.span.start).number})",
+            message=f"{_LINE.sub(self._line, finding.message)} (cell {notebook.cell(finding.span.start).number})",
         )
+
+    def _line(self, number: re.Match[str]) -> str:
+        """The number of a line of the joined text as one of the notebook's own."""
+        before = self.notebook.python.encode().split(b"\n")[: int(number[0]) - 1]
+        start = sum(map(len, before)) + len(before)
+        return str(self._document.position(self.notebook.span(Span(start, start)).start)[0])

@@ -99,7 +99,7 @@ def _blockers(made: Assessment) -> list[ET.Element]:
         left = count(len(required) - _BLOCKERS, "more piece")
         shown.append(el("li", el("a", f"and {left} of work", href="#by-hand")))
     places = count(sum(len(work.places) for work in required), "place")
-    title = f"Before it trains on Gaudi: {count(len(required), 'piece')} of work ({places})"
+    title = f"Before it trains on Gaudi: {count(len(required), 'piece')} of work by hand ({places})"
     return [el("section", el("h2", title), el("ul", shown))]
 
 
@@ -109,7 +109,7 @@ def _cards(made: Assessment) -> ET.Element:
     return el(
         "div",
         _card(
-            "CUDA lines without manual work",
+            "Lines without manual work",
             f"{lines.share}%" if lines.total else "–",
             f"{lines.total - lines.by_hand:,} of {count(lines.total, 'line')}",
             (("auto", "rewritten by migrate, or nothing to do", lines.free), ("unsafe", "with --unsafe", lines.unsafe), ("hand", "by hand", lines.by_hand)),
@@ -279,7 +279,7 @@ def _foot(report: Report) -> ET.Element:
     return el(
         "footer",
         el("p", meanings),
-        el("p", "A CUDA line is a line with a finding. ", el("code", "hpushim explain CODE"), " explains a code. "
+        el("p", "Counted are lines with a finding. ", el("code", "hpushim explain CODE"), " explains a code. "
            "Nothing here was run on a Gaudi: the facts come from public documents and sources, which ", el("code", "hpushim api NAME"), " names."),
         el("p", f"Made by {report.tool or 'hpushim'}."),
         class_="dim small",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hpushim import showing
 from hpushim.model import FileResult, Report
@@ -32,6 +33,8 @@ _FEW = 3
 #: Pieces of work that are shown, and characters of what each is about.
 _WORKS = 12
 _SHORT = 110
+#: Characters of an expression for which the same is said.
+_NAMED = 50
 #: Messages of a quiet group; with more of them, it is reported by code.
 _MESSAGES = 40
 _QUOTED = re.compile(r"`[^`]*`")
@@ -187,8 +190,7 @@ def _messages(
         key = (item.finding.code, item.finding.severity, said, words.tags(item))
         same.setdefault(key, []).append(item)
     for (code, severity, _, tags), found in same.items():
-        others = len({item.finding.message for item in found}) - 1
-        more = f"(the same for {count(others, 'other expression')}) " if others else ""
+        more = _also([item.finding.message for item in found])
         yield [
             (f"  {severity} ", _STYLE[severity]),
             (f"{code} ", "bold"),
@@ -203,6 +205,20 @@ def _messages(
             yield [
                 (f"    and {len(found) - shown:,} more places (--format concise lists all)", "dim")
             ]
+
+
+def _also(messages: Sequence[str]) -> str:
+    """What the further messages of a shape quote where the first one quotes something else."""
+    first, *others = [_QUOTED.findall(message) for message in dict.fromkeys(messages)]
+    pairs = (zip(first, other, strict=True) for other in others)
+    named = [next(one for was, one in pair if was != one) for pair in pairs]
+    named = [f"{one[:_NAMED]}…`" if len(one) > _NAMED else one for one in dict.fromkeys(named)]
+    if not named:
+        return ""
+    more = [f"{len(named) - _FEW:,} more"] if len(named) > _FEW else []
+    shown = [*named[:_FEW], *more]
+    start = f"{', '.join(shown[:-1])} and " if shown[1:] else ""
+    return f"(the same for {start}{shown[-1]}) "
 
 
 def _shape(message: str) -> str:
@@ -227,18 +243,20 @@ def _by_hand(assessment: Assessment) -> Iterator[Line]:
     if not summary.work:
         return
     yield [("By hand: ", "bold underline"), (words.amount(summary), "")]
-    cells = [words.work(found) for found in summary.work[:_WORKS]]
-    width = max(len(takes) for takes, _, _ in cells)
-    for takes, what, where in cells:
-        yield [(f"  {takes:{width}}  ", "bold"), (f"{where}: {_short(what)}", "")]
+    shown = [(found.required, words.work(found)) for found in summary.work[:_WORKS]]
+    width = max(len(takes) for _, (takes, _, _) in shown)
+    for required, cells in itertools.groupby(shown, key=lambda each: each[0]):
+        yield [("  before it trains on Gaudi:" if required else "  not needed to start training:", "dim")]  # fmt: skip
+        for _, (takes, what, where) in cells:
+            yield [(f"    {takes:{width}}  ", "bold"), (f"{where}: {_short(what)}", "")]
     if len(summary.work) > _WORKS:
-        yield [(f"  and {count(len(summary.work) - _WORKS, 'more piece')} (--format html lists all)", "dim")]  # fmt: skip
+        yield [(f"    and {count(len(summary.work) - _WORKS, 'more piece')} (--format html lists all)", "dim")]  # fmt: skip
     yield [("", "")]
 
 
 def _short(text: str) -> str:
     """The first part of a message, which says what is there."""
-    first = text.split("; ", 1)[0]
+    first = re.split(r"[;.] ", text, maxsplit=1)[0]
     return first if len(first) <= _SHORT else f"{first[:_SHORT]}…"
 
 
@@ -246,7 +264,7 @@ def _legend(assessment: Assessment) -> Iterator[Line]:
     used = {item.finding.severity for item in assessment.items}
     meant = "; ".join(f"{name}: {does}" for name, does in words.SEVERITIES.items() if name in used)
     yield [(f"Legend:   {meant}.", "dim")]
-    yield [("          A CUDA line is a line with a finding. `hpushim explain CODE` explains a code.", "dim")]  # fmt: skip
+    yield [("          `hpushim explain CODE` explains a code.", "dim")]  # fmt: skip
 
 
 def _clipped(text: str) -> str:

@@ -118,12 +118,12 @@ def count(number: int, noun: str, plural: str = "") -> str:
 def _share(lines: LineCounts) -> str:
     free = lines.total - lines.by_hand
     unsafe = (
-        f"; {lines.unsafe:,} of these {_verb(lines.unsafe, 'is')} rewritten only with `--unsafe`"
+        f"; {lines.unsafe:,} of these {_verb(lines.unsafe, 'needs')} `migrate --unsafe`"
         if lines.unsafe
         else ""
     )
     need = _verb(lines.total, "needs")
-    return f"{free:,} of {count(lines.total, 'CUDA line')} ({lines.share}%) {need} no manual work{unsafe}."
+    return f"{free:,} of {count(lines.total, 'line')} with a finding ({lines.share}%) {need} no manual work{unsafe}."
 
 
 def _worst(report: Report, items: Sequence[Item], works: Sequence[Work]) -> tuple[Verdict, str]:
@@ -158,7 +158,7 @@ def _amount(required: Sequence[Work]) -> str:
     """How much there is to do before the program trains on Gaudi."""
     places = sum(len(work.places) for work in required)
     least, most = span(required)
-    return f"{count(len(required), 'piece')} of work ({count(places, 'place')}) before it trains on Gaudi: {in_words(least, most)}."
+    return f"{count(len(required), 'piece')} of work by hand ({count(places, 'place')}) {_verb(len(required), 'is')} left before it trains on Gaudi: {in_words(least, most)}."
 
 
 def _later(works: Sequence[Work]) -> str:
@@ -240,10 +240,8 @@ def _core(report: Report, kernels: Sequence[Item], required: Sequence[Work]) -> 
         parts.append(_sources(report))
     if kernels:
         parts.append(f"{count(len(kernels), 'place')} in Python that {_verb(len(kernels), 'holds')}, {_verb(len(kernels), 'builds')} or {_verb(len(kernels), 'registers')} kernels")  # fmt: skip
-    stopping = sum(len(work.places) for work in required if work.effort != "none")
-    more = (
-        f" {count(stopping, 'more place')} {_verb(stopping, 'stops')} on Gaudi." if stopping else ""
-    )
+    besides = [work for work in required if work.effort != "none"]
+    more = f" Besides the kernels, {_amount(besides)}" if besides else ""
     return (
         f"The core of this project is kernels for NVIDIA GPUs: {', and '.join(parts)}. Gaudi cannot run them, and hpushim does not "
         f"convert them; write them with torch operators, or as kernels for Gaudi's processor cores (TPC).{more}"

@@ -64,6 +64,8 @@ def work(found: Work) -> tuple[str, str, str]:
         files = len({place.rsplit(":", 1)[0] for place in found.places})
         rest = f"{len(found.places) - 1:,} more"
         where += f" and {rest}" + (f" in {count(files, 'file')}" if files > 1 else "")
+    if found.aside:
+        where += " (outside the training code)"
     return takes, f"{found.code} {found.message}", where
 
 
@@ -96,9 +98,9 @@ def dependencies(report: Report) -> tuple[tuple[str, str], ...]:
 
 _MOST = 12
 _OTHERS: dict[DependencyKind, str] = {
-    "by row": "assessed by the matrix",
-    "knows hpu": "mention hpu themselves",
-    "plain Python": "no CUDA code of their own",
+    "by row": "listed in the compatibility matrix (a finding says what to change, if anything)",
+    "knows hpu": "mention hpu in their own code",
+    "plain Python": "without CUDA code",
     "not assessed": "not assessed (not in the matrix, and not installed where hpushim runs)",
 }
 
@@ -132,7 +134,11 @@ def files(assessment: Assessment) -> str:
         if s.kernel_files
         else ""
     )
-    return f"{s.files:,} ({s.changed:,} changed, {s.unchanged:,} unchanged, {s.skipped:,} skipped, {s.failed:,} failed){size}{kernels}"
+    if assessment.report.stage == "before":
+        done = f"{s.files - s.skipped - s.failed:,} checked"
+    else:
+        done = f"{s.changed:,} changed, {s.unchanged:,} unchanged"
+    return f"{s.files:,} ({done}, {s.skipped:,} skipped, {s.failed:,} failed){size}{kernels}"
 
 
 def by_severity(assessment: Assessment) -> str:
@@ -145,8 +151,9 @@ def by_severity(assessment: Assessment) -> str:
 def by_handling(assessment: Assessment) -> str:
     """All findings by who takes care of them."""
     s = assessment.summary
+    made = f"{s.applied:,} rewritten + " if assessment.report.stage != "before" else ""
     return (
-        f"{s.findings:,} = {s.applied:,} rewritten + {s.pending_safe:,} for migrate + {s.pending_unsafe:,} for migrate --unsafe"
+        f"{s.findings:,} = {made}{s.pending_safe:,} for migrate + {s.pending_unsafe:,} for migrate --unsafe"
         f" + {s.manual:,} by hand + {s.no_action:,} that need no action"
     )
 

@@ -85,7 +85,7 @@ def test_quiet_messages_that_quote_other_code_are_told_once() -> None:
     loud = [finding("HPU514", message=said % name, fix=None, safety="manual") for name in "xy"]
     text = render(report(FileResult("a.py", "unchanged", None, (*notes, *loud), BEFORE)))
     assert (
-        text.count("HPU513 `loss.item()` waits for the card (the same for 1 other expression)") == 1
+        text.count("HPU513 `loss.item()` waits for the card (the same for `accuracy.item()`)") == 1
     )
     assert text.count("HPU513") == 1
     assert text.count("warning HPU514 ") == 2
@@ -113,7 +113,9 @@ def test_a_stopping_finding_needs_the_user() -> None:
     summary = summarise(report(FileResult("a.py", "unchanged", None, (f,), BEFORE)))
     assert summary.verdict == "needs work"
     assert summary.manual == 1
-    assert summary.sentence.startswith("1 piece of work (1 place) before it trains on Gaudi: ")
+    assert summary.sentence.startswith(
+        "1 piece of work by hand (1 place) is left before it trains on Gaudi: "
+    )
 
 
 def test_counts_add_up() -> None:

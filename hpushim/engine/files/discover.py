@@ -314,10 +314,7 @@ class _Walk:
             if self.excluded and _ignored(os.fspath(path), True, self.excluded):
                 continue
             if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-                reason = (
-                    "a submodule that is not fetched, so it is not checked; run `git submodule update "
-                    "--init`"
-                )
+                reason = "a submodule that is not fetched; run `git submodule update --init`"
                 self.passed.append(Passed(f"{self.show(os.fspath(path))}/", reason))
 
     def _enters(self, entry: os.DirEntry[str]) -> bool:
