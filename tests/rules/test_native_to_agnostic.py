@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from hpushim.codemods.analysis import ports
 from hpushim.engine.project import analyse, migrate, undo
+from hpushim.engine.python import lines
 from hpushim.model import Mode, Target
 
 START = "import torch\nimport torch.nn as nn\nimport torch.distributed as dist\n"
@@ -61,7 +63,8 @@ def test_a_port_becomes_neutral(tmp_path: Path, form: str, bridge: str) -> None:
     wanted = FORMS.get(form) or FORMS.get(
         form.replace("ht.hpu", "torch.hpu").replace("hthpu", "torch.hpu")
     )
-    after = migrated(tmp_path, {"train.py": f"{START}{bridge}{form}\n"})["train.py"]
+    with mock.patch.object(lines, "limit", return_value=1000):
+        after = migrated(tmp_path, {"train.py": f"{START}{bridge}{form}\n"})["train.py"]
     assert "habana" not in after and "cuda" not in after and "nccl" not in after
     shown = after.removeprefix(START).strip()
     shown = (
