@@ -41,7 +41,7 @@ class AutocastHalf(Rule):
         effect="numbers",
         lower={"warning": "it runs on Gaudi, with other results"},
     )
-    HPU208 = Code("half-call", fix=("unsafe", "manual"), effect="numbers")
+    HPU208 = Code("half-call", fix=("unsafe",), effect="numbers")
     HPU209 = Code(
         "float16-dtype",
         severity="error",
@@ -88,7 +88,7 @@ class AutocastHalf(Rule):
             module,
             func,
             f"`{last_line}()` converts to float16{wanted}; use bfloat16 on Gaudi{beside}",
-            fix=self._as_call(module, attribute(func, "bfloat16")) if sure else None,
+            fix=self._as_call(module, attribute(func, "bfloat16")),
             row=ask(module, "torch.Tensor.half").row,
             code="HPU208",
         )

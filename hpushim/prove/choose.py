@@ -81,14 +81,19 @@ class _Choosing:
             if why := _NOT_TESTED.get(one.code):
                 one.fate, one.why = "not tested", why
         parts = [one for one in parts if one.fate != "not tested"]
-        if parts and not self._best.verdict.startswith("not"):
+        if not first.verdict.startswith("not"):
             self._divide(parts)
+        else:
+            for one in parts:
+                one.fate, one.why = "not tested", f"with the safe rewrites alone: {_why(first)}"
         runs = len(first.runs) + first.rehearsals
         runs += sum(1 + outcome.rehearsals for outcome in self._tried.values())
         self.choice = Choice(self._best, candidates, runs, time.monotonic() - begin)
 
     def _divide(self, parts: list[Candidate]) -> None:
         """Finds the parts that can be kept, beside none or, where the script needs some to run, beside half of them."""
+        if not parts:
+            return
         half = len(parts) // 2
         base: list[Candidate] = []
         if not _equal(self._best):
@@ -98,7 +103,14 @@ class _Choosing:
                 for one in parts:
                     one.fate, one.why = "taken back", "the copy is different with it and without it"
                 return
-        self._keep(base, [one for one in parts if one not in base])
+        rest = [one for one in parts if one not in base]
+        if (
+            not self._keep(base, rest) and len(rest) > 1
+        ):  # alone they may fail for want of each other
+            together = _why(self._proof([*base, *rest]))
+            for one in rest:
+                if one.why != together:
+                    one.why += f"; all together: {together}"
 
     def _keep(self, base: list[Candidate], parts: list[Candidate]) -> list[Candidate]:
         """Those of ``parts`` that can be made beside ``base``, which can."""

@@ -167,12 +167,20 @@ def _steps(
         if alike == step - 1 and _is_alike(a, b):
             alike = step
         limit = result.bound.at(max(step - alike, 1))
+        if _goes_on(one.steps, step):
+            a = {**a, "marks": [0, *a["marks"][1:]]}  # the mark behind the last of them is enough
         wrong = _step(a, b, result, limit, scale, steepest, same)
         if wrong is not None:
             found.append(msgspec.structs.replace(wrong, step=step, rank=max(one.rank, 0)))
             break
     result.steps = max(result.steps, count)
     result.apart = max(result.apart, count - alike)
+
+
+def _goes_on(steps: list[dict[str, Any]], number: int) -> bool:
+    """Whether another optimizer steps directly before this one, with no backward pass between: the two are one piece of work."""
+    a = steps[number - 1]
+    return number > 1 and not a["losses"] and steps[number - 2]["optimizer"] != a["optimizer"]
 
 
 def _is_alike(a: dict[str, Any], b: dict[str, Any]) -> bool:

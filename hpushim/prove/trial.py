@@ -133,7 +133,8 @@ class Trial:
         self.cwd = Path(os.path.realpath(request.cwd))
         script = None if command.module else Path(os.path.realpath(self.cwd / command.script))
         if script is not None and not script.is_file():
-            raise HpushimError(f"{command.script}: no such script; expected a Python file or a notebook")  # fmt: skip
+            late = "; options of hpushim come before the script, and before --prove" if command.script.startswith("-") else ""  # fmt: skip
+            raise HpushimError(f"{command.script}: no such script; expected a Python file or a notebook{late}")  # fmt: skip
         self.root = request.folder
         #: With what lies beside the project, which is there as links.
         self.wide = project_root([script or self.cwd / "__main__.py"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -140,7 +140,17 @@ Judge = Callable[[frozenset[str]], str]
 
 def _chosen(monkeypatch: pytest.MonkeyPatch, names: str, judge: Judge) -> tuple[str, int, int]:
     """The candidates that are kept, by letters, the runs, and how many have a reason."""
+    choice = _choice(monkeypatch, names, judge)
+    kept = "".join(one.code for one in choice.candidates if one.fate == "kept")
+    assert not any(one.fate == "did not run" for one in choice.candidates)
+    return kept, choice.runs, sum(bool(one.why) for one in choice.candidates)
 
+
+def _candidates(monkeypatch: pytest.MonkeyPatch, names: str, judge: Judge) -> Sequence[Candidate]:
+    return _choice(monkeypatch, names, judge).candidates
+
+
+def _choice(monkeypatch: pytest.MonkeyPatch, names: str, judge: Judge) -> choose.Choice:
     def prove(request: Any, say: Any) -> Outcome:
         made = request.unsafe or frozenset()
         verdict: Any = judge(frozenset(one.code for one in made))
@@ -158,9 +168,7 @@ def _chosen(monkeypatch: pytest.MonkeyPatch, names: str, judge: Judge) -> tuple[
     from hpushim.prove.trial import Request
     from hpushim.prove.words import parse
 
-    choice = choose.choose(Request(command=parse(("a.py",))))
-    kept = "".join(one.code for one in candidates if one.fate == "kept")
-    return kept, choice.runs, sum(bool(one.why) for one in candidates)
+    return choose.choose(Request(command=parse(("a.py",))))
 
 
 class _Run:
@@ -204,4 +212,21 @@ def test_a_copy_that_needs_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_none_is_kept_where_none_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _chosen(monkeypatch, "abcd", lambda made: "different")[0] == ""
-    assert _chosen(monkeypatch, "abcd", lambda made: "not proved") == ("", 2, 0)
+    assert _chosen(monkeypatch, "abcd", lambda made: "not proved") == ("", 2, 4)
+
+
+def test_what_ran_and_was_not_tried_did_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for verdict in ("not proved", "not distinguishable"):
+        some = _candidates(monkeypatch, "ab", lambda made, verdict=verdict: verdict)
+        assert {one.fate for one in some} == {"not tested"}
+        assert {one.why for one in some} == {f"with the safe rewrites alone: {verdict}: why"}
+
+
+def test_parts_that_need_each_other_say_why_they_fail_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def judge(made: frozenset[str]) -> str:
+        return {0: "equal", 1: "different"}.get(len(made), "not distinguishable")
+
+    some = _candidates(monkeypatch, "ab", judge)
+    assert {one.why for one in some} == {"different: why; all together: not distinguishable: why"}

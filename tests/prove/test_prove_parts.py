@@ -170,6 +170,38 @@ def test_marks_are_asked_for_only_where_training_is_on_hpu() -> None:
     assert compare(first, second, same_device=True).difference is None
 
 
+@pytest.mark.parametrize("optimizers", [2, 3])
+@pytest.mark.parametrize(
+    ("between", "last", "found"), [(1, 1, None), (0, 1, None), (1, 0, "marks"), (0, 0, "marks")]
+)
+def test_optimizers_that_step_one_after_another_need_one_mark(
+    optimizers: int, between: int, last: int, found: str | None
+) -> None:
+    """The shim marks behind each of them, a migrated copy behind the last."""
+
+    def steps(between: int, last: int) -> list[dict[str, Any]]:
+        made = []
+        for number in range(3 * optimizers):
+            which = number % optimizers
+            before = between if which else last
+            lost: dict[str, Any] = {} if which == 0 else {"losses": []}
+            marks = [before, 0, 0 if which else 1]
+            made.append(_step(number + 1, optimizer=which, marks=marks, **lost))
+        return made
+
+    pair = compare(_run(*steps(1, 1)), _run(*steps(between, last)), same_device=True)
+    assert (pair.difference and pair.difference.kind) == found
+    if pair.difference:
+        assert pair.difference.step == optimizers + 1
+
+
+def test_one_optimizer_that_steps_twice_needs_a_mark_between() -> None:
+    first = _run(_step(1), _step(2, losses=[]))
+    second = _run(_step(1), _step(2, losses=[], marks=[0, 0, 1]))
+    found = compare(first, second, same_device=True).difference
+    assert found is not None and found.kind == "marks"
+
+
 def test_a_mark_that_a_library_s_own_loop_lacks_is_a_note() -> None:
     first = _run(_step(1), _step(2))
     second = _run(_step(1), _step(2, marks=[0, 0, 0], loop="looplib/trainer.py"))

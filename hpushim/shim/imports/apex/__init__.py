@@ -29,7 +29,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "apex.amp": _of(
         amp, "initialize", "scale_loss", "master_params", "state_dict", "load_state_dict", "init",
         "disable_casts", "half_function", "float_function", "promote_function",
-        "register_half_function", "register_float_function", "register_promote_function",
+        "register_half_function", "register_float_function", "register_promote_function", "_amp_state",
     ),
     "apex.optimizers": _of(optimizers, "FusedAdam", "FusedLAMB", "FusedSGD"),
     "apex.optimizers.fused_adam": _of(optimizers, "FusedAdam"),

@@ -12,12 +12,42 @@ import torch
 _LEVELS = ("O0", "O1", "O2", "O3")
 
 
+class _Scaler:
+    """What scripts ask and set of a scaler; nothing is scaled by it."""
+
+    _loss_scale = 1.0
+    _has_overflow = False
+    _unskipped = 0
+
+    def loss_scale(self) -> float:
+        """What was set, at first 1."""
+        return self._loss_scale
+
+
+class _State:
+    """apex's private state, in which scripts set the scale that they begin with."""
+
+    verbosity = 1
+
+    def __init__(self) -> None:
+        self.loss_scalers: list[_Scaler] = []
+
+
+_amp_state = _State()
+
+
 def initialize(
-    models: Any, optimizers: Any = None, enabled: bool = True, opt_level: str = "O1", **options: Any
+    models: Any,
+    optimizers: Any = None,
+    enabled: bool = True,
+    opt_level: str = "O1",
+    num_losses: int = 1,
+    **options: Any,
 ) -> Any:
     """The models, run under bf16 autocast at O1 and above, and the optimizers as they are."""
     if opt_level not in _LEVELS:
         raise RuntimeError(f"apex opt_level {opt_level!r}: expected one of {', '.join(_LEVELS)}")
+    _amp_state.loss_scalers = [_Scaler() for _ in range(num_losses)]
     if enabled and opt_level != "O0":
         for model in models if isinstance(models, list | tuple) else [models]:
             _autocast_forward(model)
