@@ -87,6 +87,8 @@ FAULTS = (
     Fault("wrapper dropped", "train.py", "model = DistributedDataParallel(model)", "pass", "model = DistributedDataParallel", PAIR),
     Fault("device_ids left with a second card", "train.py", "DistributedDataParallel(model)", "DistributedDataParallel(model, device_ids=[rank])", "model = DistributedDataParallel", PAIR),
     Fault("card numbered by rank", "train.py", 'torch.device("hpu")', 'torch.device("hpu", rank)', 'torch.device("cuda"', PAIR),
+    Fault("hook on gradients", "train.py", "DistributedDataParallel(model)\n", "DistributedDataParallel(model)\n    [p.register_hook(lambda g: g.sign()) for p in model.parameters()]\n", "model = DistributedDataParallel", PAIR),
+    Fault("gradients not averaged", "train.py", "DistributedDataParallel(model)\n", "DistributedDataParallel(model)\n    model.require_backward_grad_sync = False\n", "model = DistributedDataParallel", PAIR),
     Fault("reduction dropped", "train.py", "        dist.all_reduce(value, op=dist.ReduceOp.SUM)\n", "", "dist.all_reduce", PAIR),
 )  # fmt: skip
 

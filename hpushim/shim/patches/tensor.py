@@ -9,6 +9,7 @@ from hpushim.shim import devices
 from hpushim.shim.patch import APPROXIMATE, EXACT, patch
 
 _mapped = devices.mapped
+_NOTHING = object()
 
 
 @patch("torch:Tensor.to", "torch.nn:Module.to", level=EXACT, factory=True)
@@ -19,18 +20,20 @@ def to(original: Callable[..., Any]) -> Callable[..., Any]:
     # Devices made once: torch takes them faster than the text that they were written as.
     known = {"cuda": torch.device(devices.DEVICE), "cuda:0": devices.target()}
 
-    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if len(args) != 1 or kwargs:
+    # A single argument is named, since making a tuple of it takes as long as a third of a move that has nothing to do.
+    def to(self: Any, first: Any = _NOTHING, /, *more: Any, **kwargs: Any) -> Any:
+        if more or kwargs or first is _NOTHING:
+            args = () if first is _NOTHING else (first, *more)
             return _of_many(original, self, args, kwargs)
-        first = args[0]
-        if type(first) is str:
+        kind = type(first)
+        if kind is str:
             return original(self, known.get(first) or _mapped(first))
-        if type(first) is int:
+        if kind is int:
             first = _mapped(first)
         try:
             return original(self, first)
         except RuntimeError:
-            # Asked only now: reading a device's type costs as much as a move that has nothing to do.
+            # Asked only now: reading a device's type costs as much as such a move, too.
             if getattr(first, "type", None) != "cuda":
                 raise
             return original(self, _mapped(first))
