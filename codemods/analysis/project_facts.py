@@ -209,6 +209,25 @@ def _switches(data: bytes) -> Iterable[bytes]:
 #: The options that are off unless somebody gives them, by the names that they are read by.
 SWITCHES = ProjectFact("options that are off by default", _switches)
 
+#: An argument by its name: off, an option of the command line, or anything else.
+_ARGUMENT = lazily(
+    rb"[(,]\s*(\w+)[ \t]*=(?!=)[ \t]*(?:(False|None)\b"
+    rb"|(?:self\.)?(?:args|opts?|options|cfg|config|flags|FLAGS)\.(\w+)[ \t]*[,)\n]|(\w+)[ \t]*[,)\n])?"
+)
+
+_SIGNATURE = lazily(rb"\bdef[ \t]+\w+\([^)]*\)")
+
+
+def _arguments(data: bytes) -> Iterable[bytes]:
+    """``jit`` where something is given ``jit=True``, ``jit=trace`` for ``jit=args.trace``; nothing for ``jit=False`` and ``jit=jit``."""
+    for found in _ARGUMENT.finditer(_SIGNATURE.sub(b"", data)):
+        if not found[2] and found[4] != found[1]:
+            yield found[1] + b"=" + found[3] if found[3] else found[1]
+
+
+#: The names of the arguments that are more than False.
+ARGUMENTS = ProjectFact("arguments that are given", _arguments)
+
 # -- extensions that the project builds --------------------------------------------------------
 
 _BUILT = lazily(rb"\b\w{0,60}?(?i:ext)\w{0,20}\(\s*(?:name\s*=\s*)?[\"']([A-Za-z_][\w.]*)[\"']")

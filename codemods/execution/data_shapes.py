@@ -138,11 +138,18 @@ def _is_computed(module: Module, node: ast.expr) -> bool:
             return (
                 name == "item"
                 or (name in ("int", "round", "ceil", "floor") and _is_worked_out(value))
-                or (name in ("min", "max") and len(value.args) > 1)
+                or (name in ("min", "max") and len(value.args) > 1 and _is_open(value.args))
             )
         if isinstance(value, ast.BinOp):
             return not isinstance(module.constant(value), int)
     return False
+
+
+def _is_open(numbers: list[ast.expr]) -> bool:
+    """Is one of them no setting, nor the length of the last dimension, which a layer has: ``min(top_k, logits.size(-1))``?"""
+    plain = (ast.Name, ast.Attribute, ast.Constant)
+    last = (".size(-1)", ".shape[-1]")
+    return not all(isinstance(n, plain) or ast.unparse(n).endswith(last) for n in numbers)
 
 
 def _is_worked_out(call: ast.Call) -> bool:

@@ -22,6 +22,7 @@ _JOINS = ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "tor
 _ROW = "a tensor that grows in a loop"
 _GENERATE = "transformers.GenerationMixin.generate"
 _CACHE = "cache_implementation"
+_LEAVES = (ast.Break, ast.Return, ast.Raise)
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 
 
@@ -103,6 +104,8 @@ def _is_in_loop(module: Module, node: ast.AST, target: ast.expr) -> bool:
     for above in module.ancestors(node):
         if isinstance(above, _LOOPS):
             return not _begins_in(module, above, target)
+        if isinstance(above, ast.If) and isinstance(above.body[-1], _LEAVES) and above.lineno < node.lineno <= (above.body[-1].lineno):  # type: ignore[attr-defined]  # fmt: skip
+            return False  # once, before the loop ends
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return isinstance(target, ast.Attribute) and not _is_of_argument(module, above, target)
         if isinstance(above, ast.Lambda):

@@ -15,7 +15,7 @@ from hpushim.pycode.words import words_in
 
 from ..analysis.names import word
 from .control import behind, branches, ends
-from .releases import Answer, Release, answer, python_release, release, torch_release
+from .releases import Answer, Release, answer, bare, python_release, release, torch_release
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -206,7 +206,7 @@ class NeverRun:
 
     def _constant(self, node: ast.expr) -> object:
         values = self._module.values(node) if isinstance(node, ast.Name) else [node]
-        return self._module.constant(values[0]) if len(values) == 1 else None
+        return self._module.constant(bare(values[0])) if len(values) == 1 else None
 
     def _read_later(self, targets: Sequence[ast.expr]) -> Iterator[ast.AST]:
         for target in targets:

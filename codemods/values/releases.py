@@ -204,11 +204,17 @@ def _decided(found: Release, operator: type[ast.cmpop] | None, asked: object) ->
 
 def _asked(node: ast.expr, constant: Constant) -> object:
     """The release that another is compared with: ``Version("1.6")``, ``(1, 6)``, ``1.6``."""
-    while isinstance(node, ast.Call) and len(node.args) == 1 and _keeps(_word(node.func)):
-        node = node.args[0]
+    node = bare(node)
     if isinstance(node, (ast.Tuple, ast.List)):
         return tuple(constant(item) for item in node.elts)
     return constant(node)
+
+
+def bare(node: ast.expr) -> ast.expr:
+    """``"1.6"`` of ``Version("1.6")``."""
+    while isinstance(node, ast.Call) and len(node.args) == 1 and _keeps(_word(node.func)):
+        node = node.args[0]
+    return node
 
 
 def _numbers(asked: object) -> tuple[int, ...] | None:

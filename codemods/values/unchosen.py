@@ -14,7 +14,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.devices import Devices
 from ..analysis.names import word
-from ..analysis.project_facts import SWITCHES
+from ..analysis.project_facts import ARGUMENTS, SWITCHES
 from .control import branches
 from .tokens import SETTINGS
 
@@ -152,11 +152,23 @@ class Defaults:
         if not isinstance(node, Cell) and not back:
             yield _OPEN
         for edge in back:
-            if edge.how not in SAME:
+            if edge.how not in SAME and not (edge.how == "given" and self._stays_off(edge.node)):
                 yield _OPEN
             else:
                 yield from self._each(edge.at)
         self._asked.discard(at)
+
+    def _stays_off(self, node: ast.AST | Cell) -> bool:
+        """Is it a parameter that is False by default, and that no call in the project gives anything else by its name?"""
+        taken = self._module.parent(node) if isinstance(node, ast.arg) else None
+        if not isinstance(node, ast.arg) or not isinstance(taken, ast.arguments):
+            return False
+        by_place = [*taken.posonlyargs, *taken.args][::-1]
+        pairs = [*zip(by_place, taken.defaults[::-1], strict=False), *zip(taken.kwonlyargs, taken.kw_defaults, strict=True)]  # fmt: skip
+        off = any(arg is node and getattr(default, "value", None) is False for arg, default in pairs)  # fmt: skip
+        names = self._module.project.names
+        given = [name for name in names(ARGUMENTS.name) if name.partition("=")[0] == node.arg] if off else []  # fmt: skip
+        return off and all(name.partition("=")[2] in names(SWITCHES.name) for name in given)
 
     def _declared(self, call: ast.Call) -> object:
         """The default of an option; of one that says nothing, None."""

@@ -14,7 +14,7 @@ from hpushim.patterns import lazily
 #: By their names alone.
 _NAMED = lazily(
     r"(?:^|/)(?:\.[^/]+|(?:[a-z]+_)?(?:unit)?tests?|testing|benchmarks?|docs?|docker|ci)/"
-    r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*_test\.py|[^/]*(?:export|benchmark|collect_env)[^/]*\.py|[^/]*dockerfile[^/]*|\.[^/]+\.ya?ml)$",
+    r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*_test\.py|[^/]*(?:export|benchmark|collect_env)[^/]*\.py|[^/]*dockerfile[^/]*|(?:docker-)?compose[^/]*\.ya?ml|\.[^/]+\.ya?ml)$",
     re.IGNORECASE,
 )
 
@@ -80,7 +80,10 @@ def around(
         programs |= {p for p in {*scripts} - found if _is_plain(p) and not links.needs({p}).isdisjoint(loads)}  # fmt: skip
     program = min(programs, key=lambda path: _steps(path, starts), default="")
     if not starts:
-        return _needed(found, program, links)
+        return _needed(found, {program}, links)
+    beside = {
+        p for p in programs if _is_called(p) and PurePath(p).parent == PurePath(program).parent
+    }
     within = links.needs(starts)
     needed = within | links.needs(_reach(starts, scripts, links) - found)
     rest = python - needed
@@ -97,11 +100,12 @@ def around(
         folders |= {PurePath(path).parent for path in rest - theirs}
     found |= {path for path in theirs if PurePath(path).parent not in folders}
     found |= _apart(paths, needed)
-    return _needed(found - {"setup.py"}, program, links)
+    return _needed(found - {"setup.py"}, [program, *(beside if _is_called(program) else ())], links)
 
 
-def _needed(found: Collection[str], program: str, links: Links) -> Needed:
-    start = {program} - {""}
+def _needed(found: Collection[str], programs: Collection[str], links: Links) -> Needed:
+    """``programs``: the one, and those beside it that train another part of it."""
+    program, start = next(iter(programs)), {*programs} - {""}
     reached = links.needs(start)
     chosen = (reached - links.certain(start)) | (links.avoidable(found) - links.certain(start))
     return Needed(frozenset(found), program, reached, chosen)

@@ -79,7 +79,7 @@ PLAIN = "import torch\n"
         ({"a/requirements.txt": "torch\n", "a/train.py": TRAINS, "b/requirements.txt": "torch\n", "b/fit.py": TRAINS}, set()),
         # What modules need that may be loaded by their names is needed, whichever script imports it as well.
         ({"run.py": "from nets import make\n" + TRAINS, "nets/__init__.py": "import_module(f'nets.{name}')\n", "nets/a.py": "from ops.conv import b\n", "ops/conv/b.py": PLAIN, "show.py": "from ops.conv import b\n" + MAIN}, {"show.py"}),
-        ({"a/Dockerfile": "FROM x\n", ".github/w.yml": "", ".ci.yml": "a: 1\n", "train.py": TRAINS}, {"a/Dockerfile", ".github/w.yml", ".ci.yml"}),
+        ({"a/Dockerfile": "FROM x\n", ".github/w.yml": "", ".ci.yml": "a: 1\n", "docker-compose.gpu.yaml": "a: 1\n", "train.py": TRAINS}, {"a/Dockerfile", ".github/w.yml", ".ci.yml", "docker-compose.gpu.yaml"}),
     ],
 )  # fmt: skip
 def test_what_no_training_run_needs(tmp_path: Path, files: dict[str, str], aside: set[str]) -> None:
@@ -162,6 +162,15 @@ def test_what_a_program_cannot_do_without() -> None:
     links = Links(asked, {"run.py": [("lib.fast", "")]})
     assert links.needs({"run.py"}) == {*asked}
     assert links.certain({"run.py"}) == {*asked} - {"lib/fast.py", "lib/kernel.py"}
+
+
+def test_programs_beside_each_other_reach_what_any_of_them_imports(tmp_path: Path) -> None:
+    files = {"s1_train.py": "import a\n" + TRAINS, "s2_train.py": "import b\n" + TRAINS, "more/train.py": "import c\n" + TRAINS, "fit.py": "import d\n" + TRAINS, **{f"{n}.py": PLAIN for n in "abcd"}}  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    report = analyse([tmp_path], Target())
+    assert (report.program, report.reached) == ("s1_train.py", {"s1_train.py", "s2_train.py", "a.py", "b.py"})  # fmt: skip
 
 
 @pytest.mark.parametrize(("way", "chosen"), [("from lib import fast", False), ("if BACKEND == 'fast':\n    from lib import fast", True), ("try:\n    from lib import fast\nexcept ImportError:\n    fast = None", True)])  # fmt: skip

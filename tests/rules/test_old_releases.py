@@ -33,6 +33,7 @@ MAJOR, MINOR = map(int, torch.__version__.split(".")[:2])
 NUMBER = float(torch.__version__[:3])
 OLDEST = "1.9"
 OLD = LooseVersion(torch.__version__) < LooseVersion("1.6")
+LIMIT = version.parse("1.12.1")
 
 
 def is_old():
@@ -46,6 +47,7 @@ FALSE = [
     'torch.__version__ < (2, 1)',
     'LooseVersion(torch.__version__) < LooseVersion("1.6.0")',
     'version.parse(torch.__version__) <= version.parse("1.12.1")',
+    "version.parse(torch.__version__) <= LIMIT",
     'version.parse("1.10") > version.parse(torch.__version__)',
     'version.parse(version.parse(torch.__version__).base_version) < version.parse("1.11")',
     'version.parse(torch.__version__).release < (1, 8)',

@@ -74,6 +74,28 @@ def test_an_option_that_another_file_declares(tmp_path: Path) -> None:
     assert found(tmp_path, code, options=options) == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("call", "off"),
+    [
+        ("", True),
+        ("load(fast=False)", True),
+        ("load(\n    name,\n    fast=None,\n)", True),
+        ("load(fast=args.fast)", True),
+        ("load(fast=fast)", True),
+        ("def other(x, fast=True):\n    pass", True),
+        ("load(x, fast=args.slow)", False),
+        ("load(fast=True)", False),
+        ("load(\n    fast = name == 'x',\n)", False),
+        ("fast = True", True),
+    ],
+)
+@pytest.mark.parametrize("default", ["fast=False", "*, fast: bool = False", "fast=True", "fast=None", "fast"])  # fmt: skip
+def test_a_parameter_that_is_off_wherever_it_is_given(tmp_path: Path, default: str, call: str, off: bool) -> None:  # fmt: skip
+    code = f"def load({default}):\n    if fast:\n        {STOP}\n"
+    switch = 'parser.add_argument("--fast", action="store_true")\n'
+    assert found(tmp_path, code, options=switch, other=call) == [off and "False" in default]
+
+
 @pytest.mark.parametrize("asked", ['kind == "{}"', 'kind.lower() in ("{}", "x")', 'kind.endswith("{}".lower()) and y'])  # fmt: skip
 @pytest.mark.parametrize("many", [2, 3, 5])
 def test_one_of_many_names(tmp_path: Path, asked: str, many: int) -> None:
