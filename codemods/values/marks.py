@@ -26,7 +26,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
 _LIGHTNING = frozenset(["LightningModule", "LightningLite", "LightningDataModule"])
 _HOOKS = re.compile(r"\w*register_\w*hook")
-_TESTS = re.compile(r"[Tt]est(_|[A-Z]|$)")
+_TESTS = re.compile(r"[Tt]ests?(_|[A-Z]|$)")
 _ON_CPU = re.compile(r"(^|_)cpu(_|$)", re.I)
 #: What compiles a function or captures a graph, where no mark may be.
 _COMPILES = re.compile(r"(^|[._])(compile|script|jit|trace|graph)$|graphed_callables$|_dynamo\.optimize$|^(ts)?compile_\w+")  # fmt: skip
@@ -67,7 +67,8 @@ def _sites(module: Module) -> list[Site]:
     if updates:
         return [site for site in sites if not _is_followed(module, site.statement, updates)]
     trains = module.holds("zero_grad") or module.holds("optim")
-    return [s for s in sites if trains or _is_in_loop(module, s.statement) or is_of_loss(s.call)]
+    trains = trains or any(_is_in_loop(module, s.statement) or is_of_loss(s.call) for s in sites)
+    return sites if trains else []
 
 
 def _is_followed(module: Module, update: ast.stmt, updates: set[ast.stmt]) -> bool:
@@ -93,7 +94,7 @@ def _is_in_loop(module: Module, statement: ast.stmt) -> bool:
 
 def _may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
     """Can a mark be behind ``statement``, for a call in it, and does it belong there?"""
-    if not isinstance(statement, _SIMPLE):
+    if not isinstance(statement, _SIMPLE) or _has_no_gradients(module, statement, call):
         return False
     child: ast.AST = call
     for above in module.ancestors(call):
@@ -110,7 +111,20 @@ def _may_follow(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
         child = above
     if _is_captured(module, call) or stays_on_cpu(module, module.function(call)):
         return False
-    return not _TESTS.match(PurePath(module.path).name)
+    return not any(map(_TESTS.match, PurePath(module.path).parts))
+
+
+def _has_no_gradients(module: Module, statement: ast.stmt, call: ast.Call) -> bool:
+    """``optimizer.zero_grad()`` and at once ``optimizer.step()``: only the optimizer's state is made."""
+    block, place = module.place(statement)
+    above = block[place - 1].value if place and isinstance(block[place - 1], ast.Expr) else None  # type: ignore[attr-defined]
+    return (
+        isinstance(above, ast.Call)
+        and not call.args
+        and not call.keywords
+        and module.source(above.func).removesuffix("zero_grad")
+        == module.source(call.func).removesuffix("step")
+    )
 
 
 def _is_plain(module: Module, function: ast.AST) -> bool:

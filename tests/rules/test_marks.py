@@ -69,7 +69,7 @@ def test_a_short_name_needs_a_backward_pass_or_zero_grad_beside_it(name: str) ->
     step = f"{name}.step()"
     assert marks(step) == []
     assert marks(f"loss.backward()\n{step}") == ["loss.backward()", step]
-    assert marks(f"{name}.zero_grad()\n{step}") == [step]
+    assert marks(f"{name}.zero_grad()\nrun(model)\n{step}") == [step]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_name_that_says_something_else(name: str) -> None:
 
 
 def test_zero_grad_on_the_same_thing_makes_it_an_optimizer() -> None:
-    assert marks("solver.zero_grad()\nsolver.step()") == ["solver.step()"]
+    assert marks("solver.zero_grad()\nrun(model)\nsolver.step()") == ["solver.step()"]
 
 
 def test_statements_of_several_lines_and_with_comments() -> None:
@@ -369,3 +369,34 @@ def test_what_lightning_calls_in_its_plugins_is_not_marked() -> None:
     plugin = f"{HEAD}from lightning.pytorch.plugins import Precision\nclass Mine(Precision):{body}"
     assert "mark_step" not in migrated(plugin, mode="lazy")
     assert "mark_step" in migrated(plugin.replace("(Precision)", ""), mode="lazy")
+
+
+@pytest.mark.parametrize("owner", ["optimizer", "self.optimizer", "ul_optimizer", "opts[0]"])
+@pytest.mark.parametrize("cleared", ["zero_grad()", "zero_grad(set_to_none=True)"])
+def test_a_step_without_gradients_only_makes_the_optimizers_state(owner: str, cleared: str) -> None:
+    assert marks(f"{owner}.{cleared}\n{owner}.step()") == []
+    assert marks(f"{owner}.{cleared}\nloss.backward()\n{owner}.step()") == ["loss.backward()", f"{owner}.step()"]  # fmt: skip
+    assert marks(f"{owner}.{cleared}\n{owner}.step(closure)") == [f"{owner}.step(closure)"]
+    assert marks(f"{owner}.{cleared}\nother_optimizer.step()") == ["other_optimizer.step()"]
+
+
+@pytest.mark.parametrize("step", ["loss.backward()\n    optimizer.step()", "loss.backward()"])
+@pytest.mark.parametrize("path", ["test_a.py", "tests/cases.py", "pkg/tests/util/steps.py", "test/train.py"])  # fmt: skip
+def test_tests_have_no_marks(path: str, step: str) -> None:
+    text = f"{HEAD}def f(loss, optimizer, x):\n    x.cuda()\n    {step}\n"
+    assert "mark_step" not in migrated(text, path, mode="lazy")
+    assert "mark_step" in migrated(text, path.replace("test", "latest"), mode="lazy")
+
+
+#: Backward passes that alone do not show that anything is trained.
+PASSES = ("torch.autograd.backward(inputs, grads)", "e.backward()", "out.mean().backward()")
+#: What shows it of the file.
+TRAINED = ("def g(loss):\n    loss.backward()\n", "def g(parts):\n    for part in parts:\n        part.backward()\n", "def g(model, optimizer):\n    optimizer.zero_grad()\n")  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), crossed(PASSES, TRAINED, rounds=3))
+def test_a_file_that_trains_in_one_place_trains_in_all(one: str, other: str) -> None:
+    text = f"{HEAD}def f(out, inputs, grads, e):\n    out.cuda()\n    {one}\n"
+    assert "mark_step" not in migrated(text, mode="lazy")
+    found = migrated(f"{text}\n\n{other}", mode="lazy").splitlines()
+    assert "htcore.mark_step()" in found[found.index(f"    {one}") + 1]
