@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpushim.compare import texts
 from hpushim.engine.python.changes import Change, Remove, Replace
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
 
+from ..edits.arguments import argument
 from .names import word
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 _COMPOSES = (ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Call, ast.Attribute, ast.Tuple, ast.List)  # fmt: skip
+_CUDA = "cuda:"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -95,3 +99,25 @@ def _second_argument(module: Module, call: ast.Call) -> Iterator[Numbered]:
         and module.constant(value) != 0
     ):
         yield Numbered(call, kind, Remove(number))
+
+
+def number_of(module: Module, device: ast.expr) -> ast.expr | None:
+    """The number in the device that ``device`` surely is, where it can be written again there: ``rank`` for ``torch.device(f"cuda:{rank}")``."""
+    origins = module.view(Values).origins(device)
+    made = origins[0] if len(origins) == 1 else None
+    if not isinstance(made, ast.expr) or module.function(made) is not module.function(device):
+        return None
+    number: object = None
+    if isinstance(made, ast.Call) and module.qualified(made.func) == "torch.device":
+        number = argument(made, "index", 1)
+        given = argument(made, "type", 0) or argument(made, "device")
+        made = made if given is None else given
+    parts = texts.pieces(made)
+    if number is None and parts and len(parts) == 2 and parts[0] == _CUDA:
+        number = parts[1]
+    if isinstance(number, ast.Call) and word(number.func) == "str" and len(number.args) == 1:
+        number = number.args[0]
+    if not isinstance(number, (ast.Name, ast.Attribute)) or not parts or parts[0] not in (_CUDA, _CUDA[:-1]):  # fmt: skip
+        return None
+    names = [part for part in walk(number) if isinstance(part, ast.Name)]
+    return number if all(len(module.bindings(name)) == 1 for name in names) else None

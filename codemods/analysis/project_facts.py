@@ -329,14 +329,16 @@ NVIDIA_METHODS = ProjectFact("methods that need a package for NVIDIA GPUs", _nvi
 # -- functions that are given a device ---------------------------------------------------------
 
 _SIGNATURE = lazily(rb"def[ \t]+(\w+)\(((?:[^()]|\([^()]{0,500}\)){0,3000})\)")
+_HEAD = lazily(rb"\nclass[ \t]+(\w+)")
 _WITHIN = lazily(rb"\[[^\[\]]*\]|\([^()]*\)|#[^\n]*")
 _PARAMETER = lazily(rb"\s*(?:device|dev)\s*(?:[:=].*)?", re.S)
 
 
 def _device_parameters(data: bytes) -> Iterable[bytes]:
-    """``move:1`` for ``def move(batch, device)``: the function, and the place of its device among what it is given."""
+    """``move:1`` for ``def move(batch, device)``: the function, and the place of its device among what it is given; for ``__init__`` the class."""
     if b"device" not in data:
         return
+    heads = [(found.start(), found[1]) for found in _HEAD.finditer(data)]
     for found in _SIGNATURE.finditer(data):
         given = found[2]
         if b"dev" not in given:
@@ -348,7 +350,10 @@ def _device_parameters(data: bytes) -> Iterable[bytes]:
             names = names[1:]
         for place, written in enumerate(names):
             if _PARAMETER.fullmatch(written):
-                yield found[1] + b":" + str(place).encode()
+                name = found[1]
+                if name == b"__init__":
+                    name = max((head for head in heads if head[0] < found.start()), default=(0, name))[1]  # fmt: skip
+                yield name + b":" + str(place).encode()
 
 
 DEVICE_PARAMETERS = ProjectFact("functions that are given a device", _device_parameters)

@@ -119,7 +119,7 @@ def _is_asked_for(module: Module, node: ast.expr) -> bool:
 
 
 def _is_reason(row: Row, name: str) -> bool:
-    """Is a file read for the name? What does nothing on Gaudi is looked for where its word is a rare one."""
+    """Is a file read for the name? What does nothing on Gaudi, or what nobody knows, is looked for where its word is a rare one."""
     if row.status not in ADVICE:
         return True
-    return row.status == "noop" and len(name.rpartition(".")[2]) >= _LONG
+    return row.status != "native" and len(name.rpartition(".")[2]) >= _LONG

@@ -6,13 +6,15 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
+from hpushim.engine.python.changes import Replace
 from hpushim.engine.rules.rule import Found, Yield
 
 from ..analysis.device_numbers import is_device_number, is_other_device_number
 from ..analysis.names import called
+from ..analysis.numbered import number_of
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule, by_name
-from ..edits.spelling import zero
+from ..edits.spelling import shared, zero
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -31,9 +33,20 @@ class DeviceIndex(NameRule):
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         call = called(module, use.node)
+        if use.below == "set_device" and call is not None and call.args and not shared(module):
+            return self._numbered(module, use, code, call.args[0])
         if use.below != "device" or call is None:
             return None
         return [self._context(module, use, code, call)]
+
+    def _numbered(self, module: Module, use: Name, code: str, device: ast.expr) -> Yield | None:
+        """``torch.cuda.set_device(f"cuda:{rank}")``: the index, which the device loses, is what the call is for."""
+        number, (_, verdict) = number_of(module, device), known(module, use.name)
+        target = self.target(module, use)
+        if number is None or verdict is None or not target:
+            return None
+        changes = [Replace(device, module.source(number))]
+        return [self.rename(module, use, code, target, "safe", verdict, changes, (device,))]
 
     def _context(self, module: Module, use: Name, code: str, call: ast.Call) -> Found:
         """``with torch.cuda.device(i)``: the process has device 0 and no other."""

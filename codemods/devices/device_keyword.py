@@ -79,7 +79,7 @@ class DeviceKeyword(Rule):
             yield self.finding(
                 module,
                 number,
-                f"`{module.source(number)}` selects a device by index in a function of this project; "
+                f"`{module.source(number)}` selects a device by index in a function or class of this project; "
                 "a process on Gaudi has one device, `hpu`",
                 fix=Rewrite("write hpu", "unsafe", (numbered(module, number),)),
                 row="cuda",

@@ -14,14 +14,16 @@ from ..analysis.batches import loops
 from ..analysis.names import foreign
 from ..analysis.verdict import ask
 from ..edits.arguments import called
+from ..values.tensors import makes_in_full
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
-_HALF = ("autocast", "float16", ".half(", "fp16")
+_SURE = ("autocast", ".half(", "fp16")
+_HALF = ("float16", *_SURE)
 #: What makes the dtype another one, or shows that it is none of floats.
 _OTHER = frozenset(["float", "double", "int", "long", "bool", "byte", "short", "argmax", "argmin", "argsort", "nonzero", "round", "topk", "type"])  # fmt: skip
-_ON_THE_WAY = frozenset(["cpu", "detach", "data", "clone", "squeeze", "contiguous", "view", "reshape", "permute", "transpose"])  # fmt: skip
+_ON_THE_WAY = frozenset(["cpu", "cuda", "hpu", "detach", "data", "clone", "squeeze", "contiguous", "view", "reshape", "permute", "transpose"])  # fmt: skip
 
 
 class HostRead(Rule):
@@ -50,8 +52,13 @@ class HostRead(Rule):
 
 
 def _is_mixed(module: Module) -> bool:
-    """Does the file mention half precision?"""
-    return any(module.holds(text) for text in _HALF)
+    """Does the file mention half precision? A type of numpy's is none of torch's."""
+    index = module.index
+    return any(module.holds(text) for text in _SURE) or any(
+        not (module.qualified(each) or "").startswith("numpy.")
+        for name in ("float16", "bfloat16")
+        for each in (*index.attributes(name), *index.names(name), *index.strings(name))
+    )
 
 
 def _may_be_half(module: Module, value: ast.expr, moved: bool = False, depth: int = 4) -> bool:
@@ -60,6 +67,8 @@ def _may_be_half(module: Module, value: ast.expr, moved: bool = False, depth: in
         if isinstance(value, (ast.Compare, ast.BoolOp)):
             return False  # truth values
         if isinstance(value, ast.Call):
+            if makes_in_full(module, value):
+                return False  # whatever is added to it in place
             method = value.func.attr if isinstance(value.func, ast.Attribute) else ""
             if method in _OTHER or (
                 method == "to" and value.args and not moved and len(value.args) > 1

@@ -45,6 +45,8 @@ class ToDevice(Rule):
             return  # a number names no vendor: torch takes it for one of the accelerator's devices
         number = node.args[0]
         if is_device_number(module, number):
+            if _is_renamed(module, number) and self._safety(module, node, func.value) != "safe":
+                return  # hpu's number 0, whatever it is given to
             fix = Rewrite("write hpu", self._safety(module, node, func.value), (numbered(module, number),))  # fmt: skip
             yield self.finding(
                 module,
@@ -91,3 +93,8 @@ class ToDevice(Rule):
             return "safe"
         constant = isinstance(call.args[0], ast.Constant)
         return "unsafe" if constant or defines_method(module, "to") else "safe"
+
+
+def _is_renamed(module: Module, number: ast.expr) -> bool:
+    """Is it ``torch.cuda.current_device()``, which gets another name?"""
+    return isinstance(number, ast.Call) and module.qualified(number.func) == "torch.cuda.current_device"  # fmt: skip

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Import, Insert, Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
 
-from ..analysis.names import called
+from ..analysis.names import called, word
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument, attribute
 from ..edits.imports import through
 from ..edits.spelling import agnostic, quoted
+from ..values.training import LOSS
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -34,6 +37,9 @@ _SHARDING = (
 )
 _ROW = "torch.distributed.fsdp.fully_shard"
 _SUMMING = "set_force_sum_reduction_for_comms"
+#: Methods that keep the type of a tensor, and those that give no whole numbers.
+_SAME_TYPE = ("detach", "clone", "to", "cuda", "hpu", "contiguous")
+_FLOATS = ("mean", "float", "double", "half", "bfloat16", "std", "var", "norm", "softmax")
 #: The expressions that mean the same when they are written twice.
 _STEADY = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.expr_context)
 
@@ -119,11 +125,36 @@ def _as_sum(module: Module, node: ast.expr) -> Rewrite | None:
     plain = written if end in ("data", "grad") else f"{written}.detach()"
     rounding = (
         ""
-        if end == "grad"
+        if end == "grad" or _is_floating(module, result)
         else f", rounding_mode=None if {written}.is_floating_point() else {quoted(module, 'trunc')}"
     )
     divide = Insert(statement, f"{plain}.div_({size}({of}){rounding})")
     return Rewrite("sum and divide", "safe", (attribute(node, "SUM"), divide, *needed))
+
+
+def _is_floating(module: Module, node: ast.expr) -> bool:
+    """Is it a loss by its name, or made by what gives no whole numbers?"""
+    made = [each for each in module.view(Values).origins(node) if each is not node]
+    return LOSS.search(word(node)) is not None or (bool(made) and all(map(partial(_gives_floats, module), made)))  # fmt: skip
+
+
+def _gives_floats(module: Module, node: ast.AST) -> bool:
+    while (
+        isinstance(node, ast.Call)
+        and word(node.func) in _SAME_TYPE
+        and isinstance(node.func, ast.Attribute)
+    ):
+        node = node.func.value
+    if isinstance(node, ast.Name):
+        return _is_floating(module, node)
+    if not isinstance(node, ast.Call):
+        return False
+    if word(node.func) in _FLOATS:
+        return True
+    types = [module.qualified(k.value) or "" for k in node.keywords if k.arg == "dtype"]
+    plain = (module.qualified(node.func) or "") in ("torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn")  # fmt: skip
+    filled = module.qualified(node.func) == "torch.tensor" and node.args and isinstance(module.constant(node.args[0]), float)  # fmt: skip
+    return bool(types and all("float" in each or "half" in each for each in types)) or (not types and bool(plain or filled))  # fmt: skip
 
 
 def _world_size(module: Module, function: ast.expr) -> tuple[str, tuple[Import, ...]]:

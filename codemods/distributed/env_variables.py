@@ -24,6 +24,8 @@ _GRAPHICS = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
 _ON_GPU = "egl"
 _CARDS = "CUDA_VISIBLE_DEVICES"
 _MODULES = "HABANA_VISIBLE_MODULES"
+#: Values that hide every GPU.
+_NO_CARDS = ("", "-1")
 _ENVIRONMENT = "os.environ"
 _ACCESS = frozenset(
     {
@@ -35,6 +37,7 @@ _ACCESS = frozenset(
         "os.environ.pop",
     }
 )
+_SETTERS = ("setdefault", "putenv")
 #: Packages that load the bridge, which reads the execution mode.
 _LOADING = ("torch", "habana_frameworks", "transformers", "accelerate")
 
@@ -58,6 +61,14 @@ class EnvVariable(Rule):
             return
         if name == _LAZY:
             yield from self._lazy(module, use)
+        elif name == _CARDS and _given(module, use, reads=False) in _NO_CARDS:
+            yield self.finding(
+                module,
+                node,
+                f"`{name}` hides no Gaudi device, so this no longer makes the program run on the CPU; choose the device `cpu` where it is chosen",
+                row=ask(module, name).row,
+                code="HPU312",
+            )
         elif name == _CARDS:
             fix = None  # CUDA reads it
             if not shared(module):
@@ -110,7 +121,7 @@ class EnvVariable(Rule):
         given: ast.expr | None = None
         if isinstance(use, ast.Subscript) and isinstance(statement, ast.Assign):
             given = statement.value if use in statement.targets else None
-        elif isinstance(use, ast.Call) and word(use.func) in ("setdefault", "putenv"):
+        elif isinstance(use, ast.Call) and word(use.func) in _SETTERS:
             given = use.args[1] if len(use.args) == 2 else None
         value = module.constant(given) if given is not None else None
         if given is None or not isinstance(value, str) or not contradicts(module, value):
@@ -141,14 +152,14 @@ def _use(module: Module, key: ast.expr) -> ast.expr | None:
     return None
 
 
-def _given(module: Module, use: ast.expr) -> object:
-    """The value that a variable is set to, or has by default."""
+def _given(module: Module, use: ast.expr, *, reads: bool = True) -> object:
+    """The value that a variable is set to, or has by default where it is read."""
     statement = module.parent(use)
     if isinstance(statement, ast.Assign) and use in statement.targets:
         return module.constant(statement.value)
-    return (
-        module.constant(use.args[1]) if isinstance(use, ast.Call) and len(use.args) == 2 else None
-    )
+    if not isinstance(use, ast.Call) or len(use.args) != 2:
+        return None
+    return module.constant(use.args[1]) if reads or word(use.func) in _SETTERS else None
 
 
 def _loads_bridge(statement: ast.Import | ast.ImportFrom) -> bool:

@@ -15,7 +15,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask, sentence
-from ..values.tensors import is_other, is_tensor
+from ..values.tensors import is_other, is_tensor, makes_on_host, stays_on_host
 from ..values.training import (
     in_every_step,
     in_forward,
@@ -116,6 +116,8 @@ def _reads(module: Module, func: ast.Attribute) -> bool:
         not (_is_in_step(module, func) or of_gradients)
         or foreign(module, func)
         or is_other(module, value)
+        or stays_on_host(module, value)
+        or makes_on_host(module, value)
     ):
         return False
     return func.attr == "item" or is_tensor(module, value) or _is_of_parameters(value)

@@ -295,7 +295,8 @@ def _numbers(module: Module, value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         name = module.qualified(value.func) or ""
         return name.endswith(".current_device") or word(value.func) == "int"
-    return bool(_RANK.search(word(value)))
+    made = (each for each in module.values(value) if each is not value)
+    return bool(_RANK.search(word(value))) or any(_numbers(module, each) for each in made)
 
 
 def _spreads(module: Module, value: ast.expr) -> bool:

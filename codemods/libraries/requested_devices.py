@@ -10,6 +10,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
 
 from ..analysis.names import word
 from ..analysis.verdict import ask, inside
@@ -87,13 +88,16 @@ class RequestedDevices(Rule):
         """``{"GPU": 1}`` that is given to Ray, ``ray.cluster_resources()["GPU"]``."""
         if node.value not in (*_RESOURCE, _OPTION) or not uses_ray(module):
             return
-        table = module.parent(node)
+        table, statement = module.parent(node), module.statement(node)
         if isinstance(table, ast.Dict) and node in table.keys:
             value = table.values[table.keys.index(node)]
-            if _none(value) or not any(map(_takes_it, _given_to(module, table))):
+            if _none(value) or not any(map(_takes_it, _given_to(module, value))):
                 return
             fix = item_for_gaudi(module, table, node, value)
             yield self._found(module, node, _ROW, fix, through=value)
+        elif isinstance(statement, ast.Assign) and table in statement.targets:
+            if not _none(statement.value) and any(_given_to(module, statement.value)):
+                yield self._found(module, statement, _ROW)
         elif node.value in _RESOURCE and _counted(module, node):
             fix = None if shared(module) else Rewrite("count Gaudi", "safe", (retext(module, node, "HPU"),))  # fmt: skip
             yield self._found(module, node, _ROW, fix)
@@ -160,28 +164,16 @@ def _is_rays(module: Module, call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
 
 
-def _given_to(module: Module, table: ast.Dict) -> Iterator[ast.Call]:
-    """The calls of Ray's that are given a table: where it is, or by the name that it has."""
-    call, statement = _above(module, table)
-    if call is None and isinstance(statement, ast.Assign | ast.AnnAssign):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        named = {target.id for target in targets if isinstance(target, ast.Name)}
-        uses = [use for name in named for use in module.index.names(name) if use not in targets]
-        calls = [_above(module, use)[0] for use in uses]
-    else:
-        calls = [call]
-    yield from (each for each in calls if each is not None and _is_rays(module, each))
-
-
-def _above(module: Module, node: ast.AST) -> tuple[ast.Call | None, ast.stmt | None]:
-    """The call that something is given to, and the statement that it is in."""
-    call = None
-    for above in module.ancestors(node):
-        if isinstance(above, ast.Call) and call is None:
-            call = above
-        if isinstance(above, ast.stmt):
-            return call, above
-    return call, None
+def _given_to(module: Module, value: ast.expr) -> Iterator[ast.Call]:
+    """The calls of Ray's that are given what holds a value: a table, a list of tables, by whatever name, or what returns it."""
+    values = module.view(Values)
+    makers = [above for above in module.ancestors(value) if isinstance(above, ast.Lambda)]
+    for start in (value, *makers):
+        for edge in values.reach(start, values.uses):
+            if edge.how == "passed" and isinstance(edge.node, ast.AST) and (edge.at.way or start is not value):  # fmt: skip
+                call = module.parent(edge.node) if isinstance(edge.node, ast.keyword) else edge.node
+                if isinstance(call, ast.Call) and _is_rays(module, call):
+                    yield call
 
 
 def _takes_it(call: ast.Call) -> bool:

@@ -64,7 +64,11 @@ class AutocastHalf(Rule):
         if is_settings(name):
             yield from self._fields(module, node)
             return
-        if not isinstance(node, ast.Attribute) or module.qualified(node) != name:
+        if (
+            name not in HALF
+            or not isinstance(node, ast.Attribute)
+            or module.qualified(node) != name
+        ):
             return
         if node in module.view(autocast_halves):
             yield self._in_autocast(module, node)

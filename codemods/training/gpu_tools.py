@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.pycode.places import TRIES
+from hpushim.pycode.places import FUNCTIONS, TRIES
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.cuda_words import LIBRARIES
 from ..analysis.names import called, word
 from ..analysis.verdict import ask
+from ..edits.arguments import argument
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -37,13 +38,22 @@ _PEAKS = (
 _LIBRARY = re.compile(rf"(?:.*/)?(?:{LIBRARIES}\.so[.\d]*|(?:nvcuda|cudart\w*|nvml)\.dll)")
 _LOADERS = ("ctypes.CDLL", "ctypes.PyDLL", "ctypes.cdll.LoadLibrary", "ctypes.pydll.LoadLibrary")
 _MISSED = frozenset(["OSError", "Exception", "BaseException", "EnvironmentError", ""])
+#: What catches that there is no such command, without a shell and with one.
+_NO_FILE = _MISSED | {"FileNotFoundError"}
+_NO_COMMAND = frozenset(["CalledProcessError", "SubprocessError", "Exception", "BaseException", ""])
+#: What looks for a command before it is run.
+_LOOKS = ("which", "find_executable")
 
 
 class GpuTool(Rule):
     """``pynvml``, ``nvidia-smi``, ``ctypes.CDLL("libcudart.so")``."""
 
     HPU620 = Code("nvidia-tool")
-    HPU020 = Code("nvidia-command")
+    HPU020 = Code(
+        "nvidia-command",
+        severity="error",
+        lower={"warning": "the code goes on without the command"},
+    )
     HPU621 = Code("nvidia-peak-rate", severity="note")
     HPU608 = Code(
         "cuda-library-loaded",
@@ -78,7 +88,7 @@ class GpuTool(Rule):
         found = next((text for text in texts if _LIBRARY.fullmatch(text)), None)
         if call is None or found is None:
             return
-        goes_on = _goes_on(module, call)
+        goes_on = _goes_on(module, call, _MISSED)
         yield self.finding(
             module,
             call,
@@ -103,17 +113,18 @@ class GpuTool(Rule):
                 command = _COMMAND.search(part.value)
                 if command:
                     answer = ask(module, command[0])
-                    instead = (
-                        f"; on Gaudi, use `{answer.target}`"
-                        if answer.target
-                        else ", and fails on Gaudi"
-                    )
+                    program = getattr(call.args[0], "elts", [call.args[0]])[0] is part
+                    error = _raises(module, call) if program and command.start() == 0 else ""
+                    said = f": without it, this call raises {error}" if error else ""
+                    fails = "" if error else ", and fails on Gaudi"
+                    instead = f"; on Gaudi, use `{answer.target}`" if answer.target else fails
                     yield self.finding(
                         module,
                         part,
-                        f"`{command[0]}` works on NVIDIA GPUs only{instead}",
+                        f"`{command[0]}` works on NVIDIA GPUs only{said}{instead}",
                         code="HPU020",
                         row=answer.row,
+                        severity=None if error else "warning",
                     )
                     return
 
@@ -137,8 +148,24 @@ def _texts(module: Module, node: ast.expr) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def _goes_on(module: Module, call: ast.Call) -> bool:
-    """Does a ``try`` around the call catch that there is no such file?"""
+def _raises(module: Module, call: ast.Call) -> str:
+    """What a call raises where there is no such command; "" where it goes on, or the code around catches it or looks before."""
+    name = (module.qualified(call.func) or "").removeprefix("subprocess.")
+    if module.constant(argument(call, "shell", 8)) is True:
+        checks = name in ("check_output", "check_call") or module.constant(argument(call, "check")) is True  # fmt: skip
+        error, caught = "CalledProcessError" if checks else "", _NO_COMMAND
+    else:
+        error = "FileNotFoundError" if name in ("run", "call", "Popen", "check_output", "check_call") else ""  # fmt: skip
+        caught = _NO_FILE
+    function = module.function(call)
+    looks = (each for name in _LOOKS for each in module.index.calls(name))
+    if not error or any(module.function(each) is function for each in looks):
+        return ""
+    return "" if _goes_on(module, call, caught) else error
+
+
+def _goes_on(module: Module, call: ast.Call, caught: frozenset[str], seen: frozenset[ast.AST] = frozenset()) -> bool:  # fmt: skip
+    """Does a ``try`` around the call, or around every call of the function that it is in, catch that there is no such file?"""
     below: ast.AST = call
     for above in module.ancestors(call):
         if isinstance(above, TRIES) and below in above.body:
@@ -147,8 +174,11 @@ def _goes_on(module: Module, call: ast.Call) -> bool:
                 for handler in above.handlers
                 for kind in getattr(handler.type, "elts", [handler.type])
             )
-            if any((word(kind) if kind is not None else "") in _MISSED for kind in kinds):
+            if any((word(kind) if kind is not None else "") in caught for kind in kinds):
                 return True
+        if isinstance(above, FUNCTIONS):
+            calls = module.view(Values).calls_of(above) if above not in seen else []
+            return bool(calls) and all(_goes_on(module, each, caught, seen | {above}) for each in calls)  # fmt: skip
         below = above
     return False
 

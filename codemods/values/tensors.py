@@ -67,11 +67,14 @@ _JOINED = frozenset(f"torch.{name}" for name in ("stack", "cat", "concat", "hsta
 #: What says a number or sizes, of a tensor as of an array.
 _ASKED = frozenset(["shape", "size", "numel", "dim", "ndim", "item"])
 _OF_MODULES = frozenset(["weight", "bias"])
+#: Methods that give tensors, whatever has them.
+_OF_TENSORS = frozenset(["parameters", "named_parameters", "buffers", "named_buffers"])
 _ON_CPU = frozenset(["cpu", "pin_memory"])
 _MOVES = frozenset(["cuda", "hpu", "to"])
 #: How a value comes somewhere unchanged.
 _PLAIN_EDGES = Values.SAME | {"given", "defined"}
 _BOOL = ("torch.bool", "torch.BoolTensor")
+_CLASSES = ("torch.Tensor", "torch.nn.Module", "torch.nn.Parameter", "torch.nn.parameter.Parameter")
 #: What arrays of numpy and tables of pandas have as well.
 _OF_ARRAYS = frozenset((
     "all", "any", "argmax", "argmin", "argsort", "clip", "cumprod", "cumsum", "cummax", "cummin", "data", "diagonal", "diff", "dot", "dtype", "flatten", "item", "itemsize", "log", "map",
@@ -445,7 +448,7 @@ def _asks(edge: Edge, wanted: int) -> Asked[int]:
         if made & wanted and not unless:
             found |= of
     # What goes without the second for what also makes something that is wanted, goes with it.
-    others = [(of, unless & ~found) for of, made, unless in makes if made & wanted and unless]
+    others = [(of, unless & ~found) for of, made, unless in makes if made & wanted and (unless or not of)]  # fmt: skip
     for of, left in others:
         found |= of if not left else NOTHING
     return found, tuple(each for each in others if each[1] or not each[0])
@@ -488,7 +491,9 @@ def _member(how: str, name: str) -> _Through:
         of_tensor = _of_tensor(how, name)
         passes, makes = passes | of_tensor.passes, [*of_tensor.makes]
     of_module = _members("nn.Module").get(name)
-    if how == "items":
+    if how == "items" and name in _OF_TENSORS:
+        passes, makes = NOTHING, [(NOTHING, Is.TENSOR, 0)]
+    elif how == "items":
         if of_module and "tensors" in of_module.kinds:
             makes.append((Is.MODULE, Is.TENSOR, 0))
     elif how in ("read", "seen") and name in _OF_MODULES:
@@ -541,7 +546,36 @@ def _returned(signature: signatures.Signature, lists: int) -> int:
 
 def proven(module: Module, node: ast.expr | None) -> bool:
     """Is the expression surely a tensor or a torch module?"""
-    return node is not None and module.view(Kinds).is_surely(node, TENSORS | Is.MODULE)
+    if node is None:
+        return False
+    return module.view(Kinds).is_surely(node, TENSORS | Is.MODULE) or _is_asked(module, node)
+
+
+def _is_asked(module: Module, node: ast.expr) -> bool:
+    """Does a condition around a name say so: ``if isinstance(x, torch.Tensor):``?"""
+    below: ast.AST = node
+    for above in module.ancestors(node) if isinstance(node, ast.Name) else ():
+        if isinstance(above, FUNCTIONS):
+            return False
+        if isinstance(above, (ast.If, ast.IfExp)):
+            body = above.body if isinstance(above.body, list) else [above.body]
+            joined = isinstance(above.test, ast.BoolOp) and isinstance(above.test.op, ast.And)
+            tests = above.test.values if joined else [above.test]  # type: ignore[attr-defined]
+            if below in body and any(_asks_kind(module, test, node) for test in tests):
+                return True
+        below = above
+    return False
+
+
+def _asks_kind(module: Module, test: ast.expr, node: ast.expr) -> bool:
+    """``isinstance(x, torch.Tensor)``, ``torch.is_tensor(x)``."""
+    if not isinstance(test, ast.Call) or not test.args or word(test.args[0]) != word(node):
+        return False
+    asked = module.qualified(test.func)
+    if asked == "builtins.isinstance" and len(test.args) == 2:
+        kinds = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else test.args[1:]
+        return all(module.qualified(kind) in _CLASSES for kind in kinds)
+    return asked == "torch.is_tensor"
 
 
 def is_model(module: Module, node: ast.expr) -> bool:
@@ -587,19 +621,29 @@ def stays_on_host(module: Module, node: ast.AST) -> bool:
 
 def makes_on_host(module: Module, node: ast.expr) -> bool:
     """Is it a call of torch that makes a tensor of nothing on a device, and names none: ``torch.zeros(2)``?"""
-    if not isinstance(node, ast.Call):
+    if not _is_factory(module, node):
         return False
-    name = module.qualified(node.func) or ""
+    given = {keyword.arg for keyword in node.keywords}  # type: ignore[attr-defined]
+    chosen = module.holds("set_default_device") or module.holds("set_default_tensor_type")
+    return not chosen and not given & {"device", "out", None}
+
+
+def makes_in_full(module: Module, node: ast.expr) -> bool:
+    """Does it make a tensor of torch's default type, or of another that is said and is no half: ``torch.zeros(2, dtype=torch.float32)``?"""
+    if not _is_factory(module, node) or module.holds("set_default_dtype"):
+        return False
+    types = [k.value for k in node.keywords if k.arg in ("dtype", None)]  # type: ignore[attr-defined]
+    return all((module.qualified(each) or "half").rpartition(".")[2] not in ("half", "float16", "bfloat16") for each in types)  # fmt: skip
+
+
+def _is_factory(module: Module, node: ast.expr) -> bool:
+    name = module.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
     signature = signatures.of(name) if name.startswith("torch.") else None
-    makes = (
+    return (
         signature is not None
         and "tensor" in signature.kinds
         and signature.parameter("device") is not None
-    )
-    given = {keyword.arg for keyword in node.keywords}
-    chosen = module.holds("set_default_device") or module.holds("set_default_tensor_type")
-    return (
-        makes and not chosen and not name.endswith("_like") and not given & {"device", "out", None}
+        and not name.endswith("_like")
     )
 
 

@@ -66,7 +66,7 @@ _SCALED = lazily(r"scaler$|^_?(grad_?)?scaler|^amp_scaler|scaler_?\w$", re.I)
 _OF_DATA = ("sklearn.", "cuml.")
 _FABRIC = lazily(r"^_?fabric$|_fabric$", re.I)
 #: Names that people give to what they call ``backward`` on.
-_LOSS = lazily(r"loss|cost|^err(or)?$", re.I)
+LOSS = lazily(r"loss|cost|^err(or)?$", re.I)
 
 
 class Roles(Circular):
@@ -205,7 +205,7 @@ def is_scaler(module: Module, node: ast.expr) -> bool:
 
 def _is_scaler_call(module: Module, call: ast.Call) -> bool:
     """``loss_scaler(loss, optimizer, …)``: a scaler of another package, which runs backward and steps."""
-    if len(call.args) < 2 or not _LOSS.search(word(call.args[0])):
+    if len(call.args) < 2 or not LOSS.search(word(call.args[0])):
         return False
     if not is_scaler(module, call.func) or not is_optimizer(module, call.args[1]):
         return False
@@ -227,7 +227,7 @@ def is_lightning(module: Module, node: ast.expr) -> bool:
 def hands_loss(call: ast.Call) -> bool:
     """``engine.backward(loss)``: a tensor's own method takes a gradient, not a loss."""
     given = [*call.args, *(k.value for k in call.keywords if k.arg in (None, "loss", "losses"))]
-    return any(_LOSS.search(_first_word(arg)) for arg in given)
+    return any(LOSS.search(_first_word(arg)) for arg in given)
 
 
 def _first_word(node: ast.expr) -> str:
@@ -256,7 +256,7 @@ def _engines(module: Module) -> frozenset[str]:
     for call in module.index.calls("backward"):
         func = call.func
         if isinstance(func, ast.Attribute) and (module.qualified(func) or "builtins.").startswith("builtins."):  # fmt: skip
-            handed = hands_loss(call) and not _LOSS.search(_first_word(func.value))
+            handed = hands_loss(call) and not LOSS.search(_first_word(func.value))
             name = module.source(func.value)
             if handed or (call.args and name in stepped):
                 found.add(name)
@@ -374,7 +374,7 @@ def _is_update(module: Module, call: ast.Call, base: ast.expr, name: str | None)
 def is_of_loss(call: ast.Call) -> bool:
     """Is it a loss whose gradients are taken: ``(loss_d * gain).mean().backward()``?"""
     return any(
-        isinstance(part, (ast.Name, ast.Attribute)) and _LOSS.search(word(part)) is not None
+        isinstance(part, (ast.Name, ast.Attribute)) and LOSS.search(word(part)) is not None
         for part in walk(call)
         if part is not call.func
     )
