@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
 from ..analysis.batches import Loop, loops
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
+from ..analysis.verdict import ask, inside
 from ..values.tensors import is_model, is_tensor
 from ..values.training import own_method
 
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 #: How models are called, and the steps of sampling.
 _MODELS = re.compile(
-    r"(.*_)?(model|net|unet|module|generator|encoder|decoder|vae|backbone|classifier)(_|$)", re.I
+    r"(.*_)?(model|net|unet|module|generator|encoder|decoder|vae|backbone|classifier)(_fn|_func|_function)?",
+    re.I,
 )
 _SAMPLES = re.compile(r"sample|denois|^(model|net|unet|forward|decode)(_|$)", re.I)
 #: Methods that run a model on the batch that they are handed.
@@ -37,6 +40,8 @@ _BATCHES = re.compile(r"loader|batches|_dl$|^dl$|data_iter", re.I)
 _READS = frozenset(["item", "cpu", "tolist", "numpy"])
 _ASKS = frozenset(["any", "all", "min", "max", "sum", "mean", "equal", "isnan"])
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
+_COUNTED = "an index that a loop counts"
+_COUNTS = re.compile(r"t?range|enumerate")
 _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
 
 
@@ -44,7 +49,8 @@ class InferenceLoop(Rule):
     """``for x in loader: model(x.cuda())`` without gradients."""
 
     HPU505 = Code("inference-loop-without-mark-step", severity="note", effect="speed")
-    also = Wants(texts=("no_grad", "inference_mode"), required=(".cuda(", ".to(", "device"))
+    HPU528 = Code("index-of-a-counter", severity="note", effect="speed")
+    also = Wants(texts=("no_grad", "inference_mode"), required=("cuda", ".to(", "device"))
 
     def on_module(self, module: Module) -> Yield:
         if module.target.mode not in ("portable", "lazy"):
@@ -52,13 +58,10 @@ class InferenceLoop(Rule):
         evaluation = _Evaluation(module)
         whole: list[ast.For | ast.While] = [*module.index.statements(ast.For)]
         whole += module.index.statements(ast.While)
-        whole = [
-            loop
-            for loop in whole
-            if evaluation.may_be(loop)
-            and not _trains(loop)
-            and not _reads_always(module, loop.body)  # the read runs what was collected
-        ]
+        whole = [loop for loop in whole if evaluation.may_be(loop) and not _trains(loop)]
+        yield from (self._indexed(module, index) for index in _indexed(module, whole))
+        # A read runs what was collected.
+        whole = [loop for loop in whole if not _reads_always(module, loop.body)]
         if not whole:
             return
         batches: dict[ast.stmt, Loop] = {loop.node: loop for loop in module.view(loops)}
@@ -74,6 +77,52 @@ class InferenceLoop(Rule):
                 f"in lazy mode Gaudi only collects the operations of `{module.source(call.func)}` until the host reads a result; "
                 "if the loop around this call reads none, call `htcore.mark_step()` in each iteration",
             )
+
+    def _indexed(self, module: Module, index: ast.Subscript) -> Found:
+        answer = ask(module, _COUNTED)
+        return self.finding(
+            module,
+            index,
+            f"`{module.source(index)}` in each turn of the loop: {inside(answer.note)}",
+            row=answer.row,
+            code="HPU528",
+        )
+
+
+def _indexed(module: Module, whole: list[ast.For | ast.While]) -> Iterator[ast.Subscript]:
+    """Where a loop that runs a model first takes the element of a tensor that its counter says."""
+    for loop in whole if module.view(is_on_device) else ():
+        counter = _counter(loop)
+        calls = (part for part in walk(loop) if isinstance(part, ast.Call))
+        if counter and any(_runs(module, call) or any(_MODELS.fullmatch(word(a)) for a in _plain(call)) for call in calls):  # fmt: skip
+            indexed = (
+                part
+                for part in walk(loop)
+                if isinstance(part, ast.Subscript)
+                and isinstance(part.ctx, ast.Load)
+                and isinstance(part.slice, ast.Name)
+                and part.slice.id == counter
+                and is_tensor(module, part.value)
+            )
+            yield from itertools.islice(indexed, 1)
+
+
+def _counter(loop: ast.For | ast.While) -> str:
+    """``i`` of ``for i in range(n)``, also with a progress bar, and of ``enumerate``."""
+    if isinstance(loop, ast.While):
+        return ""
+    iterated, target = loop.iter, loop.target
+    while (
+        isinstance(iterated, ast.Call)
+        and iterated.args
+        and not _COUNTS.fullmatch(word(iterated.func))
+    ):
+        iterated = iterated.args[0]
+    if not isinstance(iterated, ast.Call) or not _COUNTS.fullmatch(word(iterated.func)):
+        return ""
+    if word(iterated.func) == "enumerate" and isinstance(target, ast.Tuple):
+        target = target.elts[0]
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _computing(module: Module, node: ast.For | ast.While, loop: Loop | None) -> Iterator[ast.Call]:
@@ -105,7 +154,7 @@ def _carried(module: Module, loop: ast.For | ast.While) -> set[str]:
 
 def _runs(module: Module, call: ast.Call) -> bool:
     """Is it a model that is called?"""
-    if _is_others(module, call):
+    if _is_others(module, call) or _TEXT.search(word(call.func)):
         return False
     return _MODELS.fullmatch(word(call.func)) is not None or is_model(module, call.func)
 

@@ -17,6 +17,7 @@ from ..analysis.names import called, word
 from ..analysis.placement import is_on_device
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import add, argument
+from ..values.tensors import is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,10 +55,10 @@ class InputSize(Rule):
     HPU526 = Code("short-last-batch", severity="note", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
         names=(_LOADER, *_RESIZE, *_PAD),
-        required=("cuda", "hpu", "device", "accelerat", "pad_sequence", "DataLoader"),
+        required=("cuda", "hpu", "device", "accelerat", "pad_sequence", "DataLoader", "Trainer"),
         project=_DEVICES,
     )
-    also = Wants(names=_COLLATORS, keywords=("padding", "collate_fn"))
+    also = Wants(names=_COLLATORS, keywords=("padding", "collate_fn"), words=("range", "trange"))
 
     def __init__(self) -> None:
         self._told: set[ast.Call] = set()
@@ -86,13 +87,32 @@ class InputSize(Rule):
             yield from self._collated(module, node.value)
             return
         call = module.parent(node)
-        if not isinstance(call, ast.Call) or "token" not in word(call.func).lower():
+        if not isinstance(call, ast.Call) or not _is_of_tokens(call.func):
             return
-        if module.constant(node.value) not in (True, "longest"):
+        given = [node.value, *module.view(Values).origins(node.value)]
+        if all(module.constant(each) not in (True, "longest") for each in given if isinstance(each, ast.expr)):  # fmt: skip
             return
-        others = {keyword.arg for keyword in call.keywords}
-        if "pad_to_multiple_of" not in others and module.view(is_on_device):
+        multiple = argument(call, "pad_to_multiple_of")
+        if (multiple is None or _is_none(module, multiple)) and _trains(module):
             yield from self._longest(module, node)
+
+    def on_module(self, module: Module) -> Yield:
+        """``for i in range(0, n, size): model(x[i : i + size])``: the last slice may be shorter."""
+        for loop in module.index.statements(ast.For) if module.view(is_on_device) else ():
+            part = _slice(module, loop)
+            if part is None:
+                continue
+            trains = any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in walk(loop))  # fmt: skip
+            answer = ask(module, _LAST if trains else _EVALUATED)
+            yield self.finding(
+                module,
+                part,
+                f"the last `{module.source(part)}` may be shorter: "
+                + ("leave it out, or pad it: " if trains else "")
+                + inside(answer.note if not trains else ask(module, _SIZE).note),
+                row=answer.row,
+                code="HPU526",
+            )
 
     def _collated(self, module: Module, function: ast.expr) -> Yield:
         """A function that makes a batch as long as its longest sample: ``n = max(len(x) for x in batch)``."""
@@ -161,6 +181,51 @@ class InputSize(Rule):
             row=answer.row,
             code="HPU526",
         )
+
+
+def _slice(module: Module, loop: ast.For) -> ast.Subscript | None:
+    """The first slice of a tensor that a loop takes in steps, for the device: ``x[i : i + size]``, ``x[i : min(i + size, n)]``."""
+    counted = loop.iter
+    while isinstance(counted, ast.Call) and len(counted.args) == 1:
+        counted = counted.args[0]
+    if not isinstance(counted, ast.Call) or word(counted.func) not in ("range", "trange") or len(counted.args) != 3:  # fmt: skip
+        return None
+    if not isinstance(loop.target, ast.Name) or module.constant(counted.args[2]) in (1, -1):
+        return None
+    counter = loop.target.id
+    for part in walk(loop):
+        bounds = part.slice if isinstance(part, ast.Subscript) else None
+        if isinstance(bounds, ast.Slice) and isinstance(bounds.lower, ast.Name) and bounds.lower.id == counter and bounds.upper is not None:  # fmt: skip
+            assert isinstance(part, ast.Subscript)
+            if isinstance(part.ctx, ast.Load) and (is_tensor(module, part.value) or _moves(loop)):
+                return part
+    return None
+
+
+def _moves(loop: ast.For) -> bool:
+    """Does a loop move anything to a device?"""
+    for part in walk(loop):
+        func = part.func if isinstance(part, ast.Call) else None
+        if isinstance(func, ast.Attribute) and func.attr in ("cuda", "hpu", "to"):
+            return True
+    return False
+
+
+def _is_of_tokens(func: ast.expr) -> bool:
+    """``tokenizer(…)``, ``self.tokenizer.pad(…)``."""
+    owner = func.value if isinstance(func, ast.Attribute) and func.attr in ("pad", "__call__", "batch_encode_plus") else func  # fmt: skip
+    return "token" in word(owner).lower()
+
+
+def _is_none(module: Module, node: ast.expr) -> bool:
+    """May it be None, as the field of a class that is None unless given?"""
+    origins = module.view(Values).origins(node)
+    return any(isinstance(each, ast.Constant) and each.value is None for each in origins)
+
+
+def _trains(module: Module) -> bool:
+    """Does the file use a device, or a trainer that does?"""
+    return module.view(is_on_device) or bool(module.index.names("Trainer"))
 
 
 def _made(module: Module, node: ast.expr) -> Iterator[ast.Call]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
+from hpushim.engine.project import migrate
 from hpushim.matrix import load
 from hpushim.model import Target
 
@@ -418,3 +421,260 @@ def test_a_neutral_name_that_does_not_work_is_found_as_its_row_says() -> None:
         text = f"import torch\nimport {name.rpartition('.')[0]}\n\ntorch.ones(2).cuda()\n{name}()\n"
         assert code in settled(text)[1], name
         assert code not in settled(text, style="agnostic")[1], name
+
+
+#: Tables that ask Ray for devices, and how they come to it.
+ASKING = [
+    "{'CPU': 1, 'GPU': 1}",
+    "{'CPU': 1, 'GPU': 1} if gpu else {'CPU': 1}",
+    "{**other, 'GPU': 1}",
+]
+TAKEN = [
+    "placement_group([{0}])",
+    "placement_group(bundles=[{0} for _ in range(n)])",
+    "table = {0}\n    placement_group(bundles=[table])",
+    "lists = [[{0} for _ in range(n)] for n in range(2)]\n    return [placement_group(bundles=each) for each in lists]",
+    "lists = []\n    lists.append({0})\n    placement_group(bundles=lists)",
+    "pick = dict(bundles=[{0}])\n    placement_group(**pick)",
+]
+RAY = "import torch, ray\nfrom ray.util.placement_group import placement_group\n\n\ndef f(gpu, n, other, Actor, given):\n    {0}\n\n\ntorch.ones(2).cuda()\n"
+
+
+@pytest.mark.parametrize(("table", "taken"), crossed(ASKING, TAKEN, rounds=2))
+def test_a_table_of_resources_that_comes_to_ray_is_told(table: str, taken: str) -> None:
+    text = RAY.format(taken.format(table))
+    done, codes = settled(text)
+    assert "HPU716" in codes
+    assert done.count("'HPU': 1") == 1
+    elsewhere = settled(text.replace("placement_group(", "print("))
+    assert "HPU716" not in elsewhere[1]
+
+
+@pytest.mark.parametrize("put", ["options['num_gpus'] = given", "options['num_gpus'] = 1", "if gpu:\n        options['num_gpus'] = given / n"])  # fmt: skip
+@pytest.mark.parametrize("use", ["Actor.options(**options).remote()", "ray.remote(**options)(Actor)", "made = options\n    Actor.options(**made)"])  # fmt: skip
+def test_what_is_put_into_options_for_ray_is_told(put: str, use: str) -> None:
+    text = RAY.format(f"options = {{'name': n}}\n    {put}\n    {use}")
+    assert "HPU716" in settled(text)[1]
+    assert "HPU716" not in settled(text.replace("num_gpus", "num_cpus"))[1]
+    assert "HPU716" not in settled(text.replace(use, "print(options)"))[1]
+
+
+#: How a device is written with its number.
+WITH_NUMBER = ["f'cuda:{{{0}}}'", "'cuda:%d' % {0}", "'cuda:{{}}'.format({0})", "'cuda:' + str({0})", "torch.device('cuda', {0})", "torch.device('cuda', index={0})", "torch.device(f'cuda:{{{0}}}')"]  # fmt: skip
+SET = ["torch.cuda.set_device({0})", "device = {0}\n    torch.cuda.set_device(device)", "self.device = {0}\n    torch.cuda.set_device(self.device)"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("device", "call", "number"), crossed(WITH_NUMBER, SET, ["rank", "args.local_rank"], rounds=3))  # fmt: skip
+def test_a_device_that_is_set_keeps_its_number(device: str, call: str, number: str) -> None:
+    body = call.format(device.format(number))
+    text = (
+        f"import torch\n\n\ndef f(self, rank, args):\n    {body}\n    return torch.ones(2).cuda()\n"
+    )
+    assert f"torch.hpu.set_device({number})" in settled(text)[0]
+    assert f"set_device({number})" not in settled(text, style="agnostic")[0]
+    again = text.replace("    return", "    rank = 3\n    return")
+    assert (f"set_device({number})" in settled(again)[0]) == ("." in number)
+
+
+RUN = ["subprocess.check_output({0})", "subprocess.run({0}, capture_output=True).stdout", "subprocess.Popen({0})", "subprocess.check_call({0})"]  # fmt: skip
+COMMANDS = ["['nvidia-smi', '-L']", "['nvidia-smi', '--query-gpu=name', '--format=csv']", "'nvidia-smi'"]  # fmt: skip
+CAUGHT = {
+    "def f():\n    return {0}\n": True,
+    "def f():\n    return {0}\n\n\nprint(f())\n": True,
+    "if torch.cuda.is_available():\n    print({0})\n": True,
+    "try:\n    {0}\nexcept FileNotFoundError:\n    pass\n": False,
+    "try:\n    {0}\nexcept (OSError, ValueError):\n    pass\n": False,
+    "def f():\n    return {0}\n\n\ntry:\n    f()\nexcept Exception:\n    pass\n": False,
+    "def f():\n    if shutil.which('nvidia-smi'):\n        return {0}\n": False,
+    "try:\n    {0}\nexcept ValueError:\n    pass\n": True,
+}
+
+
+def severities(text: str, code: str) -> list[str]:
+    """How bad the findings of a code are."""
+    findings = settle(text, "python", "ops.py", Context(Target(), load())).findings
+    return [finding.severity for finding in findings if finding.code == code]
+
+
+@pytest.mark.parametrize(("run", "given", "around"), crossed(RUN, COMMANDS, list(CAUGHT), rounds=2))
+def test_a_command_that_is_not_there_stops_the_program_unless_that_is_caught(run: str, given: str, around: str) -> None:  # fmt: skip
+    text = f"import shutil, subprocess\nimport torch\n\n{around.format(run.format(given))}torch.ones(2).cuda()\n"
+    assert severities(text, "HPU020") == ["error" if CAUGHT[around] else "warning"]
+
+
+@pytest.mark.parametrize("call", ["os.system('nvidia-smi')", "subprocess.run('nvidia-smi', shell=True)", "subprocess.getoutput('nvidia-smi -L')", "os.popen('nvidia-smi').read()", "subprocess.run(['bash', '-c', 'nvidia-smi'])"])  # fmt: skip
+def test_a_shell_goes_on_without_a_command(call: str) -> None:
+    text = f"import os, subprocess\nimport torch\n\n{call}\ntorch.ones(2).cuda()\n"
+    assert severities(text, "HPU020") == ["warning"]
+
+
+@pytest.mark.parametrize("setting", ["os.environ['CUDA_VISIBLE_DEVICES'] = {0}", "os.environ.setdefault('CUDA_VISIBLE_DEVICES', {0})", "os.putenv('CUDA_VISIBLE_DEVICES', {0})"])  # fmt: skip
+@pytest.mark.parametrize("value", ["'-1'", "''", "'0,1'", "gpus"])
+def test_hiding_every_gpu_hides_no_gaudi(setting: str, value: str) -> None:
+    text = f"import os\nimport torch\n\n{setting.format(value)}\ntorch.ones(2).cuda()\n"
+    done = settle(text, "python", "ops.py", Context(Target(), load(), unsafe=True))
+    (told,) = [each for each in done.findings if each.code == "HPU312"]
+    hides = value in ("'-1'", "''")
+    assert ("no longer makes" in told.message) == hides
+    assert ("HABANA_VISIBLE_MODULES" in done.text) != hides
+
+
+FLOATING = ["loss = m(x)", "y = m(x).mean()\n    loss = y", "loss = torch.zeros(2, device='cuda')", "loss = torch.tensor(0.5).cuda()", "z = m(x).mean()\n    loss = z.detach()"]  # fmt: skip
+WHOLE = ["n = torch.zeros(2, dtype=torch.long).cuda()", "n = m(x).argmax()", "n = count(x)", "n = torch.tensor(3)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("made", [*FLOATING, *WHOLE])
+@pytest.mark.parametrize("call", ["dist.all_reduce({0}, op=dist.ReduceOp.AVG)", "dist.all_reduce({0}, dist.ReduceOp.AVG)"])  # fmt: skip
+def test_an_average_of_floats_is_divided_plainly(made: str, call: str) -> None:
+    name = "loss" if made in FLOATING else "n"
+    text = f"import torch\nimport torch.distributed as dist\n\n\ndef f(m, x):\n    {made}\n    {call.format(name)}\n"
+    assert ("rounding_mode" in settled(text)[0]) == (made in WHOLE)
+    if made not in FLOATING[:1]:
+        assert ("rounding_mode" in settled(text.replace("loss", "value"))[0]) == (made in WHOLE)
+
+
+@pytest.mark.parametrize("read", ["out.cpu().numpy()", "out.detach().cpu().numpy()", "numpy.asarray(out.cpu().numpy())"])  # fmt: skip
+@pytest.mark.parametrize("made", ["torch.zeros(2, device='cuda')", "torch.zeros(2, dtype=torch.float32, device='cuda')", "torch.ones(3).cuda()", "torch.zeros(2, dtype=torch.float16, device='cuda')", "m(x.cuda())"])  # fmt: skip
+def test_what_is_made_in_full_precision_stays_so_for_numpy(made: str, read: str) -> None:
+    text = f"import numpy, torch\n\n\ndef f(m, x):\n    with torch.autocast('cuda'):\n        out = {made}\n        out += 1\n    return {read}\n"
+    assert ("HPU120" in settled(text)[1]) == ("16" in made or "m(x" in made)
+    other = text.replace("with torch.autocast('cuda'):", "if m:").replace("torch.float16", "None")
+    assert "HPU120" not in settled(other)[1]
+    assert "HPU120" not in settled(other.replace("+= 1", "+= numpy.float16(1)"))[1]
+
+
+@pytest.mark.parametrize("made", ["torch.zeros(2).cpu()", "torch.zeros(1, n, device='cuda').cpu()", "torch.relu(x).cpu()"])  # fmt: skip
+def test_what_is_made_on_the_host_is_not_read_from_the_device(made: str) -> None:
+    text = f"import torch\nfrom torch import nn\n\n\nclass M(nn.Module):\n    def forward(self, m, x, n):\n        h = {made}\n        return m(x.cuda(), h)\n"
+    assert ("HPU513" in settled(text)[1]) == (made != "torch.zeros(2).cpu()")
+
+
+@pytest.mark.parametrize(
+    "held", ["{0}", "x = {0}", "class A:\n    norm = {0}\n", "def f():\n    return {0}\n"]
+)
+@pytest.mark.parametrize("name", ["torch.nn.SyncBatchNorm", "nn.SyncBatchNorm"])
+def test_a_file_without_cuda_is_read_for_names_that_nobody_knows(name: str, held: str) -> None:
+    text = f"import torch\nfrom torch import nn\n\n{held.format(name)}\n"
+    assert "HPU318" in settled(text)[1]
+    assert not settled(text.replace("Sync", ""))[1]
+
+
+MOVED = {
+    "for _, p in net.named_parameters():\n        p.data = p.data.to({0})": True,
+    "for p in net.parameters():\n        p.grad = p.grad.to({0})": True,
+    "for k, v in state.items():\n        if isinstance(v, torch.Tensor):\n            state[k] = v.to({0})": True,
+    "state = {{k: v.to({0}) if torch.is_tensor(v) else v for k, v in state.items()}}": True,
+    "for k, v in state.items():\n        state[k] = v.to({0})": False,
+    "batch = batch.to({0})": False,
+}
+
+
+@pytest.mark.parametrize(("moved", "number"), crossed(list(MOVED), ["device_id", "args.local_rank", "torch.cuda.current_device()"], rounds=3))  # fmt: skip
+def test_what_is_surely_a_tensor_is_moved_beside_a_class_that_has_to(moved: str, number: str) -> None:  # fmt: skip
+    own = "class Batch:\n    def to(self, device):\n        return self\n"
+    text = f"import torch\n\n\n{own}\n\ndef f(net, state, batch, device_id, args):\n    {moved.format(number)}\n"
+    done, _ = settled(text)
+    if MOVED[moved]:
+        assert '.to("hpu")' in done
+    elif "current" in number:
+        assert ".to(torch.hpu.current_device())" in done  # whatever it is
+    else:
+        assert done == text
+
+
+COUNTED = [
+    "for i in range(0, n, size)",
+    "for i in trange(0, n, size)",
+    "for i in tqdm(range(0, len(x), size))",
+]
+SLICED = ["x[i : i + size]", "x[i : min(i + size, n)]", "x[i : i + min(n - i, size)]"]
+USES = {"y = m({0}.to(device))": "{0}", "part = {0}\n        m(part.cuda())": "{0}", "m({0}.cuda()).mean().backward()": "{0}"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("loop", "part", "use"), crossed(COUNTED, SLICED, list(USES), rounds=3))
+def test_the_last_of_several_slices_may_be_shorter(loop: str, part: str, use: str) -> None:
+    text = f"import torch\nfrom tqdm import tqdm, trange\n\n\ndef f(m, x, n, size, device):\n    {loop}:\n        {use.format(part)}\n"
+    assert severities(text, "HPU526") == ["note"]
+    assert not severities(text.replace(", size)", ", 1)"), "HPU526")  # one at a time
+    assert not severities(text.replace(".to(device)", "").replace(".cuda()", ""), "HPU526")
+
+
+TIMES = [
+    "torch.linspace(1, 0, n, device=device)",
+    "torch.cat([x, x.new_zeros([1])])",
+    "x.flip(0).to(device)",
+]
+TURNS = ["for i in range(n)", "for i in trange(n - 1)", "for i, _ in enumerate(range(n))"]
+
+
+@pytest.mark.parametrize(("times", "turn", "step"), crossed(TIMES, TURNS, ["x = model(x, times[i])", "x = go(model_fn, x, times[i])", "x = x - self.net(x) * times[i]"], rounds=3))  # fmt: skip
+def test_a_tensor_that_a_sampling_loop_counts_through_is_told(times: str, turn: str, step: str) -> None:  # fmt: skip
+    text = f"import torch\nfrom tqdm import trange\n\n\n@torch.no_grad()\ndef f(self, model, model_fn, go, x: torch.Tensor, n, device):\n    x = x.to(device)\n    times = {times}\n    {turn}:\n        {step}\n    return x\n"
+    assert severities(text, "HPU528") == ["note"]
+    assert not severities(text.replace("times[i]", "times[0]"), "HPU528")
+    assert not severities(text.replace(f"times = {times}", "times = [0.5] * n"), "HPU528")
+    assert not severities(text.replace("@torch.no_grad()\n", ""), "HPU528")
+
+
+@pytest.mark.parametrize(
+    "name", ["losses.SoftmaxLoss", "SimilarityFunction.COSINE", "util.cos_sim"]
+)
+@pytest.mark.parametrize("use", ["x = {0}", "x = {0}(model=1)", "f(main={0})"])
+def test_names_of_a_package_with_a_trainer_are_no_float16(name: str, use: str) -> None:
+    text = f"import torch\nfrom sentence_transformers import SimilarityFunction, losses, util\n\n{use.format(name)}\nargs = make(fp16=True)\ntorch.ones(2).cuda()\n"
+    assert "HPU209" not in settled(text)[1]
+
+
+@pytest.mark.parametrize("call", ["Trainer({0}, rank)", "Trainer({0}, device=rank)", "engine.Trainer({0}, rank)", "move({0}, rank)", "move({0}, device=rank)"])  # fmt: skip
+@pytest.mark.parametrize("given", ["model", "torch.ones(2)"])
+def test_a_rank_that_another_file_takes_for_a_device_is_told(call: str, given: str, tmp_path: Path) -> None:  # fmt: skip
+    (tmp_path / "engine.py").write_text(
+        "class Other:\n    pass\n\n\nclass Trainer:\n    def __init__(self, model, device):\n        self.x = model.to(device)\n\n\ndef move(x, device):\n    return x.to(device)\n"
+    )
+    (tmp_path / "main.py").write_text(
+        f"import torch\nimport engine\nfrom engine import Trainer, move\n\n\ndef run(rank, model):\n    torch.cuda.set_device(rank)\n    return {call.format(given)}\n"
+    )
+    found = migrate([tmp_path], Target(), write=False, jobs=1).files
+    (main,) = [file for file in found if str(file.path).endswith("main.py")]
+    assert [each.line for each in main.findings if each.code == "HPU105"] == [8]
+
+
+PADDED = ["tokenizer(texts, padding={0})", "self.tokenizer.pad(rows, padding={0})", "tokenizer.batch_encode_plus(texts, padding={0})"]  # fmt: skip
+LONGEST = {
+    "True": True,
+    "'longest'": True,
+    "self.padding": True,
+    "'max_length'": False,
+    "False": False,
+}
+
+
+@pytest.mark.parametrize(("call", "padding"), crossed(PADDED, list(LONGEST), rounds=2))
+@pytest.mark.parametrize("used", ["torch.ones(2).cuda()", "class T(Trainer):\n    pass"])
+def test_rows_that_a_tokenizer_pads_to_the_longest_are_told(call: str, padding: str, used: str) -> None:  # fmt: skip
+    text = f"import torch\nfrom transformers import Trainer\n\n\nclass C:\n    padding: bool = True\n\n    def __call__(self, tokenizer, texts, rows):\n        return {call.format(padding)}\n\n\n{used}\n"
+    assert ("HPU525" in settled(text)[1]) == LONGEST[padding]
+    assert "HPU525" not in settled(text.replace("padding=", "pad_to_multiple_of=8, padding="))[1]
+    field = text.replace("    padding: bool", "    of: int = None\n    padding: bool").replace("padding=", "pad_to_multiple_of=self.of, padding=")  # fmt: skip
+    assert ("HPU525" in settled(field)[1]) == LONGEST[padding]
+
+
+@pytest.mark.parametrize("number", ["Accelerator().local_process_index", "int(os.environ['LOCAL_RANK'])", "torch.cuda.current_device()", "args.local_rank", "0"])  # fmt: skip
+@pytest.mark.parametrize(
+    "given", ["device_map={'': here}", "device_map=here", "**{'device_map': {'': here}}"]
+)
+def test_a_device_map_of_a_number_under_a_name_is_told(number: str, given: str) -> None:
+    text = f"import os, torch\nfrom accelerate import Accelerator\nfrom transformers import AutoModel\n\n\ndef f(args):\n    here = {number}\n    return AutoModel.from_pretrained('a', {given})\n"
+    assert "HPU702" in settled(text)[1]
+    assert "HPU702" not in settled(text.replace(number, "'cpu'"))[1]
+
+
+@pytest.mark.parametrize(
+    "called", ["tokenizer(x)", "self.processor(x)", "model(x)", "text_encoder(x)"]
+)
+@pytest.mark.parametrize("made", ["AutoTokenizer.from_pretrained('a')", "load()"])
+def test_a_tokenizer_is_no_model_that_a_loop_runs(called: str, made: str) -> None:
+    name = called.partition("(")[0]
+    text = f"import torch\nfrom transformers import AutoTokenizer\n\n\n@torch.no_grad()\ndef f(self, loader, load, device):\n    {name} = {made}\n    found = []\n    for x in loader:\n        found.append({called})\n    return torch.cat(found).to(device)\n"
+    runs = name in ("model", "text_encoder")
+    assert bool(severities(text, "HPU505")) == runs
