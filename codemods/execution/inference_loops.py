@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.batches import Loop, loops
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
-from ..analysis.verdict import ask, inside
+from ..analysis.verdict import ask, sentence
+from ..edits.arguments import argument
 from ..values.tensors import is_model, is_tensor
 from ..values.training import own_method
 
@@ -40,6 +42,7 @@ _BATCHES = re.compile(r"loader|batches|_dl$|^dl$|data_iter", re.I)
 _READS = frozenset(["item", "cpu", "tolist", "numpy"])
 _ASKS = frozenset(["any", "all", "min", "max", "sum", "mean", "equal", "isnan"])
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
+_FILLED = ("torch.full", "torch.full_like", "torch.tensor")
 _COUNTED = "an index that a loop counts"
 _COUNTS = re.compile(r"t?range|enumerate")
 _TRAINS = frozenset(["backward", "mark_step", "manual_backward", "grad"])
@@ -59,7 +62,9 @@ class InferenceLoop(Rule):
         whole: list[ast.For | ast.While] = [*module.index.statements(ast.For)]
         whole += module.index.statements(ast.While)
         whole = [loop for loop in whole if evaluation.may_be(loop) and not _trains(loop)]
-        yield from (self._indexed(module, index) for index in _indexed(module, whole))
+        yield from (
+            self._indexed(module, index) for index in dict.fromkeys(_indexed(module, whole))
+        )
         # A read runs what was collected.
         whole = [loop for loop in whole if not _reads_always(module, loop.body)]
         if not whole:
@@ -78,51 +83,67 @@ class InferenceLoop(Rule):
                 "if the loop around this call reads none, call `htcore.mark_step()` in each iteration",
             )
 
-    def _indexed(self, module: Module, index: ast.Subscript) -> Found:
+    def _indexed(self, module: Module, index: ast.expr) -> Found:
         answer = ask(module, _COUNTED)
         return self.finding(
             module,
             index,
-            f"`{module.source(index)}` in each turn of the loop: {inside(answer.note)}",
+            f"`{module.source(index).splitlines()[0]}` is different in each turn of the loop. {sentence(answer.note)}",
             row=answer.row,
             code="HPU528",
         )
 
 
-def _indexed(module: Module, whole: list[ast.For | ast.While]) -> Iterator[ast.Subscript]:
-    """Where a loop that runs a model first takes the element of a tensor that its counter says."""
+def _indexed(module: Module, whole: list[ast.For | ast.While]) -> Iterator[ast.expr]:
+    """Where a loop that runs a model, or a function that it calls, first puts the number of the turn into what the device computes."""
     for loop in whole if module.view(is_on_device) else ():
-        counter = _counter(loop)
-        calls = (part for part in walk(loop) if isinstance(part, ast.Call))
-        if counter and any(_runs(module, call) or any(_MODELS.fullmatch(word(a)) for a in _plain(call)) for call in calls):  # fmt: skip
-            indexed = (
-                part
-                for part in walk(loop)
-                if isinstance(part, ast.Subscript)
-                and isinstance(part.ctx, ast.Load)
-                and isinstance(part.slice, ast.Name)
-                and part.slice.id == counter
-                and is_tensor(module, part.value)
-            )
-            yield from itertools.islice(indexed, 1)
+        calls = [part for part in walk(loop) if isinstance(part, ast.Call)]
+        counted = _counted(loop)
+        if not counted or not any(_runs(module, call) or _SAMPLES.search(word(call.func)) or any(_MODELS.fullmatch(word(a)) for a in _plain(call)) for call in calls):  # fmt: skip
+            continue
+        regions: list[tuple[ast.AST, set[str]]] = [(loop, counted)]
+        values = module.view(Values)
+        for call in calls:
+            for function in values.callees(call):
+                given = values.bind(call, function).items()
+                regions.append(
+                    (function, {name for name, value in given if _mentions(value, counted)})
+                )
+        for region, names in regions:
+            yield from itertools.islice(_uses(module, region, names), 1)
 
 
-def _counter(loop: ast.For | ast.While) -> str:
-    """``i`` of ``for i in range(n)``, also with a progress bar, and of ``enumerate``."""
+def _counted(loop: ast.For | ast.While) -> set[str]:
+    """The names that hold the number of a turn: ``i`` of ``for i in range(n)``, both of ``enumerate``, and what is worked out of them."""
     if isinstance(loop, ast.While):
-        return ""
-    iterated, target = loop.iter, loop.target
-    while (
-        isinstance(iterated, ast.Call)
-        and iterated.args
-        and not _COUNTS.fullmatch(word(iterated.func))
-    ):
+        return set()
+    iterated = loop.iter
+    while isinstance(iterated, ast.Call) and iterated.args and not _COUNTS.fullmatch(word(iterated.func)):  # fmt: skip
         iterated = iterated.args[0]
     if not isinstance(iterated, ast.Call) or not _COUNTS.fullmatch(word(iterated.func)):
-        return ""
-    if word(iterated.func) == "enumerate" and isinstance(target, ast.Tuple):
-        target = target.elts[0]
-    return target.id if isinstance(target, ast.Name) else ""
+        return set()
+    found = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
+    for part in walk(loop):
+        if isinstance(part, ast.Assign) and isinstance(part.value, ast.BinOp) and _mentions(part.value, found):  # fmt: skip
+            found |= {target.id for target in part.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _mentions(node: ast.AST, names: set[str]) -> bool:
+    return any(isinstance(part, ast.Name) and part.id in names for part in walk(node))
+
+
+def _uses(module: Module, region: ast.AST, names: set[str]) -> Iterator[ast.expr]:
+    """``times[i]`` of a tensor, ``torch.full((n,), i, device=device)``, ``torch.tensor([i], device=device)``."""
+    for part in walk(region) if names else ():
+        if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Load):
+            if isinstance(part.slice, ast.Name) and part.slice.id in names and is_tensor(module, part.value):  # fmt: skip
+                yield part
+        elif isinstance(part, ast.Call) and module.qualified(part.func) in _FILLED:
+            filled = argument(part, "fill_value", 1) or argument(part, "data", 0)
+            given = {keyword.arg for keyword in part.keywords}
+            if filled is not None and "device" in given and _mentions(filled, names):
+                yield part
 
 
 def _computing(module: Module, node: ast.For | ast.While, loop: Loop | None) -> Iterator[ast.Call]:

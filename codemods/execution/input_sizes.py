@@ -103,13 +103,11 @@ class InputSize(Rule):
             if part is None:
                 continue
             trains = any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in walk(loop))  # fmt: skip
-            answer = ask(module, _LAST if trains else _EVALUATED)
+            answer = ask(module, _SIZE if trains else _EVALUATED)
             yield self.finding(
                 module,
                 part,
-                f"the last `{module.source(part)}` may be shorter: "
-                + ("leave it out, or pad it: " if trains else "")
-                + inside(answer.note if not trains else ask(module, _SIZE).note),
+                f"the last `{module.source(part)}` may be shorter. {sentence(answer.note)}",
                 row=answer.row,
                 code="HPU526",
             )

@@ -678,3 +678,23 @@ def test_a_tokenizer_is_no_model_that_a_loop_runs(called: str, made: str) -> Non
     text = f"import torch\nfrom transformers import AutoTokenizer\n\n\n@torch.no_grad()\ndef f(self, loader, load, device):\n    {name} = {made}\n    found = []\n    for x in loader:\n        found.append({called})\n    return torch.cat(found).to(device)\n"
     runs = name in ("model", "text_encoder")
     assert bool(severities(text, "HPU505")) == runs
+
+
+COUNTED_INTO = ["torch.full((n,), {0}, device=device)", "torch.tensor([{0}] * n, device=device)", "torch.full((n, 1), alphas[{0}], device=device)"]  # fmt: skip
+SAMPLED = [
+    "for i in reversed(range(n)):\n        x = self.p_sample(x, {0})",
+    "for k, i in enumerate(tqdm(steps)):\n        t = {0}\n        x = model(x, t)",
+    "for k in trange(n):\n        i = n - k - 1\n        x = denoise(model, x, {0})",
+    "for k, _ in enumerate(steps):\n        i = n - k\n        x = self.sample_one(model, x, i, n, device, alphas)",
+]
+ONE = "    def sample_one(self, model, x, i, n, device, alphas):\n        return model(x, {0})\n"
+
+
+@pytest.mark.parametrize(("number", "loop"), crossed(COUNTED_INTO, SAMPLED, rounds=3))
+def test_a_tensor_made_of_the_number_of_a_turn_is_told(number: str, loop: str) -> None:
+    made = number.format("i")
+    text = f"import torch\nfrom tqdm import tqdm, trange\n\n\nclass S:\n{ONE.format(made)}\n    @torch.no_grad()\n    def f(self, model, denoise, x, n, steps, alphas, device):\n        {loop.format(made).replace(chr(10), chr(10) + '    ')}\n        return x.to(device)\n"
+    assert severities(text, "HPU528") == ["note"]
+    assert not severities(text.replace(made, number.format("7")), "HPU528")
+    assert not severities(text.replace(", device=device)", ")"), "HPU528")
+    assert not severities(text.replace("    @torch.no_grad()\n", ""), "HPU528")
