@@ -156,7 +156,7 @@ class AutocastHalf(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` is the dtype of autocast; use bfloat16 on Gaudi, whose "
+            f"`{module.source(node)}` is the dtype of autocast; on Gaudi use bfloat16, with which "
             "results differ slightly",
             fix=fix if answer.fixable else None,
             row=answer.row,

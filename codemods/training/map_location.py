@@ -131,8 +131,8 @@ class MapLocation(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` is for tensors that were saved on a CUDA device, or loads onto one; load all tensors "
-            f"onto {new} on Gaudi",
+            f"`{module.source(node)}` is for tensors that were saved on a CUDA device, or loads onto one; on Gaudi, load "
+            f"all tensors onto {new}",
             fix=Rewrite(f"map to {new}", "safe", (Replace(node, new),)),
             row=ask(module, _ROW).row,
             claims=(node,),

@@ -168,7 +168,7 @@ def _work(made: Assessment) -> ET.Element:
         found.append(
             el(
                 "p",
-                f"{count(summary.unknown, 'finding')} unknown (no source says what Gaudi does), {summary.inferred:,} inferred (concluded "
+                f"{count(summary.unknown, 'finding')} unknown (hpushim does not know what the code or Gaudi does), {summary.inferred:,} inferred (concluded "
                 "from a source, not stated there); each is marked.",
             )
         )

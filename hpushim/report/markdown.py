@@ -54,7 +54,7 @@ def _lines(made: Assessment) -> Iterator[str]:
     if summary.manual:
         yield from _works(made)
     yield from (f"Findings: {words.by_severity(made)};  ", f"{words.by_handling(made)};  ")
-    yield f"{summary.unknown:,} unknown (no source says what Gaudi does), {summary.inferred:,} inferred (concluded from a source)."
+    yield f"{summary.unknown:,} unknown (hpushim does not know what the code or Gaudi does), {summary.inferred:,} inferred (concluded from a source)."
     yield from ("", "<details><summary>Findings by code</summary>", "", "| code | count |", "|---|---:|")  # fmt: skip
     yield from (f"| {name} | {number} |" for name, number in summary.codes.items())
     yield from ("", "</details>", "")

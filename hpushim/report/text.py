@@ -91,7 +91,7 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     yield from _by_hand(assessment)
     yield from _counts(assessment)
     if summary.unknown or summary.inferred:
-        yield [(f"Facts:    {summary.unknown:,} of the findings rest on an unknown fact (no source says what Gaudi does), {summary.inferred:,} on an inferred one (concluded from a source)", "")]  # fmt: skip
+        yield [(f"Facts:    {summary.unknown:,} of the findings are unknown (hpushim does not know what the code or Gaudi does), {summary.inferred:,} inferred (concluded from a source)", "")]  # fmt: skip
     yield from _steps(assessment)
     yield from _legend(assessment)
     yield from _verdict(assessment)
@@ -243,10 +243,10 @@ def _by_hand(assessment: Assessment) -> Iterator[Line]:
     if not summary.work:
         return
     yield [("By hand: ", "bold underline"), (words.amount(summary), "")]
-    shown = [(found.required, words.work(found)) for found in summary.work[:_WORKS]]
+    shown = [(words.when(found), words.work(found)) for found in summary.work[:_WORKS]]
     width = max(len(takes) for _, (takes, _, _) in shown)
-    for required, cells in itertools.groupby(shown, key=lambda each: each[0]):
-        yield [("  before it trains on Gaudi:" if required else "  not needed to start training:", "dim")]  # fmt: skip
+    for when, cells in itertools.groupby(shown, key=lambda each: each[0]):
+        yield [(f"  {when}:", "dim")]
         for _, (takes, what, where) in cells:
             yield [(f"    {takes:{width}}  ", "bold"), (f"{where}: {_short(what)}", "")]
     if len(summary.work) > _WORKS:

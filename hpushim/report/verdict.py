@@ -167,7 +167,7 @@ def _later(works: Sequence[Work]) -> str:
     rest = [work for work in works if not work.required and not work.chosen]
     sentence = ""
     if some:
-        sentence = f" Needed only where an option or a name chooses it: {count(len(some), 'piece')} of work{_takes(some)}."
+        sentence = f" Needed only if an option or a name selects it: {count(len(some), 'piece')} of work by hand{_takes(some)}."
     if rest:
         aside = sum(work.aside for work in rest)
         beside = f", {aside:,} of them outside the training code" if aside else ""
@@ -206,7 +206,9 @@ def _reference(report: Report, works: Sequence[Work]) -> str:
     if not any(needed & {*PurePath(kernel.path).parents[:2]} for kernel in report.kernels):
         return ""
     its = _verb(len(report.kernels), "does")
-    return f" {_sources(report)} {its} not run there: the project's other code takes their place, which is slower."
+    return (
+        f" {_sources(report)} {its} not run there; the project has other, slower code for the same."
+    )
 
 
 def _is_core(report: Report, kernels: Sequence[Item]) -> bool:

@@ -12,7 +12,7 @@ from hpushim.report.work import Work, in_words
 SEVERITIES = {
     "error": "stops on Gaudi, or leaves Gaudi unused",
     "warning": "runs, but results, speed or behaviour differ",
-    "unknown": "no source says what Gaudi does",
+    "unknown": "hpushim does not know what the code or Gaudi does",
     "note": "advice, no action required",
 }
 EFFORTS: dict[Effort, str] = {
@@ -34,8 +34,14 @@ def doer(item: Item) -> str:
 def heading(made: Assessment, trouble: Trouble) -> str:
     """The heading of a group; what stops is named apart from the program where no training run needs its files."""
     aside = made.report.around
-    outside = trouble == "stops" and all(item.path in aside for item in made.groups[trouble])
-    return f"{TROUBLES[trouble]}{', outside the training code' if outside else ''}"
+    group = made.groups[trouble] if trouble == "stops" else ()
+    required = {place for each in made.summary.work if each.required for place in each.places}
+    later = ""
+    if group and all(item.path in aside for item in group):
+        later = ", outside the training code"
+    elif group and not any(f"{item.path}:{item.finding.line}" in required for item in group):
+        later = ", but not needed to start training"
+    return f"{TROUBLES[trouble]}{later}"
 
 
 def doubt(item: Item) -> str:
@@ -51,6 +57,15 @@ def tags(item: Item) -> str:
     if doubt(item):
         marks.append(f"({doubt(item)})")
     return " ".join(marks)
+
+
+def when(found: Work) -> str:
+    """Until when a piece of work has to be done."""
+    if found.required:
+        return "before it trains on Gaudi"
+    return (
+        "only if an option or a name selects it" if found.chosen else "not needed to start training"
+    )
 
 
 def work(found: Work) -> tuple[str, str, str]:
@@ -112,7 +127,8 @@ def _in_files(each: Dependency) -> str:
 def amount(summary: Summary) -> str:
     """``6 pieces of work, 2 to 9 hours``."""
     takes = f", {in_words(summary.least, summary.most)}" if summary.most else ""
-    return f"{count(len(summary.work), 'piece')} of work{takes}"
+    sources = summary.verdict == "blocked" and summary.kernel_files
+    return f"{count(len(summary.work), 'piece')} of work{takes}{', without the CUDA sources' if sources else ''}"
 
 
 _STYLES = {"native": "code for hpu", "dual": "code for cuda and hpu", "agnostic": "code for any accelerator"}  # fmt: skip
@@ -144,7 +160,7 @@ def files(assessment: Assessment) -> str:
 def by_severity(assessment: Assessment) -> str:
     """All findings by severity."""
     s = assessment.summary
-    unknown = f" + {s.undetermined:,} of unknown severity" if s.undetermined else ""
+    unknown = f" + {s.undetermined:,} unknown" if s.undetermined else ""
     return f"{s.findings:,} = {count(s.errors, 'error')} + {count(s.warnings, 'warning')}{unknown} + {count(s.notes, 'note')}"
 
 

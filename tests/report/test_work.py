@@ -137,7 +137,7 @@ def test_what_no_run_comes_to_by_itself_is_no_stop(more: dict[str, object], verd
     stops = at(3, "`load`: stops", "HPU512", **{"severity": "error", "effect": None} | more)  # type: ignore[arg-type]
     made = assess(report(python(stops), unused=frozenset({"loss.py:unused"}))).summary
     assert (made.verdict, [work.chosen for work in made.work]) == (verdict, [bool(more)])
-    assert ("where an option or a name chooses it: 1 piece of work (1 to 4 hours)" in made.sentence) == bool(more)  # fmt: skip
+    assert ("if an option or a name selects it: 1 piece of work by hand (1 to 4 hours)" in made.sentence) == bool(more)  # fmt: skip
 
 
 @pytest.mark.parametrize("imported", [True, False])
