@@ -14,6 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ class Use(NamedTuple):
     kind: str = "text"
 
 
+@cache
 def replaced() -> tuple[str, ...]:
     """The words in the last column of the glossary's tables."""
     rows = [line for line in GLOSSARY.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]  # fmt: skip
