@@ -46,6 +46,10 @@ class Mutant(NamedTuple):
     #: What says that the place is reached: at which byte which text is put in.
     probe: tuple[tuple[int, str], ...] = ()
 
+    def text(self) -> str:
+        """Its line as ``mutants.toml`` has it: by what stands there, which moves with other changes."""
+        return (ROOT / self.file).read_text(encoding="utf-8").splitlines()[self.line - 1].strip()
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.before!r} -> {self.after!r}"
 
@@ -310,7 +314,7 @@ def main() -> int:
     python = [f for f in files if f.endswith(".py") and "/site/" not in f]
     drawn = chosen(python, options.count, options.seed, lines) if lines or not options.changed else []  # fmt: skip
     table = tomli.loads((ROOT / "tests/mutants.toml").read_text(encoding="utf-8"))
-    equivalent = {(one["file"], one["before"], one["after"]) for one in table["equivalent"]}
+    equivalent = {(one["file"], one["line"], one["before"], one["after"]) for one in table["equivalent"]}  # fmt: skip
     counts: dict[str, list[Mutant]] = {}
     killers: dict[str, Mutant] = {}
     ends = time.monotonic() + 60 * options.minutes
@@ -327,7 +331,7 @@ def main() -> int:
                 continue
             if time.monotonic() > ends:
                 break
-            known = (mutant.file, mutant.before, mutant.after) in equivalent
+            known = (mutant.file, mutant.text(), mutant.before, mutant.after) in equivalent
             what, test = ("equivalent", "") if known else tests.outcome(mutant, costs.chosen(number, mutant, options.seconds))  # fmt: skip
             counts.setdefault(what, []).append(mutant)
             killers |= {test: mutant} if "::" in test else {}

@@ -84,7 +84,8 @@ def test_a_metric_of_a_log_is_compared(tmp_path: Path) -> None:
         (copy / "train.py").write_text(text.replace('.to("hpu")', '.mul(2).to("hpu")'))
 
     request = Request(command=parse(("train.py",)), cwd=tmp_path, steps=0, no_cpu=True)
-    assert prove_here(request).verdict == "equal"
+    request.baseline = prove_here(request)
+    assert request.baseline.verdict == "equal"
     request.plant = plant
     outcome = prove_here(request)
     assert outcome.verdict == "different"
@@ -154,7 +155,7 @@ def test_a_rewritten_line_is_not_blamed_for_the_error_that_shows_there(
 
 
 NOISE = """\
-import os
+import time
 import torch
 
 model = torch.nn.Linear(4, 2).double().cuda()
@@ -170,7 +171,7 @@ for step in range(2):
 
 @pytest.mark.parametrize(
     ("noise", "verdict"),
-    [("os.getpid() * 1e-10", "equal within"), ('1e-13 * ("hpushim.shim.patches" in __import__("sys").modules)', "equal within"), ('1e-6 * ("hpushim.shim.patches" in __import__("sys").modules)', "different")],
+    [("time.time_ns() % 10**6 * 1e-13", "equal within"), ('1e-13 * ("hpushim.shim.patches" in __import__("sys").modules)', "equal within"), ('1e-6 * ("hpushim.shim.patches" in __import__("sys").modules)', "different")],
 )  # fmt: skip
 def test_other_bits_count_where_the_original_repeats_its_own(
     noise: str, verdict: str, tmp_path: Path
@@ -227,7 +228,8 @@ def test_runs_too_far_apart_are_not_distinguishable(
     far = "    if device.type == 'cuda':\n        loss = loss * 1.2\n"
     (tmp_path / "train.py").write_text(TRAIN.replace("    optimizer.zero_grad()\n", far + "    optimizer.zero_grad()\n"))  # fmt: skip
     request = Request(command=parse(("train.py",)), cwd=tmp_path, steps=1, locate=False)
-    assert prove_here(request).verdict == "different"
+    request.baseline = prove_here(request)
+    assert request.baseline.verdict == "different"
     monkeypatch.setattr(bounds.Bound, "at", lambda self, step: 0.52)
     outcome = prove_here(request)
     assert outcome.verdict == "not distinguishable"
@@ -235,7 +237,7 @@ def test_runs_too_far_apart_are_not_distinguishable(
 
 
 #: Losses whose gradients are 0 whatever the data are.
-WITHOUT_GRADIENT = ("nn.functional.cross_entropy(model(x), y)", "model(x).softmax(1).sum() * 1.0", "(model(x) * 0).sum()")  # fmt: skip
+WITHOUT_GRADIENT = ("nn.functional.cross_entropy(model(x), y)", *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("model(x).softmax(1).sum() * 1.0", "(model(x) * 0).sum()")))  # fmt: skip
 
 
 @pytest.mark.parametrize("loss", WITHOUT_GRADIENT)
