@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
-from hpushim.report.work import BUILDERS, KERNELS, in_words, optional_kernels, span
+from hpushim.report.work import BUILDERS, CARRIES, KERNELS, in_words, optional_kernels, span
 
 if TYPE_CHECKING:
     from hpushim.model import Dependency, DependencyKind, Report
@@ -45,8 +45,10 @@ def decide(
         sentence = f"This code uses {report.other_framework}, not torch. hpushim checks torch code only and did not check the training here. {sentence}"
     unread = {item.path for item in items if item.trouble == "unread"}
     unread |= {file.path for file in report.files if file.status == "failed"}
-    if unread:
-        if not unread <= report.around and verdict not in ("blocked", "needs work"):
+    if unread and unread <= report.around:
+        sentence += f" {count(len(unread), 'file')} outside the training code could not be read or rewritten in full."
+    elif unread:
+        if verdict not in ("blocked", "needs work"):
             verdict = "incomplete"  # what is in them may change the verdict
         sentence = f"{count(len(unread), 'file')} could not be read or rewritten in full. For the other files: {sentence}"
     return verdict, sentence
@@ -65,7 +67,7 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
         verdict = verdict if verdict in ("blocked", "incomplete") else "needs work"
     python = sum(file.path.endswith(".py") for file in report.files)
     open_ones = [e for e in report.dependencies if e.files and not e.aside and _is_open(e)]
-    decisive = [each for each in open_ones if each.files * _CARRIES >= python and each.files > 2]
+    decisive = [each for each in open_ones if each.files * CARRIES >= python and each.files > 2]
     if decisive and verdict not in _NOTHING:
         packages = "package" if len(decisive) == 1 else "packages"
         sentence = f"Work for the {packages} {_named(decisive)} is not counted: {_why_open(decisive)}. {sentence}"
@@ -80,10 +82,6 @@ def _with_dependencies(report: Report, verdict: Verdict, sentence: str) -> tuple
             f" No source shows whether {_named(unsure)} {_verb(len(unsure), 'works')} on Gaudi."
         )
     return verdict, sentence
-
-
-#: A package that one in so many Python files imports carries the project.
-_CARRIES = 7
 
 
 def _is_open(each: Dependency) -> bool:

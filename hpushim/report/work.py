@@ -81,11 +81,13 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
     #: Packages that stop where they are imported: there is nothing to do where they are required.
     told = {item.finding.row for item in by_hand if item.area == PACKAGES and is_required(item)}
     written = any(key[1] in beside and not key[0] for key in found)
+    python = sum(f.path.endswith(".py") and f.path not in report.around for f in report.files)
     made = []
     for key, group in found.items():
         group.sort(key=lambda item: item.trouble != "kernels")
         places = [(item.path, item.finding.function) for item in group]
-        required = [item for item in group if _is_needed(item, report) and not (item.area == FILES and item.trouble == "cpu" and item.finding.row in told)]  # fmt: skip
+        stops = [i for i in group if is_required(i) and not (i.area == FILES and i.trouble == "cpu" and i.finding.row in told)]  # fmt: skip
+        required = [item for item in stops if _is_needed(item, report)]
         conditional = all(item.finding.conditional for item in required or group)
         inner = all(item.finding.function or item.finding.conditional for item in group)
         optional = group[0].area == PACKAGES and not required and inner
@@ -105,10 +107,13 @@ def pieces(items: Iterable[Item], report: Report) -> tuple[Work, ...]:
         own = group[0].trouble == "kernels"
         if (own or piece.effort == "none") and not certain:  # of what is chosen by its name
             piece = msgspec.structs.replace(piece, required=False)
-        if not piece.required and not piece.aside and any(is_required(item) and not _only_builds(item) for item in group):  # fmt: skip
+        if not piece.required and not piece.aside and not all(map(_only_builds, stops)):
             piece = msgspec.structs.replace(piece, chosen=True)
         late = optional or (piece.required and (not certain or conditional))
-        made.append((piece.aside, not piece.required, not piece.chosen, not reached, late, _rank(group[0]), -piece.most, piece))  # fmt: skip
+        users = len({item.path for item in group}) if group[0].area == PACKAGES and not late else 0
+        carries = users > 2 and users * CARRIES >= python
+        rank = -1 if carries else _rank(group[0])
+        made.append((piece.aside, not piece.required, not piece.chosen, not (reached or carries), late, rank, -piece.most, piece))  # fmt: skip
     made.sort(key=lambda each: each[:-1])
     return tuple(work for *_, work in made)
 
@@ -137,6 +142,10 @@ def _joined(found: dict[tuple[object, ...], list[Item]]) -> dict[tuple[object, .
     return made
 
 
+#: Behind all other ranks.
+_LAST = 99
+#: A package that one in so many Python files imports carries the project.
+CARRIES = 7
 #: Of these each is a decision of its own.
 PACKAGES = AREAS[7]
 FILES = AREAS[8]
@@ -200,7 +209,9 @@ def _is_aside(item: Item, report: Report) -> bool:
 
 
 def _rank(item: Item) -> int:
-    """What decides first."""
+    """What decides first; settings that could not be read decide nothing."""
+    if item.trouble == "unread" and not item.path.endswith((".py", ".ipynb")):
+        return _LAST
     order = ("stops", "kernels", "cpu", "unread", "unknown", "numbers", "speed")
     if item.effort == "none" and item.trouble == "stops":
         return -1

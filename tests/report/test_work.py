@@ -147,6 +147,22 @@ def test_a_package_that_stops_where_it_is_imported_is_no_work_where_it_is_requir
     asked = FileResult("requirements.txt", "unchanged", None, (at(1, "`lib`: CPU", "HPU815", **cpu),), b"lib")  # fmt: skip
     work = assess(report(use, asked)).summary.work
     assert [piece.code for piece in work if piece.required] == ["HPU714" if imported else "HPU815"]
+    assert not any(piece.chosen for piece in work)
+
+
+@pytest.mark.parametrize(("files", "first"), [(3, "HPU715"), (1, "HPU515")])
+def test_a_package_that_carries_the_project_comes_first(files: int, first: str) -> None:
+    slow = python(at(1, "`x[m]`: size"), path="run.py")
+    partly = [python(at(1, "`graphs`: in part", "HPU715", effect=None), path=f"{n}.py") for n in range(files)]  # fmt: skip
+    others = [python(path=f"o{n}.py") for n in range(17)]
+    made = assess(report(slow, *partly, *others, program="run.py", reached=frozenset({"run.py"})))
+    assert made.summary.work[0].code == first
+
+
+def test_settings_that_could_not_be_read_come_last() -> None:
+    broken = FileResult("a.yml", "failed", "not YAML", (at(1, "not YAML", "HPU001", severity="error"),), b":")  # fmt: skip
+    made = assess(report(python(at(1, "`x[m]`: size")), broken)).summary
+    assert [piece.code for piece in made.work] == ["HPU515", "HPU001"]
 
 
 @pytest.mark.parametrize("kind", ["stops", "kernel"])
@@ -200,6 +216,13 @@ def test_what_an_option_chooses_comes_after_what_every_run_meets() -> None:
     file = python(*found, path="run.py")
     work = assess(report(file, program="run.py", reached=frozenset({"run.py"}))).summary.work
     assert [piece.code for piece in work] == ["HPU110", "HPU105", "HPU107"]
+
+
+def test_what_could_not_be_read_outside_of_training_is_named_last() -> None:
+    broken = FileResult("docs/a.py", "failed", "not Python", (), b"(")
+    made = assess(report(python(at(5, "`x`: slow")), broken)).summary
+    assert made.verdict == "ready"
+    assert made.sentence.endswith("1 file outside the training code could not be read or rewritten in full.")  # fmt: skip
 
 
 def test_what_could_not_be_read_is_named_where_there_is_work_anyway() -> None:
@@ -339,7 +362,7 @@ def test_a_file_of_a_test_that_cannot_be_read_leaves_the_verdict() -> None:
     broken = FileResult("tests/data/bad.py", "failed", "does not parse")
     summary = assess(report(python(), broken)).summary
     assert summary.verdict == "nothing to do"
-    assert summary.sentence.startswith("1 file could not be read")
+    assert "1 file outside the training code could not be read" in summary.sentence
     broken = FileResult("data/bad.py", "failed", "does not parse")
     assert assess(report(python(), broken)).summary.verdict == "incomplete"
 
