@@ -26,6 +26,10 @@ _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 
 
+#: What transformers' method is given, and no other.
+_GIVEN = frozenset(["attention_mask", "pad_token_id", "max_new_tokens", "do_sample", "num_beams"])
+
+
 class GrowingTensor(Rule):
     """``idx = torch.cat([idx, token], dim=1)`` in a loop, ``model.generate(…)`` of transformers."""
 
@@ -52,7 +56,8 @@ class GrowingTensor(Rule):
         """``generate`` of a model of transformers, whose cache grows."""
         if not isinstance(node.func, ast.Attribute) or module.qualified(node.func) is not None:
             return
-        if not _loads_transformers(module) or any(k.arg == _CACHE for k in node.keywords):
+        given = {keyword.arg for keyword in node.keywords}
+        if _CACHE in given or not (_loads_transformers(module) or given & _GIVEN):
             return
         if module.holds(_CACHE) or defines_method(module, "generate"):
             return

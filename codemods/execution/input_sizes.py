@@ -15,6 +15,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.names import called, word
 from ..analysis.placement import is_on_device
+from ..analysis.trainers import is_settings
 from ..analysis.verdict import ask, sentence
 from ..edits.arguments import add, argument
 from ..values.tensors import is_tensor
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOADER = "torch.utils.data.DataLoader"
 _LAST = "torch.utils.data.DataLoader(drop_last=)"
+_BATCH, _DROPS = "per_device_train_batch_size", "dataloader_drop_last"
 _EVALUATED = "the short last batch of an evaluation"
 _LONGEST = "padding to the longest of a batch"
 _SIZE = "images or sequences of changing size"
@@ -55,6 +57,7 @@ class InputSize(Rule):
     HPU526 = Code("short-last-batch", severity="note", fix=("unsafe", "manual"), effect="speed")
     wants = Wants(
         names=(_LOADER, *_RESIZE, *_PAD),
+        keywords=(_BATCH,),
         required=("cuda", "hpu", "device", "accelerat", "pad_sequence", "DataLoader", "Trainer"),
         project=_DEVICES,
     )
@@ -86,6 +89,9 @@ class InputSize(Rule):
         if node.arg == "collate_fn":
             yield from self._collated(module, node.value)
             return
+        if node.arg == _BATCH:
+            yield from self._trainer(module, node)
+            return
         call = module.parent(node)
         if not isinstance(call, ast.Call) or not _is_of_tokens(call.func):
             return
@@ -95,6 +101,23 @@ class InputSize(Rule):
         multiple = argument(call, "pad_to_multiple_of")
         if (multiple is None or _is_none(module, multiple)) and _trains(module):
             yield from self._longest(module, node)
+
+    def _trainer(self, module: Module, node: ast.keyword) -> Yield:
+        """``TrainingArguments(per_device_train_batch_size=8)``, whose trainer makes the loader."""
+        call = module.parent(node)
+        assert isinstance(call, ast.Call)
+        given = {keyword.arg for keyword in call.keywords}
+        if given & {None, _DROPS} or not is_settings(module.qualified(call.func) or ""):
+            return
+        answer = ask(module, _LAST)
+        yield self.finding(
+            module,
+            node,
+            f"without `{_DROPS}=True`, the last batch of an epoch may be smaller. {sentence(answer.note)}",
+            fix=Rewrite("drop the last batch", "unsafe", (add(call, f"{_DROPS}=True"),)),
+            row=answer.row,
+            code="HPU526",
+        )
 
     def on_module(self, module: Module) -> Yield:
         """``for i in range(0, n, size): model(x[i : i + size])``: the last slice may be shorter."""
@@ -195,9 +218,15 @@ def _slice(module: Module, loop: ast.For) -> ast.Subscript | None:
         bounds = part.slice if isinstance(part, ast.Subscript) else None
         if isinstance(bounds, ast.Slice) and isinstance(bounds.lower, ast.Name) and bounds.lower.id == counter and bounds.upper is not None:  # fmt: skip
             assert isinstance(part, ast.Subscript)
-            if isinstance(part.ctx, ast.Load) and (is_tensor(module, part.value) or _moves(loop)):
+            if isinstance(part.ctx, ast.Load) and (is_tensor(module, part.value) or _moves(loop)) and not _is_of_ranks(module, part):  # fmt: skip
                 return part
     return None
+
+
+def _is_of_ranks(module: Module, part: ast.expr) -> bool:
+    """Is it given to a collective operation: one parameter for each rank?"""
+    call = module.parent(part)
+    return isinstance(call, ast.Call) and (module.qualified(call.func) or "").startswith("torch.distributed.")  # fmt: skip
 
 
 def _moves(loop: ast.For) -> bool:

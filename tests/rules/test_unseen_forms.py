@@ -698,3 +698,46 @@ def test_a_tensor_made_of_the_number_of_a_turn_is_told(number: str, loop: str) -
     assert not severities(text.replace(made, number.format("7")), "HPU528")
     assert not severities(text.replace(", device=device)", ")"), "HPU528")
     assert not severities(text.replace("    @torch.no_grad()\n", ""), "HPU528")
+
+
+GENERATING = [
+    "attention_mask=m",
+    "max_new_tokens=3",
+    "do_sample=True, top_k=3",
+    "pad_token_id=0, max_length=9",
+]
+
+
+@pytest.mark.parametrize("given", GENERATING)
+@pytest.mark.parametrize("model", ["self.model", "self.actor.module", "engine.module"])
+def test_generate_is_known_by_what_it_is_given(given: str, model: str) -> None:
+    text = f"import torch\n\n\ndef f(self, engine, x, m):\n    return {model}.generate(x.cuda(), {given})\n"
+    assert "HPU527" in settled(text)[1]
+    assert "HPU527" not in settled(text.replace(given, "sampling_params=m"))[1]
+    assert (
+        "HPU527" not in settled(text.replace(given, f"{given}, cache_implementation='static'"))[1]
+    )
+
+
+@pytest.mark.parametrize("call", ["dist.all_gather({0}, x)", "dist.reduce_scatter(x, {0})"])
+@pytest.mark.parametrize("part", ["params[i : i + n]", "params[i : min(i + n, 9)]"])
+def test_a_parameter_for_each_rank_is_no_batch(call: str, part: str) -> None:
+    text = f"import torch\nimport torch.distributed as dist\n\n\ndef f(params, n, x, device):\n    for i in range(0, 9, n):\n        x = x.to(device)\n        {call.format(part)}\n"
+    assert not severities(text, "HPU526")
+    assert severities(text.replace("dist.", "other."), "HPU526") == ["note"]
+
+
+SETTINGS = ["transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "sentence_transformers.SentenceTransformerTrainingArguments", "trl.SFTConfig"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("given", ["'out', per_device_train_batch_size=8", "output_dir='out', per_device_train_batch_size=args.n, bf16=True"])  # fmt: skip
+def test_a_trainer_keeps_its_short_last_batch_unless_it_is_told(name: str, given: str) -> None:
+    package, _, last = name.partition(".")
+    text = f"import torch\nfrom {package} import {last}\n\n\ndef f(args, more):\n    return {last}({given})\n"
+    assert severities(text, "HPU526") == ["note"]
+    assert not severities(text.replace(given, f"{given}, dataloader_drop_last=True"), "HPU526")
+    assert not severities(text.replace(given, f"{given}, **more"), "HPU526")
+    assert not severities(text.replace(f"from {package} ", "from own "), "HPU526")
+    done = settle(text, "python", "ops.py", Context(Target(), load(), unsafe=True)).text
+    assert f"{given}, dataloader_drop_last=True" in done
