@@ -379,7 +379,8 @@ class _Run:
         }
         if not asked:
             return frozenset()
-        uses = Uses(data for f in self.found.files if isinstance(data := read(f.path), bytes))
+        code = (f for f in self.found.files if f.kind != "markdown")
+        uses = Uses(data for f in code if isinstance(data := read(f.path), bytes))
         return frozenset(f"{path}:{name}" for path, name in asked if uses.offered(name))
 
     def report(self, results: Iterable[FileResult], stage: Stage = "before") -> Report:

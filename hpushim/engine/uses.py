@@ -14,6 +14,7 @@ _SPOKEN = lazily(
     rb"|\"[^\"\n]*[ ][^\"\n]*\"|'[^'\n]*[ ][^'\n]*'"
 )
 _DEFINITION = lazily(rb"\n(?:async[ \t]+def|def|class)[ \t]+(\w+)")
+_REGISTERS = lazily(rb"@[\w.]*register\w*", re.IGNORECASE)
 #: A line at the left margin that ends a definition.
 _OUTSIDE = lazily(rb"\n[^\s)\]}#@]")
 
@@ -28,7 +29,7 @@ class Uses:
     def offered(self, name: str) -> bool:
         """Is nothing made of a function or a class but by others of which this is so?
 
-        What is under a decorator is not offered: that may register it.
+        What is under a decorator is not offered, unless that registers it under its name.
         """
         if name not in self._known:
             self._known[name] = True  # they may use each other
@@ -48,5 +49,5 @@ class Uses:
         inside = owner[1].decode()
         if owner.start(1) == use.start():
             above = next(filter(None, map(bytes.strip, use.string[: owner.start()].split(b"\n")[::-1])), b"")  # fmt: skip
-            return above.startswith((b"@", b")"))
+            return above.startswith((b"@", b")")) and not _REGISTERS.match(above)
         return inside != name and not self.offered(inside)

@@ -125,7 +125,7 @@ def distance(path: str, report: Report) -> tuple[bool, bool]:
 
 def _is_reached(path: str, report: Report) -> bool:
     """Does the program import the file? Of others than Python's, and where no program is known, that is taken for granted."""
-    return path in report.reached or not report.reached or not path.endswith(".py")
+    return path in report.reached or not report.reached or not path.endswith((".py", ".ipynb"))
 
 
 def _joined(found: dict[tuple[object, ...], list[Item]]) -> dict[tuple[object, ...], list[Item]]:
@@ -180,7 +180,7 @@ def _is_needed(item: Item, report: Report) -> bool:
         return False
     if _only_builds(item) and optional_kernels(report):
         return False
-    if item.finding.severity == "unknown" and not _is_reached(item.path, report):
+    if (item.finding.severity == "unknown" or item.trouble == "cpu") and not _is_reached(item.path, report):  # fmt: skip
         return False
     return item.path not in report.chosen
 

@@ -140,6 +140,15 @@ def test_what_no_run_comes_to_by_itself_is_no_stop(more: dict[str, object], verd
     assert ("if an option or a name selects it: 1 piece of work by hand (1 to 4 hours)" in made.sentence) == bool(more)  # fmt: skip
 
 
+@pytest.mark.parametrize("reached", [True, False])
+@pytest.mark.parametrize("more", [{"severity": "unknown", "effect": None}, {"effect": "cpu"}])
+def test_doubts_and_other_programs_devices_are_no_stops(more: dict[str, object], reached: bool) -> None:  # fmt: skip
+    files = (python(at(1, "`gpu=`", "HPU726", **more), path="a.py"), python(path="run.py"))
+    made = assess(report(*files, program="run.py", reached=frozenset({"run.py", *(["a.py"] if reached else [])}))).summary  # fmt: skip
+    assert made.verdict == ("needs work" if reached else "ready")
+    assert [work.chosen for work in made.work] == [not reached]
+
+
 @pytest.mark.parametrize("imported", [True, False])
 def test_a_package_that_stops_where_it_is_imported_is_no_work_where_it_is_required(imported: bool) -> None:  # fmt: skip
     cpu = {"effect": "cpu", "row": "lib", "effort": "minutes"}

@@ -119,10 +119,11 @@ def test_one_of_many_names(tmp_path: Path, asked: str, many: int) -> None:
         ("def other():\n    return help_load()", True),
         ("def other():\n    return help_load()\nother()", False),
         ("class Other(help_load):\n    pass", True),
-        ("@register\nclass Other(help_load):\n    pass", False),
+        ("@registry.register_model\nclass Other(help_load):\n    pass", True),
+        ("@made\nclass Other(help_load):\n    pass", False),
     ],
 )
-@pytest.mark.parametrize("front", ["", "x = 1\n\n\n", "@register\n", "@register(\n    1\n)\n"])
+@pytest.mark.parametrize("front", ["", "x = 1\n\n\n", "@register\n", "@MODELS.register_module()\n", "@made\n", "@register(\n    1\n)\n"])  # fmt: skip
 @pytest.mark.parametrize("body", ["def help_load(path):\n", "class help_load(Base):\n    def make(self):\n    "])  # fmt: skip
 def test_what_nothing_uses(tmp_path: Path, use: str, front: str, body: str, unused: bool) -> None:
     (tmp_path / "run.py").write_text(
@@ -130,4 +131,5 @@ def test_what_nothing_uses(tmp_path: Path, use: str, front: str, body: str, unus
     )
     (tmp_path / "use.py").write_text(use)
     report = analyse([tmp_path], Target())
-    assert report.unused == ({"run.py:help_load"} if unused and "@" not in front else set())
+    made = front in ("@made\n", "@register(\n    1\n)\n")
+    assert report.unused == ({"run.py:help_load"} if unused and not made else set())
