@@ -75,7 +75,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 def current(module: Module, node: ast.AST) -> str:
     """``torch.accelerator.current_accelerator()``, where the file has torch under a name."""
     name, needed = imports.through(module, node, ACCELERATOR)
-    if not all(each.there for each in needed) or _comes_before_torch(module, node):
+    if not all(each.there for each in needed) or comes_before_torch(module, node):
         return NONE
     return f"{name}()"
 
@@ -127,7 +127,7 @@ def is_replaced(module: Module, check: ast.AST) -> bool:
     )
 
 
-def _comes_before_torch(module: Module, node: ast.AST) -> bool:
+def comes_before_torch(module: Module, node: ast.AST) -> bool:
     """Is the node run where the file is loaded, above the import of torch?"""
     if function_around(module, node) is not None:
         return False
@@ -369,8 +369,8 @@ def _last(func: ast.expr) -> str:
 
 
 def _default(module: Module, node: ast.AST | None) -> str:
-    """A call of the file's function; nothing where the question comes too early."""
-    if node is not None and is_early(module, node):
+    """A call of the file's function; nothing where the question comes too early, or above the import of torch."""
+    if node is not None and (is_early(module, node) or comes_before_torch(module, node)):
         return NONE
     return f"{_function(module)}()"
 

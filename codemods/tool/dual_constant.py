@@ -103,7 +103,7 @@ class DualConstant(Rule):
                 )
                 continue
             alone = only_owner(module, name) if here else None
-            if alone is not None:
+            if alone is not None and not neutral.comes_before_torch(module, alone[1]):
                 calls, first = alone
                 needed = name in OR_FAIL
                 code = neutral.assigned(module, first, KEPT, torch, mark_of(module), needed=needed)

@@ -209,3 +209,19 @@ def test_a_file_that_was_never_loaded_is_not_repaired(loaded: bool, tmp_path: Pa
     )  # fmt: skip
     locate(trial, made)  # type: ignore[arg-type]
     assert ("trying hpu in aside.py:1 of the copy" in trial.said) is loaded
+
+
+@pytest.mark.parametrize("left", range(7))
+def test_only_so_many_lines_that_name_cuda_are_tried(
+    left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs a run: the first four, of however many there are."""
+    lines = ["import torch", *(f'x{n} = made("cuda")' for n in range(7)), "plain()"]
+    monkeypatch.setitem(globals(), "TEXT", "".join(f"{line}\n" for line in lines))
+    copy = "".join(f"{line if n <= left else line.replace('cuda', 'hpu')}\n" for n, line in enumerate(lines))  # fmt: skip
+    monkeypatch.setitem(globals(), "NAMED", range(2, 9))
+    _, trial = found(tmp_path, copy, lambda text, way: "error" if way == "native" else "")
+    tried = {line for line in trial.said if line.startswith("trying hpu in t.py:")}
+    assert tried & {f"trying hpu in t.py:{n} of the copy" for n in range(2, 2 + left)} == {
+        f"trying hpu in t.py:{n} of the copy" for n in range(2, 2 + min(left, 4))
+    }

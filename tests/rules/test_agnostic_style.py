@@ -603,3 +603,23 @@ def test_a_star_import_is_asked_what_it_brings(tmp_path: Path, text: str, free: 
     migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
     kept = "z = x.to(device)" in (tmp_path / "train.py").read_text()
     assert kept is (free and "elsewhere" not in star)
+
+
+@pytest.mark.parametrize("below", [True, False])
+@pytest.mark.parametrize("use", ["made().to('cuda')", "made().cuda()", "made(device='cuda')"])
+@pytest.mark.parametrize("place", ["def f():\n    return {}\n", "class C:\n    def f(self):\n        return {}\n", "f = lambda: {}\n", "x = {}\n", "if made():\n    x = {}\n", "for x in {}:\n    print(x)\n"])  # fmt: skip
+def test_what_runs_before_torch_is_imported_keeps_its_word(
+    place: str, use: str, below: bool
+) -> None:
+    """A function runs later; a statement of the file runs where it stands, and torch has no name there."""
+    text = place.format(use)
+    above = "from mine import made\n"
+    after = written(
+        f"{above}{text}import torch\n" if below else f"{above}import torch\n{text}"
+    ).text
+    if below and "return" not in text and "lambda" not in text:
+        assert text in after
+    elif "device=" not in use:
+        assert text not in after
+    defined = after.partition("import torch")[0].splitlines()
+    assert not [line for line in defined if "torch" in line and not line.startswith(" ") and "lambda" not in line]  # fmt: skip
