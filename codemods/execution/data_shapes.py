@@ -16,7 +16,7 @@ from ..analysis.verdict import ask, sentence
 from ..edits.arguments import argument
 from ..edits.spelling import agnostic
 from ..values.masks import Masked, masked
-from ..values.tensors import is_tensor, proven
+from ..values.tensors import is_tensor, lies_on_host, proven
 from ..values.training import runs_once
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class DataShape(Rule):
         call = called(module, node)
         if call is None or len(call.args) != 1 or call.keywords:
             return
-        if is_tensor(module, call) and not runs_once(module, call):
+        if is_tensor(module, call) and not runs_once(module, call) and not lies_on_host(module, call.args[0]):  # fmt: skip
             yield self._told(
                 module,
                 call,
@@ -73,6 +73,7 @@ class DataShape(Rule):
             module.qualified(node.func) is None
             and is_tensor(module, node.func.value)
             and not runs_once(module, node)
+            and not lies_on_host(module, node.func.value)
         ):
             row = _METHODS[node.func.attr]
             yield self._told(
@@ -84,7 +85,7 @@ class DataShape(Rule):
         writes_first = sorted(module.view(masked), key=lambda f: isinstance(f.node.ctx, ast.Load))
         for found in writes_first:
             place = (module.statement(found.node), module.source(found.mask))
-            if place in told or runs_once(module, found.node):
+            if place in told or runs_once(module, found.node) or lies_on_host(module, found.node.value):  # fmt: skip
                 continue  # one mask on both sides of one statement
             told.add(place)
             if isinstance(found.node.ctx, ast.Store):

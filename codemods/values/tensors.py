@@ -619,6 +619,42 @@ def stays_on_host(module: Module, node: ast.AST) -> bool:
     return module.view(Kinds).is_surely(node, Is.CPU)
 
 
+def lies_on_host(module: Module, node: ast.expr, depth: int = 8) -> bool:
+    """Is ``node`` computed of tensors that torch makes on the CPU where nobody says otherwise: ``torch.arange(n)[mask].unique()``?
+
+    Operators refuse tensors of two devices, so that one such tensor in a list tells of the others.
+    """
+    if stays_on_host(module, node) or makes_on_host(module, node):
+        return True
+    if depth == 0:
+        return False
+
+    def inner(one: ast.expr) -> bool:
+        return lies_on_host(module, one, depth - 1)
+
+    match node:
+        case ast.Name():
+            given = module.values(node)
+            return bool(given) and all(one is not node and inner(one) for one in given)
+        case ast.Tuple() | ast.List():
+            return any(map(inner, node.elts))
+        case ast.Subscript():
+            return inner(node.value)
+        case ast.UnaryOp():
+            return inner(node.operand)
+        case ast.BinOp():
+            return all(isinstance(one, ast.Constant) or inner(one) for one in (node.left, node.right))  # fmt: skip
+        case ast.Compare():
+            return inner(node.left)
+        case ast.Call(func=ast.Attribute() as func):
+            if any(k.arg == "device" for k in node.keywords) or func.attr in _MOVES | {"type_as"}:
+                return False
+            if (module.qualified(func) or "").startswith("torch."):
+                return bool(node.args) and inner(node.args[0])
+            return module.qualified(func) is None and inner(func.value)
+    return False
+
+
 def makes_on_host(module: Module, node: ast.expr) -> bool:
     """Is it a call of torch that makes a tensor of nothing on a device, and names none: ``torch.zeros(2)``?"""
     if not _is_factory(module, node):

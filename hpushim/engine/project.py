@@ -375,7 +375,8 @@ class _Run:
             (result.path, finding.function.partition(".")[0])
             for result in results
             for finding in result.findings
-            if finding.function and finding.severity in ("error", "unknown") and not finding.fix
+            if finding.function and not finding.fix
+            if finding.severity in ("error", "unknown") or finding.effect == "cpu"
         }
         if not asked:
             return frozenset()
