@@ -11,6 +11,7 @@ from hpushim.engine.rules.rule import Found, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
+from ..analysis.device_texts import device_name
 from ..analysis.devices import may_be_cuda
 from ..analysis.names import word
 from ..analysis.verdict import inside
@@ -44,7 +45,8 @@ class FrameworkLimit(RowNameRule):
         if row.area != "library" or not isinstance(call, ast.Call) or call.func is not node:
             return row
         given = any(keyword.arg == _DEVICE for keyword in call.keywords)
-        return None if given or any(may_be_cuda(module, each) for each in call.args) else row
+        named = any(device_name(word(each)) for each in call.args)
+        return None if given or named or any(may_be_cuda(module, e) for e in call.args) else row
 
     def on_definition(self, module: Module, node: ast.AST) -> Yield:
         """``configure_optimizers`` that gives Lightning several."""
