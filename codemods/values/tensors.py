@@ -622,7 +622,7 @@ def stays_on_host(module: Module, node: ast.AST) -> bool:
 def lies_on_host(module: Module, node: ast.expr, depth: int = 8) -> bool:
     """Is ``node`` computed of tensors that torch makes on the CPU where nobody says otherwise: ``torch.arange(n)[mask].unique()``?
 
-    Operators refuse tensors of two devices, so that one such tensor in a list tells of the others.
+    Operators take no tensors of two devices, so one such tensor in a list shows where the others are.
     """
     if stays_on_host(module, node) or makes_on_host(module, node):
         return True
