@@ -9,6 +9,7 @@ import pytest
 
 from hpushim.emulator import enabling
 from hpushim.errors import HpushimError
+from hpushim.matrix import load
 
 
 @pytest.fixture
@@ -46,3 +47,16 @@ def test_it_is_made_once(root: Path) -> None:
     assert enabling._child_folder("1.24.1") == first and first.stat().st_ino == inode
     assert enabling._child_folder("1.24") != first
     assert {one.name for one in first.iterdir()} == {"bin", "habana_torch_plugin-1.24.1.dist-info"}
+
+
+def test_without_a_word_it_is_the_newest_release(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HPUSHIM_STACK", raising=False)
+    releases = list(load().releases)
+    newest = max(releases, key=lambda one: tuple(map(int, one.split("."))))
+    assert enabling.newest_stack() == newest
+    for one in releases:
+        monkeypatch.setenv("HPUSHIM_STACK", one)
+        assert enabling.newest_stack() == one
+        assert enabling.environment()["PYTHONPATH"].split(":")[1].find(f"/{one}") > 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+
 import pytest
 from crossed import EVERY
 
 from hpushim.matrix import load, vendor_names
-from hpushim.matrix.lookup import Answer, look_up, near
+from hpushim.matrix.lookup import Answer, _likeness, look_up, near
 from hpushim.matrix.query import WHOLE
 from hpushim.model import Target
 
@@ -164,3 +166,12 @@ def test_nothing_is_suggested_for_what_resembles_nothing() -> None:
 
 def test_at_most_five_names_are_suggested() -> None:
     assert max(len(near(M, f"{row.name}_")) for row in M.rows[::40]) == 5
+
+
+@pytest.mark.parametrize("above", ["", "torch.", "torch.cuda.", "torch.cuda.amp."])
+@pytest.mark.parametrize(("mine", "other"), [("sin", "sinh"), ("aa", "aa"), ("aa", "bb"), ("amp.xy", "xy"), ("xy", "amp.xy")])  # fmt: skip
+def test_how_alike_names_are_is_said_by_where_they_part(above: str, mine: str, other: str) -> None:
+    """What both begin with makes none of them more alike; of a bare word the last part is compared."""
+    parts = other if above or "." in mine else other.rpartition(".")[2]
+    expected = difflib.SequenceMatcher(None, mine, parts).ratio()
+    assert _likeness(f"{above}{mine}", f"{above}{other}") == expected

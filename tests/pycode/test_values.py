@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 from value_forms import APART, FORMS
@@ -55,6 +56,32 @@ def test_where_a_value_goes(name: str) -> None:
 def test_another_value_does_not_arrive(name: str) -> None:
     assert not arrives_back(APART[name])
     assert not arrives_on(APART[name])
+
+
+#: Whose inner values are not followed in both directions.
+_SHALLOW = {"map with a lambda", "the members", "the value of a member"}
+
+
+def _inside(code: str, place: int) -> str:
+    """The form with a pair in place of the value, and one of its members used."""
+    paired = re.sub(r"\bSOURCE\b", "(aside, SOURCE)", code)
+    return re.sub(r"\buse\((.+)\)(?=\s|$)", rf"use(\1[{place}])", paired)
+
+
+def test_what_is_inside_of_a_value_goes_where_it_goes() -> None:
+    """A member arrives, the one beside it does not, in each form."""
+    missed = {
+        name
+        for name, code in FORMS.items()
+        if not (arrives_back(_inside(code, 1)) and arrives_on(_inside(code, 1)))
+    }
+    assert missed == _SHALLOW
+    mixed = {
+        name
+        for name, code in FORMS.items()
+        if arrives_back(_inside(code, 0)) or arrives_on(_inside(code, 0))
+    }
+    assert mixed == set()
 
 
 # -- the cost ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from hpushim.pycode.source import Source
+from hpushim.pycode.words import Use, Words
 
 #: What may stand between two tokens, where a bracket is open.
 BETWEEN = ("", " ", "  ", "\n    ", "\t", "\f", " \\\n", "  # a note\n    ", "\r\n")
@@ -69,3 +70,14 @@ def test_what_is_no_word_is_nowhere() -> None:
     index = Source("f(x)()\n(lambda: 0)()\nx.y(**z)\n").index
     for word in ("", "a b", "1"):
         assert not (index.calls(word) or index.attributes(word) or index.keywords(word))
+
+
+@pytest.mark.parametrize(("use", "first", "at"), [("attribute", 1, 2), ("call", 2, 2), ("keyword", 10, 10)])  # fmt: skip
+def test_only_what_lies_whole_in_a_part_is_found_there(use: Use, first: int, at: int) -> None:
+    """Every part of a text: from the sign before the word, or the word, to behind the word."""
+    data = b"a.cuda(x) cuda=1"
+    words = Words(data)
+    for start in range(len(data) + 1):
+        for end in range(start, len(data) + 1):
+            found = words.may_be(b"cuda", use, start, end)
+            assert found is (start <= first and at + 4 <= end), (start, end)

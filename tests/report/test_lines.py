@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from crossed import crossed
 
-from hpushim.report.lines import Step, steps
+from hpushim.report.lines import Step, _meeting, steps
 
 #: As in a program: lines of their own, and between them such as are everywhere.
 OLD = [line for n in range(200) for line in (f"statement_{n} = {n}\n", "\n", "    )\n")]
@@ -33,3 +33,12 @@ def test_what_changed_in_a_long_file_is_what_was_edited(edit: str, other: str) -
     for tag, i1, i2, j1, j2 in found:
         assert (OLD[i1:i2] == new[j1:j2]) is (tag == "equal")
     assert changed(found) <= 1.5 * wanted + 3
+
+
+@pytest.mark.parametrize("gap", range(1, 4))
+def test_of_two_meetings_as_near_the_first_of_the_old_lines_counts(gap: int) -> None:
+    """So that the same two texts are shown alike, whichever lines they share."""
+    old, new = ["p\n", *(f"{n}\n" for n in range(gap - 1)), "q\n"], ["q\n", *(f"{n + 9}\n" for n in range(gap - 1)), "p\n"]  # fmt: skip
+    assert _meeting(old, new) == (0, gap)
+    assert _meeting(old, new[:1]) == (gap, 0)
+    assert _meeting(old, ["r\n"]) == (len(old), 1)
