@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +18,7 @@ from hpushim.ledgers.model import Advice, Books, Compute, Event, Fact, Line, Sit
 from hpushim.ledgers.reading import read
 from hpushim.ledgers.rendering import FORMATS, render
 from hpushim.ledgers.stages import stages
-from hpushim.ledgers.telling import bytes_text, is_own, tell
+from hpushim.ledgers.telling import _Sources, bytes_text, is_own, tell
 from hpushim.matrix import load
 
 SOURCE = "import torch\nmodel = Net().to('cuda')\nx = batch.to('cuda')\nprint(loss.item())\nloss.backward()\n"
@@ -390,3 +391,23 @@ def test_each_row_of_an_operator_is_its_advice_and_one_that_is_native_says_nothi
 def test_a_count_that_a_ledger_leaves_out_is_none(part: Any) -> None:
     defaults = {one.name: one.default for one in msgspec.structs.fields(part) if isinstance(one.default, int)}  # fmt: skip
     assert {name for name, value in defaults.items() if value and name != "schema_version"} == set()
+
+
+@pytest.mark.parametrize("part", [0.001, 0.5, 1.0, 1.001, 1.5])
+def test_more_than_a_device_has_is_said_from_there_on(tmp_path: Path, part: float) -> None:
+    generations = load().generations
+    for name in ("gaudi2", "gaudi3"):
+        info = generations[name]
+        facts = told(write(tmp_path, peak_bytes=int(part * info.memory_bytes))).memory
+        (fact,) = (fact for fact in facts if fact.name == f"of the {info.memory_gb} GB of a {info.title}")  # fmt: skip
+        assert fact.value.startswith(f"{100 * part:.3g} %")
+        assert fact.value.endswith(": more than the device has") is (part > 1)
+
+
+@pytest.mark.parametrize("later", [-1, 0, 1])
+def test_a_file_is_shown_up_to_the_time_of_the_ledger(tmp_path: Path, later: int) -> None:
+    (tmp_path / "a.py").write_text("first\n  second  \n")
+    os.utime(tmp_path / "a.py", (1000 + later, 1000 + later))
+    sources = _Sources(1000.0)
+    shown = [sources.line(str(tmp_path / "a.py"), number) for number in (0, 1, 2, 3, 4)]
+    assert shown == (["", "first", "second", "", ""] if later <= 0 else [""] * 5)
