@@ -38,7 +38,10 @@ def core(module: Module) -> tuple[str, Import]:
 
 def taken_from(module: Module, home: str, name: str) -> Change:
     """``from home import name``, in the import that the file has from there, or behind its last one."""
-    top = [s for s in module.tree.body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    body = module.tree.body
+    head = body[: imports.first_definition(body)]
+    top = [s for s in head if isinstance(s, (ast.Import, ast.ImportFrom))]
+    top = top or [s for s in body if isinstance(s, (ast.Import, ast.ImportFrom))]
     own = [s for s in top if isinstance(s, ast.ImportFrom) and _of_project(module, s)]
     for statement in own:
         if f"{'.' * statement.level}{statement.module or ''}" == home and statement.names[0].name != "*":  # fmt: skip

@@ -13,10 +13,11 @@ from hpushim.pycode.walk import walk
 from ..analysis.kinds import is_in_module
 from ..edits.at_hand import FUNCTIONS
 from ..edits.spelling import agnostic, device_type, quoted
-from .tensors import is_tensor
+from .tensors import is_tensor, stays_on_host
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+    from hpushim.pycode.scope import Binding
 
 _MOVES = ("to", "cuda", "cpu", "tolist", "numpy")
 #: It takes the lengths from the CPU.
@@ -62,11 +63,18 @@ def device_beside(module: Module, call: ast.Call) -> str:
     for name in _sizes(module, call):
         uses = [use for use in module.index.names(name.id) if function in module.ancestors(use)]
         bound = module.bindings(name)
-        given = bool(bound) and bound[0].kind == "param" and function in module.ancestors(bound[0].node)  # fmt: skip
-        given = given and all(module.statement(b.node).lineno > call.lineno for b in bound[1:])
+        above = [b for b in bound if b.kind == "param" or module.statement(b.node).lineno < call.lineno]  # fmt: skip
+        given = bool(above) and all(function in module.ancestors(b.node) and _is_there(module, b) for b in above)  # fmt: skip
         if given and not any(_is_moved(module, use) for use in uses):
             return f"{name.id}.device"
     return device
+
+
+def _is_there(module: Module, bound: Binding) -> bool:
+    """Is the value a parameter, or what is computed of tensors on the device?"""
+    if bound.kind == "param":
+        return True
+    return bound.kind == "assign" and bound.value is not None and is_tensor(module, bound.value) and not stays_on_host(module, bound.value)  # fmt: skip
 
 
 def _sizes(module: Module, call: ast.Call) -> Iterator[ast.Name]:

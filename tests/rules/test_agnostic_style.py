@@ -518,7 +518,7 @@ def test_what_may_be_another_device_is_not(text: str) -> None:
 
 
 @pytest.mark.parametrize("made", ["torch.rand(x.size(0))", "torch.zeros(2, *x.shape[1:])", "torch.ones(x.shape[0], 2)"])  # fmt: skip
-@pytest.mark.parametrize(("line", "same"), [("", True), ("x = x + 1", True), ("x = x.cuda()", False), ("nn.utils.rnn.pack_padded_sequence(y, x)", False)])  # fmt: skip
+@pytest.mark.parametrize(("line", "same"), [("", True), ("x = x + 1", True), ("x = x.cpu()", False), ("x = x.cuda()", False), ("nn.utils.rnn.pack_padded_sequence(y, x)", False)])  # fmt: skip
 def test_a_new_tensor_of_the_size_of_another_goes_where_that_is(made: str, line: str, same: bool) -> None:  # fmt: skip
     text = f"class A(nn.Module):\n    def forward(self, x, y):\n        a = {made}.cuda()\n        {line}\n        return a"
     assert (f"{made}.to(x.device)" in body(text)) is same
@@ -564,6 +564,8 @@ LONG = "a_rather_long_name_of_a_model_that_is_trained"
         (f"with torch.cuda.amp.autocast(enabled=own.{LONG[:20]}):\n    pass", f'with torch.autocast(\n    device_type=device.type, enabled=own.{LONG[:20]} and device.type != "cpu"\n):\n    pass'),
         (f"with torch.cuda.amp.autocast(enabled={LONG} and {LONG}):\n    pass", f'with torch.autocast(\n    device_type=device.type,\n    enabled={LONG} and {LONG} and device.type != "cpu",\n):\n    pass'),
         (f"net = Network(first={LONG}, second=3).cuda()", None),
+        (f"near, far = Network(first={LONG}).cuda(), a.cuda()", None),
+        (f'p.add_argument(\n    "--no-cuda", action="store_true", help="{LONG}"\n)', f'p.add_argument(\n    "--no-accel",\n    "--no-cuda",\n    action="store_true",\n    help="{LONG}",\n    dest="no_cuda",\n)'),
         (f"network = Network(first={LONG}, second=(3, 45)).cuda()", f"network = Network(\n    first={LONG}, second=(3, 45)\n).to(device)"),
         (f"network = Network(first={LONG}, sec=(3, 45)).cuda()  # why", None),
         (f'x = torch.zeros(3, device="cuda"); {LONG} = {LONG}', None),
@@ -623,3 +625,19 @@ def test_what_runs_before_torch_is_imported_keeps_its_word(
         assert text not in after
     defined = after.partition("import torch")[0].splitlines()
     assert not [line for line in defined if "torch" in line and not line.startswith(" ") and "lambda" not in line]  # fmt: skip
+
+
+@pytest.mark.parametrize("before", ["x = x * 2", "x = torch.relu(x)", "x = torch.cat([x, y])"])
+def test_what_is_computed_of_tensors_is_where_they_are(before: str) -> None:
+    text = f"class A(nn.Module):\n    def forward(self, x, y):\n        {before}\n        a = torch.zeros(x.shape[0], 1).cuda()\n        return a + x"
+    assert "torch.zeros(x.shape[0], 1).to(x.device)" in body(text)
+
+
+@pytest.mark.parametrize("late", ["import math\n", "from typing import Union\n", "import torch.nn as nn\n"])  # fmt: skip
+@pytest.mark.parametrize("top", ["import torch\n", "import os\n"])
+def test_late_imports_do_not_draw_the_function_down(late: str, top: str) -> None:
+    between = "" if top == "import torch\n" else "import torch\n"
+    text = f"{top}\n\ndef f(x):\n    return x.cuda()\n\n\n{between}{late}\n\ndef g(x):\n    return x.cuda()\n"
+    after = written(text).text
+    assert (after.index(FUNCTION) < after.index("def f(")) is (top == "import torch\n")
+    assert after.index("import torch\n") < after.index(FUNCTION)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hpushim.pycode.scope import Binding
 
 Plain = Replace | Remove | Insert | Guard
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: In front of the key of what is defined, beside those of what is imported.
 _DEFINED = "="
 
@@ -283,17 +284,22 @@ class _Plan:
         self._added[key] = insert
 
     def _as_function(self, change: Define) -> Insert:
-        """In front of the first function or class below all imports, or right behind these; between two empty lines."""
+        """In front of the first function or class below the imports, or right behind these; between two empty lines.
+
+        Imports further down are left there, if those at the top have the package that the file is about.
+        """
         body, user = self._module.tree.body, change.user
-        last = max((n for n, statement in enumerate(body) if _is_import(statement)), default=-1)
+        head = body[: first_definition(body)]
+        if not any(map(self._imports_ambient, head)):
+            head = body
+        last = max((n for n, statement in enumerate(head) if _is_import(statement)), default=-1)
         needed = body.index(user) if user is not None else len(body)
         code, place = change.code, last + 1
         if needed <= last:
             code = change.early or code
             place = max((n + 1 for n in range(needed) if _is_import(body[n])), default=needed)
         elif body[place:needed]:
-            kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-            ends = (n for n in range(place, needed) if isinstance(body[n], kinds))
+            ends = (n for n in range(place, needed) if isinstance(body[n], _DEFINITIONS))
             place = next(ends, place)
         gap = self._gap(body[place]) if place < len(body) else 2
         below = "\n" * (3 - gap) if gap < 2 else ""
@@ -359,6 +365,11 @@ class _Plan:
         if isinstance(statement, ast.ImportFrom):
             return (statement.module or "").partition(".")[0] == ambient
         return False
+
+
+def first_definition(body: Sequence[ast.stmt]) -> int:
+    """The place of the first function or class at the top level."""
+    return next((n for n, each in enumerate(body) if isinstance(each, _DEFINITIONS)), len(body))
 
 
 def _comes_first(statement: ast.stmt) -> bool:

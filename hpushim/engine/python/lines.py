@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 #: A line as long as the longest of its file may be, between these two.
 _LIMITS = (88, 120)
 _OPEN, _CLOSED = "([{", ")]}"
+#: What may be behind the brackets that are broken: attributes, calls and subscripts that go on with the value.
+_TRAILERS = re.compile(r"[)\]}](?:\.\w+|\([^()]*\)|\[[^\[\]]*\]|[)\]}])*:?")
 
 
 def limit(text: str) -> int:
@@ -29,6 +32,10 @@ def broken(module: Module, changed: Iterable[Span], most: int) -> list[Edit]:
     """The edits that break the lines in the changed places which are longer than ``most``."""
     lines = {module.position(at)[0] for span in changed for at in (span.start, span.end)}
     found: list[Edit] = []
+    for number in lines:
+        edit = _arguments(module, number, most)
+        if edit is not None:
+            found.append(edit)
     for node in ast.walk(module.tree):
         if isinstance(node, ast.stmt) and node.lineno in lines:
             edit = _broken(module, node, most)
@@ -67,6 +74,28 @@ def _broken(module: Module, node: ast.stmt, most: int) -> Edit | None:
         return None
     text = module.newline.join((first, *inside, f"{indent}{end}"))
     return Edit(Span(module.start(node), span.start + len(line.encode())), code, text)
+
+
+def _arguments(module: Module, number: int, most: int) -> Edit | None:
+    """The arguments of a call that are in one line, between that of the opening bracket and that of the closing one."""
+    text = module.text.splitlines()
+    if not 1 < number < len(text) or len(text[number - 1]) <= most:
+        return None
+    above, line, below = text[number - 2 : number + 1]
+    if not above.endswith(tuple(_OPEN)) or not below.lstrip().startswith(tuple(_CLOSED)):
+        return None
+    code = line.lstrip()
+    tokens = _tokens(f"({code})")
+    if any(t.type == tokenize.COMMENT or t.string == "for" for t in tokens):
+        return None
+    parts = _parts(f"({code})", tokens)
+    if parts is None or len(parts[1]) < 2 or parts[0] != "(":
+        return None
+    span = module.line_span(number)
+    start = span.start + len(line.encode()) - len(code.encode())
+    indent = line[: len(line) - len(code)]
+    new = f",{module.newline}{indent}".join(parts[1])
+    return Edit(Span(start, span.start + len(line.encode())), code, f"{new},")
 
 
 def _tokens(code: str) -> list[tokenize.TokenInfo]:
@@ -114,7 +143,7 @@ def _parts(code: str, tokens: Sequence[tokenize.TokenInfo]) -> tuple[str, list[s
     if not filled:
         return None
     start, end = max(filled, key=lambda pair: pair[1] - pair[0])
-    if any(t.string == "for" and start < t.start[1] < end for t in tokens):  # fmt: skip
+    if not _TRAILERS.fullmatch(code[end:]) or any(t.string == "for" and start < t.start[1] < end for t in tokens):  # fmt: skip
         return None
     inner, depth, at = [], 0, start + 1
     for token in tokens:
