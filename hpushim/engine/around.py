@@ -144,8 +144,14 @@ def _own(starts: set[str], paths: Collection[str], links: Links) -> set[str]:
     if PurePath() not in inner:
         return starts
     own = {path for path in starts if len(set(PurePath(path).parents) & inner) == 1} or starts
-    package = {path for path in own if f"{_top(path)}/__init__.py" in paths}
+    package = {path for path in own if _is_packaged(path, paths)}
     return own & links.around(package) if package else own
+
+
+def _is_packaged(path: str, paths: Collection[str]) -> bool:
+    """Is a file in the package of the project: ``name/…``, ``src/name/…``?"""
+    inner = path.removeprefix("src/")
+    return f"{path[: len(path) - len(inner)]}{_top(inner)}/__init__.py" in paths
 
 
 def _projects(paths: Collection[str]) -> set[PurePath]:

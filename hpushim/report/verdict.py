@@ -165,7 +165,9 @@ def _later(works: Sequence[Work]) -> str:
     rest = [work for work in works if not work.required and not work.chosen]
     sentence = ""
     if some:
-        sentence = f" Needed only if an option or a name selects it: {count(len(some), 'piece')} of work by hand{_takes(some)}."
+        missing = [work for work in some if work.effort == "none"]
+        none = f"; no counterpart on Gaudi: {missing[0].message}" if missing else ""
+        sentence = f" Needed only if an option or a name selects it: {count(len(some), 'piece')} of work by hand{_takes(some)}{none}."
     if rest:
         aside = sum(work.aside for work in rest)
         beside = f", {aside:,} of them outside the training code" if aside else ""

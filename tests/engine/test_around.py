@@ -72,6 +72,7 @@ PLAIN = "import torch\n"
         ({"setup.py": "", "lib/__init__.py": "", "lib/ops.py": "import torch\nops.backward(grad.contiguous(),\n  x)\n", "lib/net.py": PLAIN, "run/train.py": "from lib.net import x\nloss.backward(retain_graph=True, inputs=x)\n" + MAIN, "show/a.py": "from lib import ops\n" + MAIN, "lib/unittests/b.py": MAIN}, {"show/a.py", "lib/unittests/b.py"}),
         # Beside a package that trains, what neither imports it nor is imported by it is another project.
         ({"setup.py": "", "lib/__init__.py": TRAINS, "tools/train.py": "import lib\n" + TRAINS, "papers/p/run.py": TRAINS}, {"papers/p/run.py"}),
+        ({"setup.py": "", "src/lib/__init__.py": TRAINS, "tools/train.py": "import lib\n" + TRAINS, "papers/p/run.py": TRAINS}, {"papers/p/run.py"}),
         ({"lib/__init__.py": TRAINS, "papers/p/run.py": TRAINS}, set()),
         # So is a folder with requirements of its own, whatever is in it; not where the project as a whole has none.
         ({"requirements.txt": "torch\n", "lib/train.py": TRAINS, "other/environment.yml": "name: x\n", "other/train.py": TRAINS, "other/lib/net.py": PLAIN}, {"other/environment.yml", "other/train.py", "other/lib/net.py"}),

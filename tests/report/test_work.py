@@ -107,6 +107,7 @@ def test_what_is_chosen_by_name_does_not_block(reached: tuple[str, ...], verdict
     files = (python(none, path="a.py"), python(stops, path="b.py"), python(path="run.py"))
     made = assess(report(*files, program="run.py", reached=frozenset(reached))).summary
     assert made.verdict == verdict
+    assert "no counterpart on Gaudi: `kernels`" in made.sentence
     assert len(made.work) == 2
 
 
