@@ -7,6 +7,7 @@ from multiprocessing.reduction import ForkingPickler
 
 import pytest
 import torch
+from crossed import crossed
 
 REFUSED = r"processes cannot share a Gaudi's memory \(emulated HPU, HPU\d+\); send tensor\.cpu\(\)"
 
@@ -184,8 +185,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("policy", ["observe", "faithful", "strict"])
-@pytest.mark.parametrize("devices", ["1", "2"])
+@pytest.mark.parametrize(("policy", "devices"), crossed(["observe", "faithful", "strict"], ["1", "2"], rounds=1))  # fmt: skip
 def test_a_device_is_held_by_one_process_until_it_ends(run, tmp_path, policy, devices):
     """Nothing is left of a process that was killed."""
     held = script(tmp_path, ONE_AFTER_ANOTHER)
