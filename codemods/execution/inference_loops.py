@@ -98,7 +98,7 @@ def _indexed(module: Module, whole: list[ast.For | ast.While]) -> Iterator[ast.e
     """Where a loop that runs a model, or a function that it calls, first puts the number of the turn into what the device computes."""
     for loop in whole if module.view(is_on_device) else ():
         calls = [part for part in walk(loop) if isinstance(part, ast.Call)]
-        counted = _counted(loop)
+        counted = _counted(module, loop)
         if not counted or not any(_runs(module, call) or _SAMPLES.search(word(call.func)) or any(_MODELS.fullmatch(word(a)) for a in _plain(call)) for call in calls):  # fmt: skip
             continue
         regions: list[tuple[ast.AST, set[str]]] = [(loop, counted)]
@@ -113,20 +113,27 @@ def _indexed(module: Module, whole: list[ast.For | ast.While]) -> Iterator[ast.e
             yield from itertools.islice(_uses(module, region, names), 1)
 
 
-def _counted(loop: ast.For | ast.While) -> set[str]:
+def _counted(module: Module, loop: ast.For | ast.While) -> set[str]:
     """The names that hold the number of a turn: ``i`` of ``for i in range(n)``, both of ``enumerate``, and what is worked out of them."""
-    if isinstance(loop, ast.While):
-        return set()
-    iterated = loop.iter
-    while isinstance(iterated, ast.Call) and iterated.args and not _COUNTS.fullmatch(word(iterated.func)):  # fmt: skip
-        iterated = iterated.args[0]
-    if not isinstance(iterated, ast.Call) or not _COUNTS.fullmatch(word(iterated.func)):
+    if isinstance(loop, ast.While) or not any(_counts(value) for value in (loop.iter, *module.values(loop.iter))):  # fmt: skip
         return set()
     found = {part.id for part in walk(loop.target) if isinstance(part, ast.Name)}
     for part in walk(loop):
         if isinstance(part, ast.Assign) and isinstance(part.value, ast.BinOp) and _mentions(part.value, found):  # fmt: skip
             found |= {target.id for target in part.targets if isinstance(target, ast.Name)}
     return found
+
+
+def _counts(node: ast.expr) -> bool:
+    """``range(n)``, ``tqdm(enumerate(x))``, ``list(range(n))[::-1]``."""
+    while not (isinstance(node, ast.Call) and _COUNTS.fullmatch(word(node.func))):
+        if isinstance(node, ast.Call) and node.args:
+            node = node.args[0]
+        elif isinstance(node, ast.Subscript):
+            node = node.value
+        else:
+            return False
+    return True
 
 
 def _mentions(node: ast.AST, names: set[str]) -> bool:

@@ -682,6 +682,7 @@ def test_a_tokenizer_is_no_model_that_a_loop_runs(called: str, made: str) -> Non
 
 COUNTED_INTO = ["torch.full((n,), {0}, device=device)", "torch.tensor([{0}] * n, device=device)", "torch.full((n, 1), alphas[{0}], device=device)"]  # fmt: skip
 SAMPLED = [
+    "turns = list(range(n))[::-1]\n    for i in turns:\n        x = self.p_sample(x, {0})",
     "for i in reversed(range(n)):\n        x = self.p_sample(x, {0})",
     "for k, i in enumerate(tqdm(steps)):\n        t = {0}\n        x = model(x, t)",
     "for k in trange(n):\n        i = n - k - 1\n        x = denoise(model, x, {0})",
