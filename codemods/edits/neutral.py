@@ -77,7 +77,7 @@ def current(module: Module, node: ast.AST) -> str:
     name, needed = imports.through(module, node, ACCELERATOR)
     if not all(each.there for each in needed) or comes_before_torch(module, node):
         return NONE
-    return f"{name}()"
+    return NONE if _stays(module, node) else f"{name}()"
 
 
 def at_least(module: Module, node: ast.AST) -> str:
@@ -370,6 +370,8 @@ def _last(func: ast.expr) -> str:
 
 def _default(module: Module, node: ast.AST | None) -> str:
     """A call of the file's function; nothing where the question comes too early, or above the import of torch."""
+    if node is not None and _stays(module, node):
+        return NONE
     if node is not None and (is_early(module, node) or comes_before_torch(module, node)):
         return NONE
     return f"{_function(module)}()"
@@ -425,6 +427,17 @@ def is_lacking(module: Module, node: ast.AST) -> bool:
     A file that names MPS knows what it does there.
     """
     return module.view(_is_double) and "mps" not in OTHER_TEXTS.findall(module.text)
+
+
+def _stays(module: Module, node: ast.AST) -> bool:
+    """Does the file's check stay CUDA's? What it does not guard stays with it, or there would be two devices."""
+    return is_lacking(module, node) and module.view(_is_checked)
+
+
+def _is_checked(module: Module) -> bool:
+    """Does the file choose between CUDA and the CPU?"""
+    name = "torch.cuda.is_available"
+    return any(module.qualified(call.func) == name for call in module.index.calls("is_available"))
 
 
 def _is_double(module: Module) -> bool:

@@ -154,6 +154,9 @@ def body(text: str) -> str:
         # a host that took the CPU goes on to: MPS has no float64, and pins no memory
         ('x = x.double()\nd = "cuda" if torch.cuda.is_available() else "cpu"', 'x = x.double()\nd = "cuda" if torch.cuda.is_available() else "cpu"'),
         ("x = torch.zeros(2, dtype=torch.float64)\nif torch.cuda.is_available():\n    x = x.cuda()", "x = torch.zeros(2, dtype=torch.float64)\nif torch.cuda.is_available():\n    x = x.cuda()"),
+        # what a check does not guard stays with it: the host would compute on two devices
+        ("def f(x):\n    return x.cuda().double()\non = torch.cuda.is_available()", "def f(x):\n    return x.cuda().double()\non = torch.cuda.is_available()"),
+        ("def f(x):\n    return x.cuda()\nd = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nt = torch.zeros(2, dtype=torch.float64)", "def f(x):\n    return x.cuda()\nd = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nt = torch.zeros(2, dtype=torch.float64)"),
         ('t = torch.zeros(2, dtype=torch.float64, device="cuda")', f"{NEEDED}\nt = torch.zeros(2, dtype=torch.float64, device=device)"),
         ('if device.type == "cuda":\n    x = x.pin_memory()', 'if device.type not in ("cpu", "mps"):\n    x = x.pin_memory()'),
         ("if torch.cuda.is_available():\n    x = x.pin_memory().cuda()", "if torch.cuda.is_available():\n    x = x.pin_memory().cuda()"),
