@@ -195,10 +195,14 @@ _SWITCH = lazily(
     rb"\badd_argument\(\s*((?:[\"']--?[\w-]+[\"']\s*,\s*)+)[^()]{0,400}?\baction\s*=\s*[\"']store_true[\"']"
 )
 _LONG = lazily(rb"--([\w-]+)")
+#: A field of a class of settings, not a parameter, behind which a comma is.
+_OFF_FIELD = lazily(rb"\n[ \t]+(\w+)[ \t]*:[ \t]*bool[ \t]*=[ \t]*False[ \t]*(?=[#\r\n])")
 
 
 def _switches(data: bytes) -> Iterable[bytes]:
-    """``compile_model`` for ``add_argument("--compile-model", action="store_true")``."""
+    """``compile_model`` for ``add_argument("--compile-model", action="store_true")`` and for ``compile_model: bool = False``."""
+    if b"bool" in data:
+        yield from _OFF_FIELD.findall(data)
     if b"store_true" not in data:
         return
     for found in _SWITCH.finditer(data):

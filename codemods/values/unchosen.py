@@ -141,7 +141,7 @@ class Defaults:
             case ast.Attribute() if declared := self._values.options.declared(node.attr):
                 yield from map(self._declared, declared)
                 return
-            case ast.Attribute() if word(node.value) in SETTINGS and node.attr in self._module.project.names(SWITCHES.name):  # fmt: skip
+            case ast.Attribute() if _is_settings(node.value) and node.attr in self._module.project.names(SWITCHES.name):  # fmt: skip
                 yield False
                 return
             case ast.Call() if self._module.qualified(node.func) in _ENVIRONMENT:
@@ -198,6 +198,11 @@ class Defaults:
         if not isinstance(text, str) or not all(isinstance(each, (str, tuple)) for each in given):
             return _OPEN
         return getattr(text, node.func.attr)(*given)
+
+
+def _is_settings(node: ast.expr) -> bool:
+    """``args``, ``self.config``, ``train_args``."""
+    return word(node) in SETTINGS or word(node).rpartition("_")[2] in SETTINGS
 
 
 def _asked(test: ast.expr) -> ast.expr | None:

@@ -77,6 +77,7 @@ PLAIN = "import torch\n"
         # So is a folder with requirements of its own, whatever is in it; not where the project as a whole has none.
         ({"requirements.txt": "torch\n", "lib/train.py": TRAINS, "other/environment.yml": "name: x\n", "other/train.py": TRAINS, "other/lib/net.py": PLAIN}, {"other/environment.yml", "other/train.py", "other/lib/net.py"}),
         ({"requirements.txt": "torch\n", "lib/train.py": TRAINS, "lib/requirements.txt": "torch\n"}, set()),
+        ({"setup.py": "", "lib/train.py": TRAINS, "requirements/requirements.txt": "torch\n", "requirements/more.txt": "x\n"}, set()),
         ({"a/requirements.txt": "torch\n", "a/train.py": TRAINS, "b/requirements.txt": "torch\n", "b/fit.py": TRAINS}, set()),
         # What modules need that may be loaded by their names is needed, whichever script imports it as well.
         ({"run.py": "from nets import make\n" + TRAINS, "nets/__init__.py": "import_module(f'nets.{name}')\n", "nets/a.py": "from ops.conv import b\n", "ops/conv/b.py": PLAIN, "show.py": "from ops.conv import b\n" + MAIN}, {"show.py"}),

@@ -67,11 +67,20 @@ def test_a_branch_that_they_take_or_that_is_open(tmp_path: Path, test: str, opti
     assert found(tmp_path, code) == [False]
 
 
-def test_an_option_that_another_file_declares(tmp_path: Path) -> None:
-    code = f"def go(args, x):\n    if args.fast:\n        {STOP}\n    if x.fast:\n        {STOP}\n"
-    options = 'parser.add_argument("--fast", action="store_true")\n'
+@pytest.mark.parametrize("container", ["args", "cfg", "train_args", "self.config"])
+@pytest.mark.parametrize(
+    ("options", "off"),
+    [
+        ('parser.add_argument("--fast", action="store_true")\n', True),
+        ("class Settings:\n    fast: bool = False  # or not\n    slow: bool = True\n", True),
+        ("class Settings:\n    fast: bool = True\n", False),
+        ("def go(\n    fast: bool = False,\n):\n    pass\n", False),
+    ],
+)
+def test_an_option_that_another_file_declares(tmp_path: Path, options: str, off: bool, container: str) -> None:  # fmt: skip
+    code = f"def go(self, args, cfg, train_args, x):\n    if {container}.fast:\n        {STOP}\n    if x.fast:\n        {STOP}\n"
     assert found(tmp_path, code) == [False, False]
-    assert found(tmp_path, code, options=options) == [True, False]
+    assert found(tmp_path, code, options=options) == [off, False]
 
 
 @pytest.mark.parametrize(
