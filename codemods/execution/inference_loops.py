@@ -36,7 +36,8 @@ _EVALUATES = re.compile(
     r"_?(model|net|module|forward\w*|generate|predict\w*|infer(ence)?(_\w+)?|encode\w*|decode\w*|embed\w*|"
     r"(eval\w*|test|val(id\w*)?|predict\w*|inference)_(step|batch|one_batch|iter\w*))"
 )
-_TEXT = re.compile(r"token|process|extractor|codec$", re.I)
+#: What is called on a batch and is no model.
+_OTHERS = re.compile(r"token|process|extractor|codec$|callback|hook$|print|^log", re.I)
 _BATCHES = re.compile(r"loader|batches|_dl$|^dl$|data_iter", re.I)
 #: Methods that bring a value to the host, and so run what was collected; in a condition any that requests one.
 _READS = frozenset(["item", "cpu", "tolist", "numpy"])
@@ -182,7 +183,7 @@ def _carried(module: Module, loop: ast.For | ast.While) -> set[str]:
 
 def _runs(module: Module, call: ast.Call) -> bool:
     """Is it a model that is called?"""
-    if _is_others(module, call) or _TEXT.search(word(call.func)):
+    if _is_others(module, call) or _OTHERS.search(word(call.func)):
         return False
     return _MODELS.fullmatch(word(call.func)) is not None or is_model(module, call.func)
 
@@ -237,15 +238,16 @@ def _by_method(module: Module, loop: Loop) -> Iterator[ast.Call]:
         if (
             isinstance(call.func, ast.Attribute)
             and _EVALUATES.fullmatch(call.func.attr)
-            and not _TEXT.search(word(call.func.value))
+            and not _OTHERS.search(word(call.func.value))
             and not _is_others(module, call)
         ):
             yield call
 
 
 def _is_model(module: Module, call: ast.Call) -> bool:
-    named = word(call.func) in ("model", "net", "forward", "module")
-    return not _is_others(module, call) and (isinstance(call.func, ast.Name) or named)
+    if _is_others(module, call) or _OTHERS.search(word(call.func)):
+        return False
+    return isinstance(call.func, ast.Name) or word(call.func) in ("model", "net", "forward", "module")  # fmt: skip
 
 
 def _is_others(module: Module, call: ast.Call) -> bool:

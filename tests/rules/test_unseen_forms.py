@@ -680,6 +680,13 @@ def test_a_tokenizer_is_no_model_that_a_loop_runs(called: str, made: str) -> Non
     assert bool(severities(text, "HPU505")) == runs
 
 
+@pytest.mark.parametrize("called", ["callback({0})", "print({0})", "log_batch({0})", "preprocess({0})", "decode_it({0})"])  # fmt: skip
+@pytest.mark.parametrize("given", ["x", "1, x", "x, steps"])
+def test_what_is_only_shown_a_batch_is_no_model(called: str, given: str) -> None:
+    text = f"import torch\n\n\n@torch.no_grad()\ndef f(loader, device, callback, log_batch, preprocess, decode_it, steps):\n    for x in loader:\n        x = x.to(device)\n        {called.format(given)}\n"
+    assert bool(severities(text, "HPU505")) == called.startswith("decode")
+
+
 COUNTED_INTO = ["torch.full((n,), {0}, device=device)", "torch.tensor([{0}] * n, device=device)", "torch.full((n, 1), alphas[{0}], device=device)"]  # fmt: skip
 SAMPLED = [
     "turns = list(range(n))[::-1]\n    for i in turns:\n        x = self.p_sample(x, {0})",
