@@ -73,8 +73,8 @@ def _charts(rows: list[Stage]) -> list[tuple[str, str, list[Bar]]]:
         "plain": lambda value: f"{value:.3g}",
     }
     peaks = [float(row.peak) for row in rows]
-    compiled = [row.recompilations / row.steps for row in rows]
-    syncs = [row.host_syncs / row.steps for row in rows]
+    compiled = [row.a_step(row.recompilations) for row in rows]
+    syncs = [row.a_step(row.host_syncs) for row in rows]
     for title, values, unit in (
         ("Peak of memory in each step", peaks, "bytes"),
         ("Recompilations a step", compiled, "plain"),

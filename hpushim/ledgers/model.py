@@ -5,22 +5,24 @@ Of the file everything but the totals may be missing, as in one of an older rele
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 SCHEMA_VERSION = 1  # of the file
+#: How often something happened, or how many bytes: what is below or beyond is no ledger's.
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 
 
 class Site(msgspec.Struct, frozen=True):
     """What happened at a line, how often, and the bytes that were moved."""
 
     file: str
-    line: int
+    line: Count
     kind: str
     what: str
-    count: int
-    bytes: int = 0
+    count: Count
+    bytes: Count = 0
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -37,11 +39,11 @@ class Cause(msgspec.Struct, frozen=True):
     """Why a graph was compiled again: the first operator that differed. ``others``: the same, with further sizes."""
 
     operator: str
-    count: int
+    count: Count
     differences: tuple[Difference, ...] = ()
-    others: int = 0
+    others: Count = 0
     file: str = ""
-    line: int = 0
+    line: Count = 0
 
     @property
     def by_number(self) -> bool:
@@ -52,16 +54,16 @@ class Cause(msgspec.Struct, frozen=True):
 class Steps(msgspec.Struct, frozen=True):
     """The steps that optimizers took; each entry holds one or more of them, in order."""
 
-    count: int = 0
-    optimizers: int = 0
-    entries: tuple[dict[str, int], ...] = ()
+    count: Count = 0
+    optimizers: Count = 0
+    entries: tuple[dict[str, Count], ...] = ()
 
 
 class Compute(msgspec.Struct, frozen=True):
     """Matrix products, convolutions and the like, by where they ran."""
 
-    hpu: int = 0
-    cpu: int | None = None
+    hpu: Count = 0
+    cpu: Count | None = None
 
 
 class Objection(msgspec.Struct, frozen=True):
@@ -76,7 +78,7 @@ class DemotionLine(msgspec.Struct, frozen=True):
     """A line that puts a dtype on the device which the device keeps in a narrower one."""
 
     file: str
-    line: int
+    line: Count
     what: str
 
 
@@ -84,7 +86,7 @@ class Break(msgspec.Struct, frozen=True):
     """Why torch.compile ended a graph."""
 
     reason: str
-    count: int
+    count: Count
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -92,14 +94,14 @@ class Group(msgspec.Struct, frozen=True):
 
     backend: str
     device: str
-    size: int
+    size: Count
 
 
 class LeftOut(msgspec.Struct, frozen=True):
     """What had no room."""
 
-    recompilation_causes: int = 0
-    sites: int = 0
+    recompilation_causes: Count = 0
+    sites: Count = 0
 
 
 class Books(msgspec.Struct, frozen=True):
@@ -110,25 +112,25 @@ class Books(msgspec.Struct, frozen=True):
     complete: bool = False
     gaudi: str = ""
     mode: str = ""
-    operators: int = 0
-    mark_steps: int = 0
-    graphs: int = 0
-    graph_runs: int = 0
-    recompilations: int = 0
-    recompilations_by_number: int = 0
-    host_syncs: int = 0
-    host_to_device: int = 0
-    device_to_host: int = 0
-    host_to_device_bytes: int = 0
-    device_to_host_bytes: int = 0
-    cpu_fallbacks: int = 0
-    demotions: int = 0
-    collectives: int = 0
-    peak_bytes: int = 0
+    operators: Count = 0
+    mark_steps: Count = 0
+    graphs: Count = 0
+    graph_runs: Count = 0
+    recompilations: Count = 0
+    recompilations_by_number: Count = 0
+    host_syncs: Count = 0
+    host_to_device: Count = 0
+    device_to_host: Count = 0
+    host_to_device_bytes: Count = 0
+    device_to_host_bytes: Count = 0
+    cpu_fallbacks: Count = 0
+    demotions: Count = 0
+    collectives: Count = 0
+    peak_bytes: Count = 0
     compute_operators: Compute = Compute()
-    fallback_operators: dict[str, int] = {}
+    fallback_operators: dict[str, Count] = {}
     recompilation_causes: tuple[Cause, ...] = ()
-    parameters: dict[str, int] = {}
+    parameters: dict[str, Count] = {}
     first_compute_on_cpu: str = ""
     steps: Steps = Steps()
     objections: tuple[Objection, ...] = ()

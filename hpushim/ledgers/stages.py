@@ -30,6 +30,10 @@ class Stage(msgspec.Struct, frozen=True):
             else f"{self.first:,}–{self.first + self.steps - 1:,}"
         )
 
+    def a_step(self, count: int) -> float:
+        """Of the row's ``count`` the share of each step; 0 where a file names no steps."""
+        return count / self.steps if self.steps else 0.0
+
 
 def stages(steps: Steps, most: int) -> list[Stage]:
     """At most ``most`` rows; the first step, which holds the set-up, stays alone."""

@@ -411,3 +411,28 @@ def test_a_file_is_shown_up_to_the_time_of_the_ledger(tmp_path: Path, later: int
     sources = _Sources(1000.0)
     shown = [sources.line(str(tmp_path / "a.py"), number) for number in (0, 1, 2, 3, 4)]
     assert shown == (["", "first", "second", "", ""] if later <= 0 else [""] * 5)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("left_out", ["step", "steps", "operators", "host_syncs", "peak_bytes"])
+@pytest.mark.parametrize("zero", [False, True])
+def test_steps_that_leave_out_a_count_are_shown(
+    tmp_path: Path, format: str, left_out: str, zero: bool
+) -> None:
+    entry = {"step": 1, "steps": 1, "operators": 5, "host_syncs": 2, "peak_bytes": 64} | {left_out: 0}  # fmt: skip
+    if not zero:
+        del entry[left_out]
+    path = write(tmp_path, steps={"count": 3, "optimizers": 1, "entries": [entry] * 3})
+    assert render(told(path), format)
+
+
+@pytest.mark.parametrize("count", [-1, 1 << 63, 10**400])
+@pytest.mark.parametrize("where", ["operators", "peak_bytes", "steps", "parameters", "sites"])
+def test_a_count_that_cannot_be_is_no_ledger(tmp_path: Path, where: str, count: int) -> None:
+    held = {
+        "steps": {"entries": [{"steps": count}]},
+        "parameters": {"hpu": count},
+        "sites": [site(1, "host_sync", "x", count)],
+    }
+    with pytest.raises(HpushimError, match="ledger"):
+        read(write(tmp_path, **{where: held.get(where, count)}))
