@@ -121,7 +121,7 @@ class Flow(Circular):
         """May the expression's value be compared with a device string?"""
         if not isinstance(node, ast.expr):
             return False
-        return self._subjects.is_device(node) or bool(self._reaches.of(self._ask(At(node))))
+        return self._subjects.is_device(node) or self._reaches.has(self._ask(At(node)), True)
 
     def is_reading(self, node: ast.expr) -> bool:
         """Was the value surely read from a device?"""
@@ -145,7 +145,7 @@ class Flow(Circular):
             beside = beside or found
             for edge in self._edges(at):
                 (later if isinstance(edge.node, Cell) else todo).append(edge.at)
-        if any(self._reaches.of(at) for at in later) and not self.goes_elsewhere(node):
+        if any(self._reaches.has(at, True) for at in later) and not self.goes_elsewhere(node):
             return Evidence(Role.NAME, node)
         return beside
 
