@@ -151,7 +151,7 @@ class Finder:
             place, name = owner.func.value, owner.func.attr
             changed = f"({source}, {new})" if name in ("startswith", "endswith") else ""
             if neutral and changed:
-                replaced, changed = owner, f'{self.module.source(place)} != "cpu"'
+                replaced, changed = owner, f'{self.module.operand(place)} != "cpu"'
         elif isinstance(owner, ast.Compare) and len(owner.ops) == 1:
             place = owner.comparators[0] if node is owner.left else owner.left
             replaced, word = owner, self.module.source(place)

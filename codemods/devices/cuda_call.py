@@ -90,7 +90,7 @@ class CudaCall(Rule):
         if own or tested:
             return
         if module.qualified(receiver) is None and proven(module, receiver):
-            yield self._kept(module, node, node, "functools.partial", f"{module.source(receiver)}.to")  # fmt: skip
+            yield self._kept(module, node, node, "functools.partial", f"{module.operand(receiver)}.to")  # fmt: skip
 
     def _kept(self, module: Module, node: ast.expr, shown: ast.expr, made: str, method: str) -> Found:  # fmt: skip
         """A method that is not called here: a function that moves takes its place."""

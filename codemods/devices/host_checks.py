@@ -31,7 +31,7 @@ class HostCheck(Rule):
             if found is None or found in told:
                 continue
             told.add(found)
-            text = f"{module.source(found.left)} in ({quoted(module, 'cpu')}, {quoted(module, DEVICE)})"
+            text = f"{module.operand(found.left)} in ({quoted(module, 'cpu')}, {quoted(module, DEVICE)})"
             yield self.finding(
                 module,
                 found,

@@ -159,7 +159,7 @@ def _gives_floats(module: Module, node: ast.AST) -> bool:
 
 def _world_size(module: Module, function: ast.expr) -> tuple[str, tuple[Import, ...]]:
     if isinstance(function, ast.Attribute):
-        return f"{module.source(function.value)}.get_world_size", ()
+        return f"{module.operand(function.value)}.get_world_size", ()
     return through(module, function, "torch.distributed.get_world_size")
 
 

@@ -141,7 +141,7 @@ class Nccl(Rule):
     def on_module(self, module: Module) -> Yield:
         """``getattr(dist, f"is_{backend}_available")()``: torch has no such function for hccl, and one that takes the name."""
         for call, where, name in availability(module):
-            asked = f"{module.source(where)}.is_backend_available"
+            asked = f"{module.operand(where)}.is_backend_available"
             above = module.parent(call)
             changes: tuple[Change, ...]
             if isinstance(above, ast.Call) and above.func is call and not above.args:
@@ -206,7 +206,7 @@ class Nccl(Rule):
         """``is_nccl_available()``."""
         name, needed = through(module, node, "torch.distributed.is_backend_available")
         if isinstance(node, ast.Attribute):
-            name, needed = f"{module.source(node.value)}.is_backend_available", ()
+            name, needed = f"{module.operand(node.value)}.is_backend_available", ()
         change = Replace(call, f"{name}({quoted(module, BACKEND)})")
         return self.finding(
             module,

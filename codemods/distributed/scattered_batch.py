@@ -57,7 +57,7 @@ def _device(module: Module, loop: Loop | None, call: ast.Call) -> str:
         return module.source(loop.device)
     if agnostic(module):
         return quoted(module, DEVICE, call)
-    return f"next({module.source(call.func)}.parameters()).device"
+    return f"next({module.operand(call.func)}.parameters()).device"
 
 
 def _is_tensor(module: Module, loop: Loop, part: ast.expr) -> bool:

@@ -60,23 +60,23 @@ def compared(module: Module, owner: ast.AST, node: ast.expr, mark: str) -> tuple
             if others or not _is_text(module, right):
                 return None  # a text with an index is in no list
             turned = "not in" if isinstance(op, ast.In) else "in"
-            return owner, f"{cpu} {turned} {module.source(right)}"
+            return owner, f"{cpu} {turned} {module.operand(right)}"
         if isinstance(right, (ast.Tuple, ast.List, ast.Set)) and _is_text(module, left):
             rest = {str(module.constant(each)) for each in right.elts} - {"cuda"}
             left_out = [one for one in others if one not in rest]
             if "cpu" not in rest and rest <= {"", *neutral.OTHERS}:
                 return owner, _unlike(
-                    module.source(left), left_out, mark, same=isinstance(op, ast.NotIn)
+                    module.operand(left), left_out, mark, same=isinstance(op, ast.NotIn)
                 )
         return None
     side = left if right is node else right
     if not isinstance(op, (ast.Eq, ast.NotEq)) or not _is_text(module, side):
         return None
-    shown = module.source(side)
+    shown = module.operand(side)
     if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Slice):
         if side.slice.lower is not None or module.constant(side.slice.upper) != 4:
             return None
-        shown = f"{module.source(side.value)}[:3]"
+        shown = f"{module.operand(side.value)}[:3]"
     return owner, _unlike(shown, others, mark, same=isinstance(op, ast.NotEq))
 
 

@@ -110,7 +110,7 @@ def _as_number(module: Module, node: ast.Attribute) -> ast.Call | None:
 
 
 def _get_scale(module: Module, read: ast.Call, node: ast.Attribute) -> Replace:
-    return Replace(read, f"{module.source(node.value)}.get_scale()")
+    return Replace(read, f"{module.operand(node.value)}.get_scale()")
 
 
 def _is_on_the_host(module: Module, holder: ast.expr) -> bool:

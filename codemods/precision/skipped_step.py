@@ -88,7 +88,7 @@ def _guard(module: Module, call: ast.Call, optimizer: ast.expr) -> Rewrite | Non
     if not is_alone(module, statement):
         return None  # a condition is a line of its own
     stack, imported = through(module, call, "torch.stack")
-    groups = f"{module.source(optimizer)}.param_groups"
+    groups = f"{module.operand(optimizer)}.param_groups"
     finite = f'p.grad.isfinite().all() for group in {groups} for p in group["params"]'
     guard = Guard(statement, f"{stack}([{finite} if p.grad is not None]).all()")
     return Rewrite("check the gradients", "unsafe", (guard, *imported))

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _DEPTH = 12  # how many assignments a name is followed through
 
+#: What binds as tightly as a name.
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.JoinedStr, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp)  # fmt: skip
+
 
 class Module(Text, Source):
     """One Python source text with its tree. Built once per file and shared by all rules.
@@ -73,6 +76,12 @@ class Module(Text, Source):
     def source(self, where: ast.AST | Span) -> str:
         """The text at a node or span, as written."""
         return self.text_at(where if isinstance(where, Span) else self.span(where))
+
+    def operand(self, node: ast.expr) -> str:
+        """The text of an expression, in parentheses where it cannot stand before a dot, a bracket or an operator without them."""
+        text = self.source(node)
+        number = isinstance(node, ast.Constant) and not isinstance(node.value, (str, bytes))
+        return text if isinstance(node, _ATOMS) and not number else f"({text})"
 
     def surroundings(self, offset: int) -> tuple[str, bool]:
         """The innermost function or class at a place, ``Model.forward``, "" at the top level; and whether it runs under a condition.
