@@ -571,3 +571,25 @@ def test_a_group_is_caught_as_one_error_is(caught: str, rest: str, gone: tuple[i
         return made(m, *map(Remove, found))
 
     assert after("except*").replace("except*", "except") == after("except")
+
+
+@pytest.mark.parametrize(
+    "head", ["", "def f():\n", "if 1:\n", "match 1:\n  case 1:\n", "try: pass\nexcept E:\n"]
+)
+@pytest.mark.parametrize("before", ["x = (1,\n        2); ", "x = 1; y = [\n]; ", "x = '''\n      '''; ", "x = \\\n    1; "])  # fmt: skip
+@pytest.mark.parametrize("after", [False, True])
+def test_a_line_beside_a_continued_one_is_indented_as_its_first(head: str, before: str, after: bool) -> None:  # fmt: skip
+    lead = "      " if head else ""
+    m = module(f"{head}{lead}{before}z()\n{lead}w()\n")
+    anchor = m.statement(node(m, "z()"))
+    if after:
+        assert f"\n{lead}new()\n" in made(m, Insert(anchor, "new()", own_line=True))
+    assert m.indent(anchor) == lead
+
+
+@pytest.mark.parametrize("head", ["if (1 and\n        2): ", "while [\n  1]: ", "case (1,\n       2): ", "except (E,\n     F): "])  # fmt: skip
+def test_a_statement_behind_a_header_is_indented_as_that(head: str) -> None:
+    around = {"c": "match 1:\n  ", "e": "try: pass\n"}.get(head[0], "")
+    m = module(f"{around}{head}x(); y()\n")
+    indent = "  " if head[0] == "c" else ""
+    assert m.indent(m.statement(node(m, "x()"))) == m.indent(m.statement(node(m, "y()"))) == indent

@@ -101,9 +101,19 @@ class Module(Text, Source):
         return ".".join(names[::-1]), conditional
 
     def indent(self, node: ast.AST) -> str:
-        """The white space that the line of ``node`` begins with."""
-        line = self.source(self.line_span(node.lineno))  # type: ignore[attr-defined]
+        """The white space before a statement; of one that shares its line, before the statement that begins there."""
+        above: Any = self.statement(node) if isinstance(node, ast.expr) else node
+        while isinstance(above, ast.stmt) and not self.begins_line(above):
+            block, place = self.place(above)
+            above = block[place - 1] if place else self.parent(above)
+        first = above.pattern if isinstance(above, ast.match_case) else above
+        line = self.source(self.line_span(getattr(first, "lineno", 1)))
         return line[: len(line) - len(line.lstrip(" \t\f"))]
+
+    def begins_line(self, statement: ast.stmt) -> bool:
+        """Is a statement the first of its line?"""
+        start = self.start(statement)
+        return not self.source(Span(self.line_span(self.position(start)[0]).start, start)).strip()
 
     def deeper(self, node: ast.AST) -> str:
         """How much further a block under the statement of ``node`` is indented, in white space: as in the rest of the file."""

@@ -17,7 +17,7 @@ from hpushim.engine.python.changes import Guard, Insert, Remove, Replace
 from hpushim.engine.python.narrow import narrowed
 from hpushim.engine.python.removal import Removal, is_elif, removal
 from hpushim.engine.python.slots import Unplaced
-from hpushim.engine.python.units import Unit, begins_line, is_alone, is_compound, owner, unit
+from hpushim.engine.python.units import Unit, is_alone, is_compound, owner, unit
 from hpushim.model import Edit, Span
 from hpushim.pycode.walk import walk
 
@@ -234,7 +234,7 @@ class _Work:
             return True
         # Several lines cannot share one, but go above what begins it.
         several = "\n" in insert.code.strip("\n")
-        return several and not insert.after and begins_line(self._module, insert.anchor)
+        return several and not insert.after and self._module.begins_line(insert.anchor)
 
     def _guard(self, guard: Guard) -> Edit:
         """The edit that puts a condition above a simple statement; lines that continue it need no indentation."""

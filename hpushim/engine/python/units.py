@@ -77,14 +77,7 @@ def line_group(module: Module, statement: ast.stmt) -> list[ast.stmt]:
 
 def is_alone(module: Module, statement: ast.stmt) -> bool:
     """Does nothing share the lines of a simple statement?"""
-    return len(line_group(module, statement)) == 1 and begins_line(module, statement)
-
-
-def begins_line(module: Module, statement: ast.stmt) -> bool:
-    """Is a statement the first of its line?"""
-    start = module.start(statement)
-    line = module.line_span(module.position(start)[0])
-    return not module.source(Span(line.start, start)).strip()
+    return len(line_group(module, statement)) == 1 and module.begins_line(statement)
 
 
 def _same_line(one: ast.stmt, other: ast.stmt) -> bool:
