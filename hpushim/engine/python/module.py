@@ -78,7 +78,7 @@ class Module(Text, Source):
         return self.text_at(where if isinstance(where, Span) else self.span(where))
 
     def operand(self, node: ast.expr) -> str:
-        """The text of an expression, in parentheses where it cannot stand before a dot, a bracket or an operator without them."""
+        """The text of an expression, in parentheses where a dot, a bracket or an operator behind it needs them."""
         text = self.source(node)
         number = isinstance(node, ast.Constant) and not isinstance(node.value, (str, bytes))
         return text if isinstance(node, _ATOMS) and not number else f"({text})"
