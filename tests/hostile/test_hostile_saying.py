@@ -42,8 +42,7 @@ SETTINGS = {
 FINE = ("tool is no table", "NUL")
 
 
-@pytest.mark.parametrize("content", SETTINGS)
-@pytest.mark.parametrize("words", [("check", "."), ("migrate", "."), ("api", "torch.cuda"), ("matrix", "show")], ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize(("content", "words"), crossed(SETTINGS, [("check", "."), ("migrate", "."), ("api", "torch.cuda"), ("matrix", "show")], rounds=2))  # fmt: skip
 def test_settings_that_cannot_be_used(
     project: Path, hpushim: Run, content: str, words: tuple[str, ...]
 ) -> None:
@@ -72,8 +71,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("content", ROWS)
-@pytest.mark.parametrize("words", [("check", "."), ("matrix", "check"), ("api", "a")], ids=" ".join)
+@pytest.mark.parametrize(("content", "words"), crossed(ROWS, [("check", "."), ("matrix", "check"), ("api", "a")], rounds=2))  # fmt: skip
 def test_rows_that_cannot_be_used(
     project: Path, hpushim: Run, content: str, words: tuple[str, ...]
 ) -> None:

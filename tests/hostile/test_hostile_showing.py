@@ -62,7 +62,13 @@ NAMES = {
 }
 
 
-@pytest.fixture(params=NAMES)
+def named(turn: int) -> pytest.MarkDecorator:
+    """Each name in two of four tests; in all of them with ``make test-all``."""
+    marked = [pytest.param(name, marks=[pytest.mark.slow] if (place + turn) % 2 else []) for place, name in enumerate(NAMES)]  # fmt: skip
+    return pytest.mark.parametrize("odd", marked, indirect=True)
+
+
+@pytest.fixture
 def odd(request: pytest.FixtureRequest, project: Path) -> Path:
     """The project with its file under a hostile name, in a folder of that name."""
     raw = NAMES[request.param]
@@ -124,6 +130,7 @@ def _is_plain(raw: bytes) -> bool:
         return False
 
 
+@named(0)
 def test_a_name_in_a_diff(odd: Path, project: Path, hpushim: Run, tmp_path: Path) -> None:
     """names of files in a diff, which git applies to the file that is meant"""
     done = hpushim("migrate", "--diff", ".")
@@ -143,6 +150,7 @@ def test_a_name_in_a_diff(odd: Path, project: Path, hpushim: Run, tmp_path: Path
     assert there.read_bytes() == odd.read_bytes() and b"hpu" in odd.read_bytes()
 
 
+@named(1)
 def test_a_name_that_is_put_back(odd: Path, project: Path, hpushim: Run) -> None:
     """names of files in the list of --undo, and in what it refuses"""
     before = runs.state(project)
@@ -157,6 +165,7 @@ def test_a_name_that_is_put_back(odd: Path, project: Path, hpushim: Run) -> None
     assert runs.state(project) == before
 
 
+@named(2)
 def test_a_name_in_a_refusal(odd: Path, project: Path, hpushim: Run) -> None:
     """names of files with uncommitted changes, and of files that cannot be read"""
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
@@ -168,6 +177,7 @@ def test_a_name_in_a_refusal(odd: Path, project: Path, hpushim: Run) -> None:
     assert done.code == 3 and not ORDERS.search(done.said)
 
 
+@named(3)
 def test_a_name_on_the_command_line(odd: Path, project: Path, hpushim: Run) -> None:
     """names of files that are given, that are missing, and that a report goes to"""
     assert not ORDERS.search(hpushim("check", odd).said)
