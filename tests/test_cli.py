@@ -75,6 +75,11 @@ def test_check_of_clean_code_is_zero(project: Path) -> None:
         ('add_argument("--run-on", default="cuda:0")', "--run-on hpu"),
         ('add_argument("-d", "--dev", help="cpu, cuda, mps")', "--dev hpu"),
         ('add_argument("--name", default="cuda")', ""),
+        ('add_argument("--gpu-devices")\nos.environ["CUDA_VISIBLE_DEVICES"] = a.gpu_devices', ""),
+        (
+            'add_argument("--devices")\nos.environ.setdefault("CUDA_VISIBLE_DEVICES", str(a.devices))',
+            "",
+        ),
         ('add_argument("--lr", type=float)', ""),
     ],
 )

@@ -73,14 +73,19 @@ def _device_options(data: bytes) -> Iterable[bytes]:
 DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
 
 
+#: ``os.environ["CUDA_VISIBLE_DEVICES"] = args.devices``: what an option lists there are numbers.
+_VISIBLE = lazily(rb"VISIBLE_DEVICES[\"']?\]?[ \t]*[=,][ \t]*(?:str\()?[\w.]*\.(\w+)")
+
+
 def _named_for_devices(data: bytes) -> Iterable[bytes]:
     """The options that a command line gives a device to, as they are written there."""
-    sure = set(_device_options(data))
+    sure, numbers = set(_device_options(data)), set(_VISIBLE.findall(data))
     for declared in _declared(data):
         indexed = _NUMBERED.search(declared)
         for option in _OPTION.findall(declared):
             named = not indexed and device_name(option.decode())
-            if option.lstrip(b"-").replace(b"-", b"_") in sure or named:
+            read = option.lstrip(b"-").replace(b"-", b"_")
+            if read in sure or (named and read not in numbers):
                 yield option
 
 
