@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from hpushim.engine.data.pins import pins
+
 from .project_facts import MAKERS, MAKERS_NAMED
 from .verdict import ask, inside
 from .versions import judge
 
 if TYPE_CHECKING:
     from hpushim.engine.base.text import Text
+    from hpushim.engine.data.document import Document
 
 #: In the code of a project that has something to rewrite.
 ABOUT_CUDA = "cuda"
@@ -80,10 +83,10 @@ def lacks_accelerator(allowed: str) -> tuple[str, str] | None:
     return message, f">={FIRST}" if _LOWER.fullmatch(allowed) else ""
 
 
-def held_back(text: Text) -> list[str]:
-    """What the project pins, in any of its files, to releases that go with an older torch alone."""
+def held_back(document: Document) -> list[str]:
+    """What the same file pins to releases that go with an older torch alone."""
     found: dict[str, None] = {}
-    for name, versions in text.project.pins:
+    for name, versions in pins(document.data, document.kind).items():
         first = _PARTNERS.get(name)
         if first == "" or (first is not None and not _admits(versions, first)):
             found[f"{name}{versions}"] = None

@@ -108,7 +108,7 @@ class OldestTorch(TextRule):
         partners = held_back(document)
         if partners:
             shown = ", ".join(f"`{each}`" for each in partners)
-            message += f"; {shown} of this project {'goes' if len(partners) == 1 else 'go'} with an older torch, so raise them together"
+            message += f"; {shown} beside it {'goes' if len(partners) == 1 else 'go'} with an older torch, so raise them together"
         if re.search(r"\[tool\.(?:uv|poetry|pdm)\b", document.text):
             message += "; then renew the lock file"
         if edit is not None and not partners and writes_cuda(document):

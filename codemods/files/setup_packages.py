@@ -64,7 +64,7 @@ class SetupPackages(Rule):
         if judged is not None:
             message, new = judged
             whole = new and text.value in (item.name, f"{item.name}{item.specifier}")
-            whole = whole and writes_cuda(module)
+            whole = whole and writes_cuda(module) and not module.holds("CUDAExtension")
             fix = Rewrite("require the first release with it", "safe", (retext(module, text, f"torch{new}"),))  # fmt: skip
             yield self.finding(module, text, message, fix=fix if whole else None)
 

@@ -118,7 +118,9 @@ class _Review:
         """
         for check, items in self._turns.items():
             owned = [item for item in self._owned.get(check, ()) if item not in self._of]
-            if items and not owned and (why := self._nvidia(check)) is not None:
+            if (items and not owned and (why := self._nvidia(check)) is not None) or (
+                items and (why := self._kernel(check)) is not None
+            ):
                 self._stuck.setdefault(check, []).append(why)
             if not items and (check.compares or _asks_for_cuda(self._module, check)):
                 for item, stops in self._owned.get(check, {}).items():
@@ -140,6 +142,17 @@ class _Review:
             (part for part in found if isinstance(part, ast.Attribute) and part.attr in _NVIDIA
              if (self._module.qualified(part) or "").startswith("torch.")), None
         )  # fmt: skip
+
+    def _kernel(self, check: Check) -> ast.AST | None:
+        """The first use, in what a check controls, of a package whose kernels NVIDIA's hardware alone runs."""
+        for root in check.roots:
+            for part in walk(root):
+                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load):
+                    package = (self._module.qualified(part) or "").partition(".")[0]
+                    row = self._module.matrix.row(package, "package") if package in self._module.matrix.policy.nvidia_only else None  # fmt: skip
+                    if row is not None and row.status == "unsupported":
+                        return part
+        return None
 
     # -- what belongs to a check ------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from ..analysis.devices import Devices
 from ..analysis.names import word
 from ..analysis.other_devices import OtherDevices
 from ..analysis.project_facts import ARGUMENTS, SWITCHES
+from ..edits import neutral
 from ..edits.arguments import add
 from ..edits.spelling import agnostic
 
@@ -82,6 +83,8 @@ def _neutral(module: Module, call: ast.Call, given: ast.expr, text: str) -> Rewr
     )
     if word(call.func) != "add_argument" or new == text or taken or given is not call.args[0]:
         return None
+    if neutral.is_lacking(module, call):
+        return None  # the choice that it decides stays as it is
     if "graph" in text.lower():
         return None  # CUDA graphs are no graphs of another device
     if not all(isinstance(name, str) for name in names):

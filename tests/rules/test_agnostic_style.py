@@ -589,14 +589,14 @@ def test_lines_that_became_too_long_are_broken(before: str, after: str | None) -
 @pytest.mark.parametrize(("pin", "conda", "old"), [("==0.0.19", "pytorch-cuda=11.7", True), ("<0.0.20", "python=3.8", True), (">=0.0.19", "python=3.10", False), ("==0.30", "numpy=1.21", False), ("", "python>=3.8", False)])  # fmt: skip
 def test_the_oldest_torch_is_raised_with_its_partners(tmp_path: Path, path: str, beside: str, pin: str, conda: str, old: bool) -> None:  # fmt: skip
     (tmp_path / "docs").mkdir()
-    (tmp_path / path).write_text(beside.format(pin, conda))
-    (tmp_path / "setup" if path == "requirements.txt" else tmp_path).mkdir(exist_ok=True)
-    needs = tmp_path / ("setup/requirements.txt" if path == "requirements.txt" else "requirements.txt")  # fmt: skip
-    needs.write_text("torch>=1.9\n")
+    needs = tmp_path / path
+    lower = "  - pytorch>=1.9\n" if path.endswith("yml") else "torch>=1.9\n"
+    needs.write_text(beside.format(pin, conda) + lower)
+    (tmp_path / "others.txt").write_text("xformers==0.0.19\n")
     (tmp_path / "train.py").write_text("import torch\n\nx = torch.ones(2).cuda()\n")
     report = migrate([tmp_path], Target(style="agnostic"), allow_dirty=True)
     said = [f.message for file in report.files for f in file.findings if f.code == "HPU820"]
-    assert (needs.read_text() == "torch>=1.9\n") is old
+    assert needs.read_text().endswith(lower) is old
     assert any("raise them together" in each for each in said) is old
 
 
@@ -644,3 +644,17 @@ def test_late_imports_do_not_draw_the_function_down(late: str, top: str) -> None
     after = written(text).text
     assert (after.index(FUNCTION) < after.index("def f(")) is (top == "import torch\n")
     assert after.index("import torch\n") < after.index(FUNCTION)
+
+
+@pytest.mark.parametrize("double", ["", "y.new_tensor(y, dtype=torch.float64)", "y.double()"])
+@pytest.mark.parametrize("move", ["y = y.cuda()", 'y = y.to("cuda")', 'y = torch.ones(2, device="cuda")'])  # fmt: skip
+def test_a_file_whose_choice_stays_moves_nothing_elsewhere(double: str, move: str) -> None:
+    text = f'import torch\n\n\ndef f(p, y):\n    {move}\n    return {double or "y"}\n\n\ndef main(p):\n    p.add_argument("--no-cuda", action="store_true")\n    use_cuda = not p.parse_args().no_cuda and torch.cuda.is_available()\n    return torch.device("cuda" if use_cuda else "cpu")\n'
+    assert (written(text).text == text) is bool(double)
+
+
+@pytest.mark.parametrize("package", ["xformers.ops", "flash_attn"])
+@pytest.mark.parametrize("guard", ["if not torch.cuda.is_available():\n    raise ValueError('no GPU')\nelse:\n    ", "if torch.cuda.is_available():\n    "])  # fmt: skip
+def test_a_check_before_kernels_of_a_package_stays(package: str, guard: str) -> None:
+    text = f"import torch\nimport {package}\n\n{guard}y = {package}.attention(torch.ones(2, device='cuda'))\n"
+    assert "torch.cuda.is_available()" in written(text).text
