@@ -293,6 +293,24 @@ def made(module: Module, node: ast.AST, mark: str) -> str | None:
     return device(module, call)
 
 
+def flagged(module: Module, node: ast.AST, mark: str) -> tuple[ast.Call, str] | None:
+    """``torch.device("cuda" if use_cuda else "cpu")``, where a variable decides: the whole call, and the choice of devices in its place."""
+    choice_ = module.parent(node)
+    made = module.parent(choice_) if isinstance(choice_, ast.IfExp) else None
+    if not isinstance(choice_, ast.IfExp) or choice_.body is not node or module.constant(choice_.orelse) != "cpu":  # fmt: skip
+        return None
+    if not isinstance(made, ast.Call) or module.qualified(made.func) != "torch.device" or made.args != [choice_] or made.keywords:  # fmt: skip
+        return None
+    test = choice_.test.operand if isinstance(choice_.test, ast.UnaryOp) else choice_.test
+    assigned = isinstance(module.parent(made), (ast.Assign, ast.AnnAssign, ast.Return))
+    now = current(module, made)
+    if not isinstance(test, (ast.Name, ast.Attribute)) or getattr(test, "attr", "") == "is_cuda" or not assigned:  # fmt: skip
+        return None
+    if now == NONE or is_early(module, made) or is_lacking(module, made):
+        return None
+    return made, choice(module, made, now, mark, text=False, test=module.source(choice_.test))
+
+
 def is_chosen(module: Module, node: ast.AST) -> bool:
     """Is the device one side of a choice, so that the other side is taken where there is no accelerator?"""
     child = node

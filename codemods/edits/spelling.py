@@ -327,6 +327,8 @@ def whole_device(module: Module, node: ast.expr) -> tuple[Change, ...]:
     mark = _inside(module, node) or mark_of(module)
     if module.constant(node) not in ("cuda", "cuda:0"):
         return ()
+    if (flagged := neutral.flagged(module, node, mark)) is not None:
+        return (Replace(*flagged),)
     text = neutral.made(module, node, mark)
     call = neutral.whole(module, node)
     if call is not None and (found := comparisons.moved_if_elsewhere(module, call, mark)):

@@ -90,6 +90,10 @@ def body(text: str) -> str:
         ('def f():\n    device = "cuda"\ndef g(x):\n    return x.cuda()', "def f():\n    device = accelerator_device().type\ndef g(x):\n    return x.to(accelerator_device())"),
         ('x = x.cuda()\ndevice = "cuda"', "x = x.to(accelerator_device())\ndevice = accelerator_device().type"),
         ('if many:\n    device = "cuda"\nx = x.cuda()', "if many:\n    device = accelerator_device().type\nx = x.to(accelerator_device())"),
+        # a variable decides: the device itself, unless it is a part of something else
+        ("use = torch.cuda.is_available()\ndevice = torch.device('cuda' if use else 'cpu')", f"use = {AVAILABLE}\ndevice = {CURRENT} if use else torch.device('cpu')"),
+        ("use = torch.cuda.is_available()\ndevice = torch.device('cpu' if not use else 'cuda')", f"use = {AVAILABLE}\ndevice = torch.device('cpu' if not use else {CURRENT}.type)"),
+        ("use = torch.cuda.is_available()\nx = x.to(torch.device('cuda' if use else 'cpu'))", f"use = {AVAILABLE}\nx = x.to(torch.device({CURRENT}.type if use else 'cpu'))"),
         # other devices that the accelerator covers are chosen no more
         ('d = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"', f"d = {CHOICE}"),
         ("half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()", "half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()"),
