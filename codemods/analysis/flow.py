@@ -21,6 +21,7 @@ from hpushim.pycode.cells import CHANGED, LOOK_UP, PARTS, is_enum
 from hpushim.pycode.places import SAME, At, Cell, Edge, How, Part, Way, last_name
 from hpushim.pycode.values import Values
 
+from .autocast import GENERIC
 from .callee import declares_device
 from .device_texts import device_name, glued, is_type_of_text, other_device, read
 from .names import foreign
@@ -448,7 +449,14 @@ class Flow(Circular):
             text = self.module.constant(before)
             if isinstance(text, str) and device_name(text):
                 return Evidence(Role.OPTION if text.startswith("-") else Role.ARGUMENT, call)
+        if isinstance(func, ast.Name) and not name and place == 0 and self._may_be_autocast(func):
+            return Evidence(Role.ARGUMENT, call)
         return None if self._values.callees(call) else self._passed(node, call, name)
+
+    def _may_be_autocast(self, func: ast.expr) -> bool:
+        """``scope`` in ``scope = autocast if args.amp else nullcontext``."""
+        reached = self._values.reach(func, self._values.sources)
+        return any(isinstance(edge.node, ast.expr) and self.module.qualified(edge.node) in GENERIC for edge in reached)  # fmt: skip
 
     def _passed(self, node: ast.AST, call: ast.Call, name: str) -> Evidence | None:
         """An argument of a function that is neither torch's nor of this file: by what is likely."""

@@ -749,3 +749,16 @@ def test_a_trainer_keeps_its_short_last_batch_unless_it_is_told(name: str, given
     assert not severities(text.replace(f"from {package} ", "from own "), "HPU526")
     done = settle(text, "python", "ops.py", Context(Target(), load(), unsafe=True)).text
     assert f"{given}, dataloader_drop_last=True" in done
+
+
+SCOPES = ["autocast if opt.amp else nullcontext", "nullcontext if opt.full else torch.autocast", "{'a': autocast, 'b': nullcontext}[opt.kind]"]  # fmt: skip
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("use", ["with scope('cuda'):", "with torch.no_grad(), scope('cuda'):"])
+def test_an_autocast_that_is_chosen_takes_its_device(scope: str, use: str) -> None:
+    text = f"import torch\nfrom contextlib import nullcontext\nfrom torch import autocast\n\n\ndef f(m, x, opt):\n    scope = {scope}\n    {use}\n        return m(x.cuda())\n"
+    done, codes = settled(text)
+    assert "scope('hpu')" in done
+    assert "HPU010" not in codes
+    assert "scope('cuda')" in settled(text.replace(scope, "opt.scope"))[0]
