@@ -201,8 +201,9 @@ class Defaults:
 
 
 def _is_settings(node: ast.expr) -> bool:
-    """``args``, ``self.config``, ``train_args``."""
-    return word(node) in SETTINGS or word(node).rpartition("_")[2] in SETTINGS
+    """``args``, ``self.config``, ``train_args``; what an object sets of its own is seen in its file."""
+    named = word(node)
+    return named not in ("self", "cls") and not SETTINGS.isdisjoint((named, named.rpartition("_")[2]))  # fmt: skip
 
 
 def _asked(test: ast.expr) -> ast.expr | None:

@@ -67,6 +67,11 @@ def test_a_branch_that_they_take_or_that_is_open(tmp_path: Path, test: str, opti
     assert found(tmp_path, code) == [False]
 
 
+def test_what_an_object_sets_of_its_own_is_open(tmp_path: Path) -> None:
+    code = f"class Net:\n    def go(self):\n        self.fast = x\n        if self.fast:\n            {STOP}\n"
+    assert found(tmp_path, code, options="class Settings:\n    fast: bool = False\n") == [False]
+
+
 @pytest.mark.parametrize("container", ["args", "cfg", "train_args", "self.config"])
 @pytest.mark.parametrize(
     ("options", "off"),
