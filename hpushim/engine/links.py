@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -23,7 +24,7 @@ _TAKEN = lazily(rb"(?:^|[(,])[\s\\]*(\w+|\*)")
 #: A line that opens a block or ends the program, and an import.
 _LINE = lazily(
     rb"\n([ \t]*)(?:(try|except|if|elif|else|finally|for|while|with|def|class|async|match|case)\b([^\n]*)"
-    rb"|(raise\b|(?:sys\.)?exit\()|(?:from|import)[ \t])"
+    rb"|(raise\b|(?:sys\.)?exit\()|(return\b)|(?:from|import)[ \t])"
 )
 _INNER = lazily(rb"\n[ \t]+(?:from|import)[ \t]")
 _MAIN = lazily(rb"[ \t]*\(?[ \t]*__name__")
@@ -61,10 +62,12 @@ class _Block:
 
     def __init__(self, indent: int, word: bytes, tried: set[int]) -> None:
         self.indent, self.word, self.tried = indent, word, tried
+        #: Of a function: whether it may have been left.
+        self.left = False
 
 
 def _guarded(data: bytes) -> set[int]:
-    """Where the imports are that are under ``if``, or in a ``try`` whose handlers do not end the program."""
+    """Where the imports are that are under ``if``, behind a ``return``, or in a ``try`` whose handlers do not end the program."""
     found: set[int] = set()
     open_ones: list[_Block] = []
     for line in _LINE.finditer(data):
@@ -73,7 +76,11 @@ def _guarded(data: bytes) -> set[int]:
         while open_ones and open_ones[-1].indent >= indent:
             closed = open_ones.pop()
         before = closed if closed is not None and closed.indent == indent else None
-        if ends:
+        if line[5]:
+            inner = (block for block in reversed(open_ones) if block.word in (b"def", b"async"))
+            for block in islice(inner, 1):
+                block.left = True
+        elif ends:
             for block in open_ones:
                 if block.word == b"except":
                     found -= block.tried
@@ -86,7 +93,7 @@ def _guarded(data: bytes) -> set[int]:
         elif word:
             named = word == b"if" and _MAIN.match(rest)
             open_ones.append(_Block(indent, b"" if named else word, set()))
-        elif any(block.word in (b"if", b"case") for block in open_ones):
+        elif any(block.word in (b"if", b"case") or block.left for block in open_ones):
             found.add(line.start())
         elif tried := [block for block in open_ones if block.word == b"try"]:
             found.add(line.start())

@@ -144,6 +144,14 @@ def test_the_program_that_a_person_would_start(
         ("try:\n    import b\nexcept ImportError:\n    pass\nelse:\n    import a\n", False),
         ("for x in y:\n    import a\nelse:\n    pass\n", False),
         ("if x:\n    import a\nimport a\n", False),
+        ("def f():\n    if x:\n        return\n    import a\n", True),
+        (
+            "def f():\n    try:\n        x()\n    except E:\n        return None\n    y()\n    import a\n",
+            True,
+        ),
+        ("async def f():\n    if x:\n        return\n    with y:\n        import a\n", True),
+        ("def f():\n    def g():\n        return 1\n    import a\n", False),
+        ("def f():\n    if x:\n        return\n\ndef g():\n    import a\n", False),
     ],
 )
 def test_which_imports_a_file_may_do_without(code: str, maybe: bool) -> None:
