@@ -507,12 +507,20 @@ def _judged(trial: Trial, runs: list[Run], outcome: Outcome) -> Outcome:
 
 
 def _too_wide(pairs: list[Comparison]) -> list[Comparison]:
-    """The pairs that are too far apart, or whose bound would let too much pass, unless the same two runs agree in float32."""
+    """The pairs that are too far apart, or whose bound would let too much pass, unless the same two runs agree in float32.
+
+    Small gradients alone may be further apart in the narrow format where they are the same to the bit in float32.
+    """
     narrow = {(c.first, c.second) for c in pairs if c.float32 and not _is_wide(c)}
+    exact = {(c.first, c.second) for c in pairs if c.float32 and c.exact and not c.largest}
     return [
         c
         for c in pairs
-        if any(getattr(c, n) > most for n, most in _WIDTH.items())
+        if any(
+            getattr(c, n) > most
+            for n, most in _WIDTH.items()
+            if n != "gradients" or (c.first, c.second) not in exact
+        )
         or (_is_wide(c) and (c.first, c.second) not in narrow)
     ]
 

@@ -15,7 +15,7 @@ import warm
 
 from hpushim.model import Target
 from hpushim.prove import bounds, certificate, copies, covered, hunks, locate, trial, words
-from hpushim.prove.compare import compare, first_operator
+from hpushim.prove.compare import Comparison, compare, first_operator
 from hpushim.prove.records import Process, Record, read
 from hpushim.prove.runs import STARTUP, Run
 
@@ -160,6 +160,28 @@ def test_only_steps_that_are_not_equal_to_the_bit_add_roundings() -> None:
         pair = compare(_run(*steps(1.0, 7)), second, same_device=True)
         assert (pair.difference and pair.difference.kind) == found
         assert (pair.steps, pair.apart) == (10, 1)
+
+
+@pytest.mark.parametrize(
+    ("apart", "again", "wide"),
+    [
+        ({"loss": 6e-4, "gradients": 0.32}, {}, 0),
+        ({"loss": 6e-4, "gradients": 0.32}, {"gradients": 1e-6, "exact": False}, 1),
+        ({"loss": 6e-4, "gradients": 0.32}, None, 1),
+        ({"loss": 6e-4, "gradients": 0.1}, {"gradients": 1e-6, "exact": False}, 0),
+        ({"loss": 0.03, "gradients": 0.1}, {}, 1),
+        ({"parameters": 0.03}, {}, 1),
+        ({"loss": 6e-4, "gradients": 0.32}, {"gradients": 0.32, "exact": False}, 2),
+    ],
+)
+def test_small_gradients_may_be_apart_in_bfloat16_where_float32_gives_the_same_bits(
+    apart: dict[str, float], again: dict[str, Any] | None, wide: int
+) -> None:
+    narrow = Comparison("cpu", "native", 2, bound=bounds.Bound("bfloat16", 600), exact=False, apart=2, **apart)  # fmt: skip
+    pairs = [narrow]
+    if again is not None:
+        pairs.append(Comparison("cpu", "native", 2, bound=bounds.Bound("float32", 600), float32=True, **again))  # fmt: skip
+    assert len(trial._too_wide(pairs)) == wide
 
 
 def test_marks_are_asked_for_only_where_training_is_on_hpu() -> None:
