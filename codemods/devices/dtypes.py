@@ -32,6 +32,12 @@ _CARD = re.compile(rb"cuda|hpu")
 _SHARED = ("torch.utils.dlpack", "torch.to_dlpack", "torch.from_dlpack")
 _EXCHANGE = ("torch.utils.dlpack.*", "torch.to_dlpack", "torch.from_dlpack")
 _LIMITS = ("unsupported", "unknown", "partial", "emulated")
+#: What is said of a name that fails on Gaudi or not, and stops the program or may get tensors of the CPU.
+_HOW = {
+    (True, True): "does not work on Gaudi",
+    (True, False): "fails on Gaudi if its tensors are on the device",
+    (False, False): "is limited on Gaudi",
+}
 
 
 def _limited() -> tuple[str, ...]:
@@ -90,7 +96,7 @@ class DeviceDtype(Rule):
                 yield self.finding(
                     module,
                     node,
-                    f"`{shown}` {'does not work' if fails else 'is limited'} on Gaudi. {sentence(verdict.note)}",
+                    f"`{shown}` {_HOW[fails, stops]}. {sentence(verdict.note)}",
                     row=part,
                     code="HPU118",
                     severity=None if stops else "warning",

@@ -49,7 +49,7 @@ class ScalerState(Rule):
             return
         read = _as_number(module, node) if node.attr in _SCALE else None
         shown = module.source(read or node)
-        what = "the scale is 1" if node.attr in _SCALE else "test `is_enabled()` first"
+        what = "use a scale of 1" if node.attr in _SCALE else "test `is_enabled()` first"
         state = "fails" if node.attr in _READS else "does not exist"
         fix = Rewrite("request the scale", "safe", (_get_scale(module, read, node),)) if read else None  # fmt: skip
         yield self.finding(

@@ -286,8 +286,8 @@ class _Review:
                 check in self._keeps and check in self._stuck and not (stops or check.shared)
                 for check, stops in holds
             ):
-                line = holds[0].check.node.lineno  # type: ignore[attr-defined]
-                told = f"{item.finding.message}. Gaudi skips this code, because the check on line {line} stays"
+                held = _short(self._module.source(holds[0].check.node))
+                told = f"{item.finding.message}. Gaudi skips this code, because the check `{held}` stays"
                 finding = msgspec.structs.replace(item.finding, severity="note", message=told)
                 yield item, replace(item, finding=finding)
 
@@ -314,9 +314,7 @@ class _Review:
         elif check not in self._stuck:
             told += "which depends on another check that is not changed; resolve that finding first"
         else:
-            told += (
-                f"which {'have' if others > 0 else 'has'} no rewrite. It finds no CUDA, so Gaudi "
-            )
+            told += "which hpushim cannot rewrite. It finds no CUDA on Gaudi, so the program "
             if check.demanded:
                 told += "stops here; port that code by hand, then migrate again"
             elif self._leaves_gaudi(check):

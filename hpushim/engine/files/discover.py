@@ -300,7 +300,7 @@ class _Walk:
             for file in files:
                 del self.files[file.path]
             top = os.path.commonpath([file.shown.rpartition("/")[0] for file in files]) or "."
-            reason = f"{len(files):,} {kind} files in one folder or of one name: results, not settings; name a file to include it"
+            reason = f"{len(files):,} {kind} files in one folder or of one name: these look like results, not settings; to check one, name it on the command line"
             self.passed.append(Passed(f"{top}/", reason))
 
     def _unfetched(self, folder: str) -> None:
@@ -326,9 +326,13 @@ class _Walk:
         reason = None
         in_package = os.path.exists(f"{os.path.dirname(path)}/__init__.py")  # noqa: PTH110, PTH120
         if name.lower() in _VENDORED and not in_package:  # a package imports it as a part of itself
-            reason = "vendored code: name the folder to include it"
+            reason = (
+                "code copied from another project; to check it, name the folder on the command line"
+            )
         elif os.path.exists(f"{path}/.git"):  # noqa: PTH110
-            reason = "another repository (submodule): name the folder to include it"
+            reason = (
+                "another repository (submodule); to check it, name the folder on the command line"
+            )
         if reason:
             self.passed.append(Passed(f"{self.show(path)}/", reason))
         return reason is None
@@ -352,7 +356,7 @@ class _Walk:
         size = entry.stat().st_size
         limit = _MAX_CODE_BYTES if kind in ("python", "notebook") else _MAX_BYTES
         if size > limit:
-            reason = f"{size / (1 << 20):.1f} MiB of {kind}: data, not code; name it to include it"
+            reason = f"{size / (1 << 20):.1f} MiB of {kind}, which looks like data; to check it, name the file on the command line"
             self.passed.append(Passed(self.show(path), reason))
             return
         self.files.setdefault(path, File(path, self.show(path), kind))
@@ -366,7 +370,7 @@ class _Walk:
         if real.is_dir() or real.is_relative_to(self.root):
             return  # found by itself, or a folder, which links could make endless
         target = showing.quoted(showing.path(real))
-        reason = f"a symbolic link to {target}, outside of the project; name it to include it"
+        reason = f"a symbolic link to {target}, outside of the project; to check it, name it on the command line"
         self.passed.append(Passed(self.show(path), reason))
 
 
