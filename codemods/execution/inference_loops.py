@@ -89,7 +89,7 @@ class InferenceLoop(Rule):
         return self.finding(
             module,
             index,
-            f"`{module.source(index).splitlines()[0]}` is different in each turn of the loop. {sentence(answer.note)}",
+            f"`{module.source(index).splitlines()[0]}` is different in each iteration of the loop. {sentence(answer.note)}",
             row=answer.row,
             code="HPU528",
         )

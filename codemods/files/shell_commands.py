@@ -234,8 +234,8 @@ class ShellCommands(TextRule):
         text = f"`{word.text}` selects float16; use bfloat16 on Gaudi"
         if word.text in declared and new not in declared:
             text = (
-                f"`{word.text}` is an option of this project and keeps its name; where the code is "
-                "rewritten, it selects bfloat16"
+                f"`{word.text}` is an option of this project and keeps its name; if `migrate` rewrites "
+                "the code that reads it, it selects bfloat16"
             )
             return self.finding(document, word.span, text, code="HPU806", severity="note")
         assert word.inner is not None

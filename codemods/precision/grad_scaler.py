@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 #: What a scaler's method does without loss scaling, and what to write.
 _WITHOUT = {
     "scale": "returns the loss unchanged without loss scaling; use the loss itself",
-    "step": "only makes the optimizer's step without loss scaling; call the optimizer itself",
+    "step": "only calls the optimizer's `step()` where there is no loss scaling; call that itself",
 }
 _IDLE = "has no effect without loss scaling; remove the call"
 _ROW = "torch.cuda.amp.GradScaler"

@@ -168,7 +168,7 @@ class AutocastHalf(Rule):
         return self.finding(
             module,
             node,
-            f"`{module.source(node)}` selects float16, and there is no loss scaling here; use bfloat16 on Gaudi",
+            f"`{module.source(node)}` selects float16, here without a gradient scaler; use bfloat16 on Gaudi",
             fix=self._with_followers(module, *_as_bfloat16(module, node)),
             row=ask(module, "torch.float16").row,
             code="HPU209",

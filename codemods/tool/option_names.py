@@ -110,7 +110,7 @@ def _told(option: str) -> tuple[str, str] | None:
     if _SCALING.fullmatch(joined):
         return "HPU214", "it configures loss scaling, which bfloat16 on Gaudi does not need"
     if _HALF & set(words) or _HALVED.fullmatch(joined):
-        return "HPU214", "where the code is rewritten, it selects bfloat16"
+        return "HPU214", "if `migrate` rewrites the code that reads it, it selects bfloat16"
     if _CARD & set(words) and not device_name(option):
         return "HPU024", "after the rewrite it applies to `hpu` instead of CUDA"
     if _CARDS & set(words):

@@ -160,8 +160,8 @@ class MapLocation(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` loads tensors onto the device of the checkpoint, which may "
-            "be CUDA; load onto `hpu`; the branch for a machine without it names the CPU",
+            f"`map_location` is `{module.source(node)}` here, which loads tensors onto the device of the checkpoint, "
+            "perhaps CUDA; write `hpu` here, and keep the CPU in the other branch",
             fix=Rewrite("load onto hpu", "safe", (change,)),
             row=ask(module, _ROW).row,
             code="HPU613",

@@ -33,6 +33,7 @@ _FEW = 3
 #: Pieces of work that are shown, and characters of what each is about.
 _WORKS = 12
 _SHORT = 110
+_RELEASE = re.compile(r"[Rr]elease (\d+\.\d+)")
 #: Characters of an expression for which the same is said.
 _NAMED = 50
 #: Messages of a quiet group; with more of them, it is reported by code.
@@ -264,6 +265,10 @@ def _legend(assessment: Assessment) -> Iterator[Line]:
     used = {item.finding.severity for item in assessment.items}
     meant = "; ".join(f"{name}: {does}" for name, does in words.SEVERITIES.items() if name in used)
     yield [(f"Legend:   {meant}.", "dim")]
+    release = assessment.report.target.stack
+    named = {name for i in assessment.items for name in _RELEASE.findall(i.finding.message)}
+    if named - {release}:
+        yield [(f"          A message that names an older release rests on the source of that release; whether it holds for {release} is not known.", "dim")]  # fmt: skip
     yield [("          `hpushim explain CODE` explains a code.", "dim")]  # fmt: skip
 
 

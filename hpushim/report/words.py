@@ -18,7 +18,7 @@ SEVERITIES = {
 EFFORTS: dict[Effort, str] = {
     "minutes": "minutes",
     "hours": "hours",
-    "none": "no counterpart on Gaudi",
+    "none": "no counterpart on Gaudi, to be replaced",
 }
 
 
