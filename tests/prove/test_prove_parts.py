@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,38 @@ def test_small_gradients_may_be_apart_in_bfloat16_where_float32_gives_the_same_b
     if again is not None:
         pairs.append(Comparison("cpu", "native", 2, bound=bounds.Bound("float32", 600), float32=True, **again))  # fmt: skip
     assert len(trial._too_wide(pairs)) == wide
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "numpy.random.rand(3)",
+        "numpy.random.default_rng().random(3)",
+        "numpy.random.Generator(numpy.random.PCG64(numpy.random.SeedSequence())).random(3)",
+        "numpy.random.default_rng(numpy.random.SeedSequence().spawn(2)[1]).random(3)",
+        "numpy.random.SeedSequence(5, spawn_key=(1,)).generate_state(3)",
+    ],
+)
+def test_what_takes_its_seed_from_the_system_has_the_run_s(
+    draw: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numpy = pytest.importorskip("numpy")
+    from hpushim.prove.recorder import enable
+
+    base = numpy.random.SeedSequence
+    before = numpy.random.get_state()
+    found = []
+    for seed in (7, 7, 8):
+        with monkeypatch.context() as patched:
+            for name in ("default_rng", "SeedSequence"):
+                patched.setattr(numpy.random, name, getattr(numpy.random, name))
+            enable._seed_numpy(numpy, types.SimpleNamespace(seed=seed))  # type: ignore[arg-type]
+            assert isinstance(base(3), numpy.random.SeedSequence)
+            assert isinstance(numpy.random.SeedSequence(), base)
+            found.append(eval(draw).tolist())
+    numpy.random.set_state(before)
+    assert found[0] == found[1]
+    assert (found[0] == found[2]) == ("(5," in draw)
 
 
 def test_marks_are_asked_for_only_where_training_is_on_hpu() -> None:

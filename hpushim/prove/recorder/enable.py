@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import random
 import sys
@@ -77,6 +78,20 @@ def _seed_numpy(numpy: Any, orders: book.Orders) -> None:
         return make(seed if given is None else given)
 
     numpy.random.default_rng = default_rng
+    sequence = numpy.random.SeedSequence
+    fresh = itertools.count(seed)
+
+    class Kind(type):
+        def __instancecheck__(cls, one: object) -> bool:
+            return isinstance(one, sequence)
+
+    class SeedSequence(sequence, metaclass=Kind):  # type: ignore[valid-type, misc]
+        """One without entropy has this run's, and each another: gymnasium's spaces draw from such."""
+
+        def __init__(self, entropy: Any = None, **how: Any) -> None:
+            super().__init__(next(fresh) if entropy is None else entropy, **how)
+
+    numpy.random.SeedSequence = SeedSequence
 
 
 def _torch_arrived(torch: Any, orders: book.Orders) -> None:
