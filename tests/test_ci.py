@@ -177,9 +177,22 @@ def test_workflows_pin_actions_and_name_what_exists(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert yaml.safe_load(text)
     actions = re.findall(r"uses: (\S+)", text)
-    assert actions and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action) for action in actions)
+    own = {f"./{each.relative_to(ROOT)}" for each in WORKFLOWS}
+    assert actions and all(
+        re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action) or action in own for action in actions
+    )
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     for words in re.findall(r"\bmake ([a-z -]+)", text):
         assert set(words.split()) <= targets, words
     for script in re.findall(r"python (docs/\S+\.py)", text):
         assert (ROOT / script).is_file(), script
+
+
+def test_a_release_makes_the_device_for_each_torch() -> None:
+    folder = ROOT / ".github/workflows"
+    device = yaml.safe_load((folder / "device.yml").read_text())
+    minors = [tuple(map(int, one.split(".")[:2])) for one in device["jobs"]["wheel"]["strategy"]["matrix"]["torch"]]  # fmt: skip
+    oldest = re.search(r'"torch>=2\.(\d+)', (ROOT / "pyproject.toml").read_text())
+    assert oldest and minors == [(2, n) for n in range(int(oldest[1]), minors[-1][1] + 1)]
+    release = yaml.safe_load((folder / "release.yml").read_text())
+    assert release["jobs"]["device"]["uses"] == "./.github/workflows/device.yml"
