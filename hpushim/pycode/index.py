@@ -116,11 +116,12 @@ class Index:
     def strings(self, text: str) -> list[ast.Constant]:
         """Every string constant that holds ``text``, parts of f-strings among them."""
         self._want(text, use="string")
-        count, found = self._holding.get(text, (-1, []))
-        if count != len(self._strings):
-            held = (node for node in self._strings if text in node.value)  # type: ignore[operator]
-            found = sorted(held, key=starts_at)
-            self._holding[text] = len(self._strings), found
+        strings = self._strings
+        count, found = self._holding.get(text, (0, []))
+        if count != len(strings):
+            new = [node for node in strings[count:] if text in node.value]  # type: ignore[operator]
+            found = sorted([*found, *new], key=starts_at) if new else found
+            self._holding[text] = len(strings), found
         self._steps.spend(len(found))
         return found
 

@@ -78,26 +78,19 @@ class Names:
         return _NOTHING
 
     def may_mean(self, name: str) -> bool:
-        """May a name of this spelling mean a dotted name somewhere?"""
+        """May a name of this spelling mean a dotted name somewhere: is it imported, or given what may be one?"""
         return (
-            name in self._given_names
-            or name in self._ambient
+            name in self._ambient
             or hasattr(builtins, name)
             or bool(self._star_imports)
+            or any(
+                each.kind == "import"
+                or isinstance(each.value, (ast.Name, ast.Attribute, ast.Call))
+                or (name in _USUAL and isinstance(each.node, ast.Assign))
+                for scope in self._index.scopes.values()
+                for each in scope.bindings.get(name, ())
+            )
         )
-
-    @cached_property
-    def _given_names(self) -> set[str]:
-        """The names that are imported, or given what may be a dotted name."""
-        return {
-            name
-            for scope in self._index.scopes.values()
-            for name, bindings in scope.bindings.items()
-            for each in bindings
-            if each.kind == "import"
-            or isinstance(each.value, (ast.Name, ast.Attribute, ast.Call))
-            or (name in _USUAL and isinstance(each.node, ast.Assign))
-        }
 
     def _called(self, call: ast.Call, scope: Scope | None) -> tuple[frozenset[str], Asked | None]:
         """``torch`` for ``__import__("torch")``; and what a function of the file ends with, for ``get_torch()``: ``return torch``."""

@@ -124,12 +124,13 @@ class Texts:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = frozenset(texts)
-        #: Those that are more than a part of a word: the words they cannot be without, and a part that one has to hold.
-        self._others = [
-            (text, *_needed(text), text.encode())
-            for text in self._texts
-            if not text or _needed(text)[1] != text
-        ]
+        #: Those that are more than a part of a word, by the part that a word has to hold, or else a word: with all that they need.
+        self._others: defaultdict[str, list[tuple[str, frozenset[str], bytes]]] = defaultdict(list)
+        for text in self._texts:
+            whole, part = _needed(text)
+            if not text or part != text:
+                first = part or min(whole, default="")
+                self._others[first].append((text, whole, text.encode()))
         self._parts = {_needed(text)[1] for text in self._texts} - {""}
         #: Words that hold none of the parts, and what the others hold.
         self._barren: set[str] = set()
@@ -150,12 +151,12 @@ class Texts:
         left = text.words - self._barren
         if new := left.difference(self._holding):
             self._look_at(new)
-        found: set[str] = set()
-        for word in left:
-            found.update(self._holding.get(word, ()))
-        for other, whole, part, written in self._others:
-            if (not part or part in found) and whole <= text.words and written in text.data:
-                found.add(other)
+        found = set().union(*filter(None, map(self._holding.get, left)))
+        others = self._others
+        for first in ("", *(others.keys() & (found | text.words))):
+            for other, whole, written in others.get(first, ()):
+                if whole <= text.words and written in text.data:
+                    found.add(other)
         return self._texts & found
 
     def _look_at(self, words: frozenset[str]) -> None:
