@@ -71,8 +71,18 @@ class CudaCall(Rule):
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         """``map(torch.Tensor.cuda, xs)``: the method of a class."""
-        if module.qualified(node) in _METHODS:
-            yield self._kept(module, node, node, "operator.methodcaller", "to")
+        if module.qualified(node) not in _METHODS:
+            return
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            yield self.finding(
+                module,
+                node,
+                f"`{module.source(node)}` is replaced; after `hpushim migrate` the code calls `to` instead: replace that by hand",
+                safety="manual",
+                row=ask(module, "torch.Tensor.cuda").row,
+            )
+            return
+        yield self._kept(module, node, node, "operator.methodcaller", "to")
 
     def on_attribute(self, module: Module, node: ast.Attribute) -> Yield:
         """``move = x.cuda if use else x.cpu``: the method of an object, called later."""

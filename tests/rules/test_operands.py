@@ -53,3 +53,13 @@ def test_an_expression_stays_one(form: str, filling: str, style: str) -> None:
         return  # left as it is
     wanted = _With(plain, filling).visit(_value(form.format(plain), style))
     assert ast.unparse(found) == ast.unparse(wanted)
+
+
+@pytest.mark.parametrize("name", ["torch.Tensor.cuda", "torch.nn.Module.cuda"])
+@pytest.mark.parametrize("form", ["{} = f", "{}, y = f, g", "del {}", "for {} in f: pass", "with f as {}: pass", "[{} for {} in f]"])  # fmt: skip
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+def test_a_method_that_is_replaced_is_told_and_stays(name: str, form: str, style: str) -> None:
+    code = form.format(name, name).replace(f"[{name} for", "[y for")
+    done = settle(f"{HEAD}{code}\n", "python", "a.py", Context(Target(style=style), load(), unsafe=True))  # type: ignore[arg-type]  # fmt: skip
+    assert done.text.endswith(f"{code}\n")
+    assert "HPU102" in {each.code for each in done.findings} and "HPU004" not in {each.code for each in done.findings}  # fmt: skip
