@@ -174,7 +174,7 @@ def growth(sizes: Sequence[int]) -> Iterator[Group]:
     for line in said.splitlines():
         cells = [cell.strip() for cell in line.strip("| ").split("|")]
         try:
-            bars.append((cells[0], float(cells[-1].split()[0])))
+            bars.append((cells[0], float(cells[-2])))  # the last one is of memory
         except (ValueError, IndexError):
             continue
     if bars:
