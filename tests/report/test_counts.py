@@ -10,6 +10,7 @@ import pytest
 
 from hpushim.model import FileResult
 from hpushim.report.assessment import _efforts, _lines, diff_size
+from hpushim.report.work import _is_import
 
 #: Severity and handling of a finding, and what its line asks for: nothing, an unsafe rewrite, a hand.
 ASKED = {
@@ -65,3 +66,9 @@ def test_lines_of_a_diff_are_those_of_files_that_were_read_and_changed(
     other = FileResult("b.py", "changed", before=b"x\n", after=b"y\nz\n")
     added, removed = (len(part) if known else 0 for part in expected)
     assert diff_size((file, other, FileResult("c.py", "unchanged"))) == (added + 2, removed + 1)
+
+
+@pytest.mark.parametrize("codes", [[], ["HPU723"], ["HPU101"], ["HPU723", "HPU723"], ["HPU723", "HPU101"], ["HPU101", "HPU723"]])  # fmt: skip
+def test_a_folder_that_only_imports_an_extension(codes: list[str]) -> None:
+    found = _is_import(item(1, ("error", "by-hand"), code) for code in codes)
+    assert found is (set(codes) <= {"HPU723"})
