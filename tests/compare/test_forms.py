@@ -9,7 +9,7 @@ import sys
 import pytest
 from forms import FORMS, FormCase
 
-from hpushim.compare import Comparison, Form, find, find_named
+from hpushim.compare import Comparison, Form, find, find_named, finder, subjects
 from hpushim.pycode.source import Source
 
 pytestmark = pytest.mark.usefixtures("served")
@@ -102,3 +102,13 @@ def test_those_that_name_cuda_are_found_alone(case: FormCase) -> None:
     assert near == [one for one in every if one in near]
     named = [one for one in every if one[2] or isinstance(one[0], ast.Match)]
     assert [one for one in named if one not in near] == []
+
+
+def test_calls_with_any_number_of_arguments_are_read() -> None:
+    """Also such as Python would refuse: whoever writes is in the middle of it."""
+    names = sorted({name for part in (finder, subjects) for table in vars(part).values() if isinstance(table, (frozenset, set, tuple)) for name in table if isinstance(name, str) and name.isidentifier()})  # fmt: skip
+    assert "getattr" in names and len(names) > 20
+    for name in names:
+        for arguments in ("", "x.device", "'type'", "x, 'type'", "x, 'type', 'cuda'", "*x", "**x", "x, *y", "key=x.device"):  # fmt: skip
+            code = "".join(f"if {called}({arguments}) == 'cuda': pass\n" for called in (name, f"x.{name}", f"x.device.type.{name}"))  # fmt: skip
+            find(Source(code))
