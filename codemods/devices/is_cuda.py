@@ -44,7 +44,7 @@ class IsCuda(Rule):
         yield self.finding(
             module,
             node,
-            f"`{module.source(node)}` is False for tensors on Gaudi; compare the device type",
+            f"`{module.source(node)}` is False for tensors on Gaudi; compare `.device.type` instead",
             fix=Rewrite("compare the device type", answer.safety, (_asked(module, node, parent),)),
             row=answer.row,
         )

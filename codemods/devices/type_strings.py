@@ -46,7 +46,7 @@ class TypeText(Rule):
             module,
             node,
             f"`{module.source(node)}` is `torch.hpu.FloatTensor` on Gaudi, which `.type()` does "
-            "not accept; use `.to()` with the tensor or its dtype",
+            f"not accept; write `.to({module.source(func.value)})` for `.type({module.source(node)})`",
             fix=_converted(module, node),
             row=answer.row,
         )

@@ -78,6 +78,10 @@ def _lines(assessment: Assessment) -> Iterator[Line]:
     report, summary = assessment.report, assessment.summary
     yield from _verdict(assessment)
     yield [(f"Target: {words.setting(report)}", "dim")]
+    release = report.target.stack
+    named = {name for i in assessment.items for name in _RELEASE.findall(i.finding.message)}
+    if named - {release}:
+        yield [(f"        A message that names an older release rests on the source of that release; whether it holds for {release} is not known.", "dim")]  # fmt: skip
     yield [(f"Files: {words.files(assessment)}", "dim")]
     yield from _unread(assessment)
     sources = _Sources(report)
@@ -265,10 +269,6 @@ def _legend(assessment: Assessment) -> Iterator[Line]:
     used = {item.finding.severity for item in assessment.items}
     meant = "; ".join(f"{name}: {does}" for name, does in words.SEVERITIES.items() if name in used)
     yield [(f"Legend:   {meant}.", "dim")]
-    release = assessment.report.target.stack
-    named = {name for i in assessment.items for name in _RELEASE.findall(i.finding.message)}
-    if named - {release}:
-        yield [(f"          A message that names an older release rests on the source of that release; whether it holds for {release} is not known.", "dim")]  # fmt: skip
     yield [("          `hpushim explain CODE` explains a code.", "dim")]  # fmt: skip
 
 

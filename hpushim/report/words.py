@@ -102,12 +102,13 @@ def dependencies(report: Report) -> tuple[tuple[str, str], ...]:
             version = f" {each.version}" if each.version else ""
             found.append((f"{each.name}{version}", f"{_in_files(each)}: {meaning} ({each.evidence})"))  # fmt: skip
     for kind, what in _OTHERS.items():
-        names = [
-            f"{each.name} ({each.files:,})" for each in report.dependencies if each.kind == kind
-        ]
-        if names:
-            more = f" and {len(names) - _MOST:,} more" if len(names) > _MOST else ""
-            found.append((what, f"{', '.join(names[:_MOST])}{more}"))
+        some = sorted((d for d in report.dependencies if d.kind == kind), key=lambda d: not d.files)
+        if some:
+            hidden = some[_MOST:]
+            which = "more" if any(each.files for each in hidden) else "that are only requirements"
+            more = f" and {len(hidden):,} {which}" if hidden else ""
+            shown = ", ".join(f"{each.name} ({each.files:,})" for each in some[:_MOST])
+            found.append((what, f"{shown}{more}"))
     return tuple(found)
 
 
