@@ -96,6 +96,7 @@ OUTCOMES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "no step on the CPU": ({"comparisons": [SAME]}, ("the run on the CPU (an option) made no step: pass the script's option for the CPU with --cpu-args",)),
     "CPU fails": ({"comparisons": [SAME], "runs": [FAILED[0], run("shim"), run("native")]}, ("the original does not run on the CPU (an option), so only the runs on hpu are compared; pass its option for the CPU with --cpu-args",)),
     "a copy on the CPU": ({"comparisons": [SAME, Comparison("cpu", "copy", 2)]}, ("the migrated copy on the CPU",)),
+    "on CUDA": ({"comparisons": [SAME, Comparison("cuda", "cuda-copy", 2)]}, ("the migrated copy on CUDA against the original's run on CUDA",)),
     "numbers": ({"comparisons": [msgspec.structs.replace(SAME, numbers=3), SAME]}, ("numbers of the output and the logs compared, by their text: 3",)),
     "exit code": ({"runs": [run(way, code=3) for way in ("cpu", "shim", "native")]}, ("the script itself ends with exit code 3 in every run",)),
     "written": ({"written": ["a.txt"]}, ("CHANGED IN YOUR PROJECT during the runs: a.txt",)),
