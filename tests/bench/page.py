@@ -151,7 +151,7 @@ def at_run_time(pairs: int) -> Iterator[Group]:
     shown = ("GPT step", "a + a", "torch.relu(a)", "torch.empty(1, device=)", "host.to(text)", "host.cuda()")  # fmt: skip
     bars = [(name, calls[name]["ratio"]) for name in shown]
     if mode:
-        bars.insert(1, ("GPT step under a TorchFunctionMode that does nothing", json.loads(mode)))
+        bars.insert(1, ("GPT step under an empty TorchFunctionMode", json.loads(mode)))
     yield "The shim, beside torch without it", "times", bars
     said = _said(python, HERE / "emulator_cost.py", str(pairs))
     yield "The emulated HPU, beside the CPU", "times", [
