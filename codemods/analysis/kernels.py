@@ -13,10 +13,11 @@ from hpushim.pycode.walk import walk
 from .device_texts import read
 from .kinds import base_words
 from .names import word
-from .project_facts import EXTENSIONS, KERNEL_USERS, NVIDIA_METHODS
+from .project_facts import EXTENSIONS, KERNEL_USERS, NVIDIA_METHODS, PACKAGE_USERS
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+    from hpushim.engine.rules.wants import ProjectFact
 
 #: The execution providers of ONNX Runtime that are NVIDIA's.
 PROVIDERS = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
@@ -161,10 +162,20 @@ def kernel_sources(module: Module) -> Iterator[ast.Constant]:
 
 def kernel_users(module: Module) -> Iterator[ast.expr]:
     """The uses of what runs kernels of this file, or of the file of the project from which this one imports it."""
-    for name in KERNEL_USERS.find(b"\n" + module.data):
-        yield from (n for n in module.index.names(name.decode()) if isinstance(n.ctx, ast.Load))
+    yield from _uses_of(module, KERNEL_USERS)
     yield from _nvidia_methods(module)
-    users = module.project.names(KERNEL_USERS.name)
+
+
+def package_users(module: Module) -> Iterator[ast.expr]:
+    """The same for functions that packages for NVIDIA GPUs alone provide, and for those of the project that call them whatever happens."""
+    yield from _uses_of(module, PACKAGE_USERS)
+
+
+def _uses_of(module: Module, fact: ProjectFact) -> Iterator[ast.expr]:
+    """The uses of names that a fact has of this file, or of the file of the project from which this one imports them."""
+    for name in fact.find(b"\n" + module.data):
+        yield from (n for n in module.index.names(name.decode()) if isinstance(n.ctx, ast.Load))
+    users = module.project.names(fact.name)
     for statement in module.imports if users else ():
         if not isinstance(statement, ast.ImportFrom) or not _is_own(module, statement):
             continue

@@ -297,16 +297,45 @@ _NVIDIA_ONLY = [
 ]
 
 
-#: The import of a package that NVIDIA's hardware alone runs, in a function.
+#: The import of a package that NVIDIA's hardware alone runs, and what it binds; the same in a function.
+_IMPORTS = lazily(rb"\n[ \t]*(?:import|from)[ \t]+(%s)\b[\w.]*(?:[ \t]+as[ \t]+(\w+)|[ \t]+import[ \t]+(\([^)]*\)|[^\n]*))?" % b"|".join(sorted(_NVIDIA_ONLY)))  # fmt: skip
 _LOCAL = lazily(rb"\n([ \t]+)(?:import|from)[ \t]+(?:%s)\b" % b"|".join(sorted(_NVIDIA_ONLY)))
-_INDENT = lazily(rb"\n([ \t]+)[^\s#]")
+_LINE = lazily(rb"\n([ \t]+)([^\s#][^\n]*)")
 _METHOD = lazily(rb"\n([ \t]+)(?:async[ \t]+)?def[ \t]+(\w+)")
+_COMMENT = lazily(rb"#[^\n]*")
+_CALLED = lazily(rb"(?<![\w.])(\w+)(?:\.\w+)*\(")
+_MAY_CHOOSE = lazily(rb"\b(?:if|and|or|lambda)\b")
 
 
 def _needs_nvidia(body: bytes, outer: int = 0) -> bool:
     """Does a function import such a package without a condition: where its own statements are?"""
     places = {len(found) for found in _LOCAL.findall(body)}
-    return bool(places) and min(n for n in map(len, _INDENT.findall(body)) if n > outer) in places
+    lines = _LINE.findall(body) if places else ()
+    return bool(places) and min(len(n) for n, _ in lines if len(n) > outer) in places
+
+
+def _calls_at_once(body: bytes) -> set[bytes]:
+    """What a function calls whatever it is given: in its own statements, before it may have returned."""
+    lines = _LINE.findall(body) or [(b"", body.partition(b":")[2])]  # def f(x): return g(x)
+    own = min((len(indent) for indent, _ in lines), default=0)
+    called: set[bytes] = set()
+    for indent, line in lines:
+        if len(indent) == own and not _MAY_CHOOSE.search(line):
+            called.update(_CALLED.findall(line))
+        elif line.startswith(b"return"):
+            break
+    return called
+
+
+def _of_packages(data: bytes) -> set[bytes]:
+    """What a file imports from such packages and gives no other meaning, as where an import fails: ``xops``, ``flash_attn_func``."""
+    outside = _COMMENT.sub(b"", _BLOCK.sub(b"\n", data))
+    names: set[bytes] = set()
+    for package, module, several in _IMPORTS.findall(outside):
+        parts = several.strip(b"()").split(b",") if several else [module or package]
+        names.update(part.split()[-1] for part in parts if part.strip())
+    again = rb"\n[ \t]*(?:(?:def|class)[ \t]+%s\b|%s[ \t]*=(?![ \t]*None\b))|\bimport\b[^\n]*\b%s\b(?s:.*)\bimport\b[^\n]*\b%s\b"
+    return {n for n in names if _NAME.fullmatch(n) and not re.search(again % (n, n, n, n), outside)}
 
 
 def _kernel_users(data: bytes) -> Iterable[bytes]:
@@ -322,6 +351,17 @@ def _kernel_users(data: bytes) -> Iterable[bytes]:
     return sorted(found)
 
 
+def _package_users(data: bytes) -> Iterable[bytes]:
+    """What a file imports from such a package, and its functions at the top that cannot do without it, through others of the file as well."""
+    found = _of_packages(data) if _IMPORTS.search(data) else set()
+    if not found:
+        return ()
+    calls = {found[2]: _calls_at_once(found[0]) for found in _BLOCK.finditer(data) if not _METHOD.search(found[0])}  # fmt: skip
+    while more := {name for name in calls.keys() - found if calls[name] & found}:
+        found |= more
+    return sorted(found)
+
+
 def _nvidia_methods(data: bytes) -> Iterable[bytes]:
     """``Model.load_engine`` for a method that imports a package which NVIDIA's hardware alone runs."""
     for block in _BLOCK.finditer(data) if _LOCAL.search(data) else ():
@@ -333,6 +373,9 @@ def _nvidia_methods(data: bytes) -> Iterable[bytes]:
 
 
 KERNEL_USERS = ProjectFact("functions and classes that run kernels for NVIDIA GPUs", _kernel_users)
+PACKAGE_USERS = ProjectFact(
+    "functions that a package for NVIDIA GPUs provides, or that need one", _package_users
+)
 NVIDIA_METHODS = ProjectFact("methods that need a package for NVIDIA GPUs", _nvidia_methods)
 
 # -- functions that are given a device ---------------------------------------------------------

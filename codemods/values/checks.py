@@ -13,9 +13,18 @@ from hpushim.pycode.places import TRIES
 from ..analysis.device_texts import device_texts, glued
 from ..analysis.devices import Devices
 from ..analysis.flow import ANY_TEXT
-from ..analysis.kernels import PROVIDERS, kernel_calls, kernel_sources, kernel_users, nvidia_only
+from ..analysis.kernels import (
+    PROVIDERS,
+    extension_imports,
+    kernel_calls,
+    kernel_sources,
+    kernel_users,
+    nvidia_only,
+    package_users,
+)
 from ..analysis.names import called, foreign, in_annotation, word
 from ..analysis.roles import Role
+from .control import ends
 from .guards import Truth
 from .never_run import NeverRun
 
@@ -196,6 +205,7 @@ class Regions:
         yield from kernel_calls(module)
         yield from kernel_sources(module)
         yield from kernel_users(module)
+        yield from (use for use in package_users(module) if self._is_choice(use))
         for provider in PROVIDERS:
             yield from (s for s in module.index.strings(provider) if s.value == provider)
         row = module.matrix.row
@@ -206,9 +216,23 @@ class Regions:
         for node, name in find(module, _EXTENSION):
             if name == _EXTENSION and not isinstance(module.parent(node), ast.alias):
                 yield node
+        built = {module.parent(alias) for alias, _ in extension_imports(module)}
         for statement in module.imports:
-            if nvidia_only(module, statement) and not self._is_guarded(statement):
+            only = statement in built or nvidia_only(module, statement)
+            if only and not self._is_guarded(statement):
                 yield statement
+
+    def _is_choice(self, node: ast.AST) -> bool:
+        """Does the check take other code where it is false, so that nothing is lost when it stays?"""
+        for place in (node, *self._module.ancestors(node)):
+            if place in self._by_root:
+                above = self._module.parent(place)
+                if isinstance(above, ast.If) and place in above.body:
+                    return bool(above.orelse) or ends(above.body)
+                return isinstance(above, (ast.If, ast.IfExp)) or not any(
+                    check.roots[place] for check in self._by_root[place]
+                )
+        return False
 
     def _of_few(self) -> Iterator[ast.AST]:
         """What CUDA does and not every accelerator: several devices in one process, and autocast that is switched by the check alone."""
