@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
@@ -41,25 +42,21 @@ class OwnExtension(Rule):
     def on_module(self, module: Module) -> Yield:
         built = module.project.names(EXTENSIONS.name)
         told: set[str] = set()
-        for call in module.index.calls("import_module") if built else ():
-            name = module.constant(call.args[0]) if call.args else None
-            if isinstance(name, str) and name in built and name not in told:
-                told.add(name)
-                yield self._told(module, call, name, "error")
-        for alias, name in extension_imports(module):
-            if name not in told:
-                told.add(name)
-                if optional(module, alias) or (guarded(module, alias) and _is_checked(module)):
-                    yield self._told(
-                        module,
-                        alias,
-                        name,
-                        "note",
-                        "; the import is optional, so the code also runs without it",
-                    )
-                else:
-                    without = guarded(module, alias)
-                    yield self._told(module, alias, name, "warning" if without else "error")
+        for node, name in (*_loaded(module, built), *extension_imports(module)):
+            if name in told:
+                continue
+            told.add(name)
+            if optional(module, node) or (guarded(module, node) and _is_checked(module)):
+                yield self._told(
+                    module,
+                    node,
+                    name,
+                    "note",
+                    "; the import is optional, so the code also runs without it",
+                )
+            else:
+                without = guarded(module, node)
+                yield self._told(module, node, name, "warning" if without else "error")
 
     def _told(
         self, module: Module, node: ast.AST, name: str, severity: Severity, more: str = ""
@@ -69,6 +66,14 @@ class OwnExtension(Rule):
             f"torch operators{more}"
         )
         return self.finding(module, node, said, row=ask(module, _ROW).row, severity=severity)
+
+
+def _loaded(module: Module, built: frozenset[str]) -> Iterator[tuple[ast.Call, str]]:
+    """``importlib.import_module("ours_cuda")``, with its name."""
+    for call in module.index.calls("import_module") if built else ():
+        name = module.constant(call.args[0]) if call.args else None
+        if isinstance(name, str) and name in built:
+            yield call, name
 
 
 def _is_checked(module: Module) -> bool:
