@@ -13,9 +13,10 @@ from hpushim.engine.base.kind import Kind
 from hpushim.engine.data.pins import names, says_versions
 from hpushim.engine.facts import modules
 from hpushim.engine.files.discover import discover, project_root
+from hpushim.engine.links import imported
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hpushim.dependencies.places import Places
@@ -45,23 +46,50 @@ def of_project(
     """Every third-party package of the files under ``paths``, assessed from ``places``; ``around`` are files that no training run needs."""
     root = project_root(paths)
     files = discover(paths, root, _KINDS, exclude).files
-    sources: list[bytes] = []
-    beside: list[bytes] = []
+    texts: dict[Path, bytes] = {}
+    beside: set[Path] = set()
     wanted: set[str] = set()
     own = set(modules(root, files))
     for file in files:
         with suppress(OSError):
             if file.kind == "python":
-                (beside if file.shown in around else sources).append(safe_files.read(file.path))
+                texts[file.path] = safe_files.read(file.path)
+                if file.shown in around:
+                    beside.add(file.path)
             if says_versions(file.path, file.kind):
                 wanted |= names(safe_files.read(file.path), file.kind)
             own.update(_built(file.path))
-    found = assess(sources, frozenset(own), sorted(wanted), places, matrix, target, beside)
-    # A script in a package imports its neighbours by their plain names; nothing else says that these are no packages of others.
-    python = [file.path for file in files if file.kind == "python"]
-    inner = {path.stem for path in python} | {path.parent.name for path in python}
+    found = assess(
+        [data for path, data in texts.items() if path not in beside],
+        frozenset(own),
+        sorted(wanted),
+        places,
+        matrix,
+        target,
+        [data for path, data in texts.items() if path in beside],
+    )
     return tuple(
         each
         for each in found
-        if each.kind != "not assessed" or each.name not in inner or normal(each.name) in wanted
+        if each.kind != "not assessed"
+        or normal(each.name) in wanted
+        or not _is_neighbour(each.name, texts)
     )
+
+
+def _is_neighbour(name: str, texts: Mapping[Path, bytes]) -> bool:
+    """Do files import a module of the project by its plain name, as scripts in a package do with what is beside or above them?
+
+    A module that imports its own name means a package of others, and files elsewhere do so unless they say where they look.
+    """
+    files = {path.parent for path in texts if path.stem == name}
+    homes = files | {path.parent.parent for path in texts if path.parent.name == name}
+    taking = {path for path in texts if homes and name.encode() in texts[path] and _imports(texts[path], name)}  # fmt: skip
+    homes -= {path.parent for path in taking if path.stem == name}
+    return bool(homes) and any(
+        b"sys.path" in texts[path] or not homes.isdisjoint(path.parents) for path in taking
+    )
+
+
+def _imports(data: bytes, name: str) -> bool:
+    return any(module.partition(".")[0] == name for module, _ in imported(b"\n" + data))
