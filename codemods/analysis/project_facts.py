@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from hpushim.compare.subjects import is_named
+from hpushim.engine.links import imported
 from hpushim.engine.rules.wants import (
     ELSEWHERE,
     FRAMEWORKS,
@@ -377,6 +378,60 @@ PACKAGE_USERS = ProjectFact(
     "functions that a package for NVIDIA GPUs provides, or that need one", _package_users
 )
 NVIDIA_METHODS = ProjectFact("methods that need a package for NVIDIA GPUs", _nvidia_methods)
+
+# -- what runs in a training step ----------------------------------------------------------------
+
+#: The owner of what is called where a backward pass runs.
+STEP = "*"
+_CALL = lazily(rb"\b([\w.]{1,100})\(")
+_DEFINED = lazily(rb"\n[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)")
+_MODULE = lazily(rb"\nimport[ \t]+(?!torch\b|numpy\b)[\w.]*?(\w+)(?:[ \t]+as[ \t]+(\w+))?[ \t]*(?=[\r\n#])")  # fmt: skip
+_RENAMED = lazily(rb"\b(\w+) as (\w+)")
+_RENAMES = lazily(rb"\n[ \t]*(?:from[ \t][^\n]*|\w+) as [^\n]*")
+#: What runs where an object is made.
+_MAKES = (b"__init__", b"__post_init__")
+
+
+def _step_calls(data: bytes) -> Iterable[bytes]:
+    """``Net>loss`` for a method of ``Net`` that calls a function of the project, ``loss>spectrum`` for a function that does, and
+    ``*>loss`` where a backward pass runs beside or in what calls it. What makes an object runs once.
+    """
+    if b"torch" not in data:
+        return set()
+    taken = {name.encode() for front, name in imported(data) if not front.startswith("torch")}
+    names = {name: name for name in taken}
+    renamed = [pair for line in _RENAMES.findall(data) for pair in _RENAMED.findall(line)]
+    names |= {new: name for name, new in renamed if name in taken}
+    modules = {*names} | {alias or name for name, alias in _MODULE.findall(data)}
+    blocks = [(found[2], found[0]) for found in _BLOCK.finditer(data)]
+    names |= {name: name for name, _ in blocks}
+    known: set[bytes] = set()
+    for owner, text in [*blocks, (b"", _BLOCK.sub(b"\n", data))]:
+        bodies = _bodies(text) if owner else {b"": text}
+        calls = {name: {call.rpartition(b".")[::2] for call in _CALL.findall(body)} for name, body in bodies.items() if name not in _MAKES}  # fmt: skip
+        steps = {name for name in calls if _BACKWARD.search(bodies[name])}
+        while more := {called for name in steps for _, called in calls[name]} & calls.keys() - steps:  # fmt: skip
+            steps |= more
+        for name, made in calls.items():
+            front = STEP.encode() if name in steps else owner
+            if front and not owner.lower().startswith(b"test"):
+                known |= {
+                    front + b">" + names.get(called, called)
+                    for before, called in made
+                    if (before.rpartition(b".")[2] in modules if before else called in names)
+                }
+    return known
+
+
+def _bodies(text: bytes) -> dict[bytes, bytes]:
+    """The functions of a definition, each with its text up to the next."""
+    starts = [*_DEFINED.finditer(text)]
+    ends = [found.start() for found in starts[1:]] + [len(text)]
+    return {found[1]: text[found.end() : end] for found, end in zip(starts, ends, strict=False)}
+
+
+#: Which functions of the project its classes and functions call, and what is called where one trains.
+STEP_CALLS = ProjectFact("functions that steps may call", _step_calls)
 
 # -- functions that are given a device ---------------------------------------------------------
 

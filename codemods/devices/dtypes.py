@@ -15,8 +15,10 @@ from ..analysis.float16_uses import asks
 from ..analysis.kinds import is_in_module, serves_module
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
+from ..analysis.project_facts import STEP_CALLS
 from ..analysis.verdict import ask, known, sentence
-from ..values.tensors import is_tensor
+from ..values.tensors import is_tensor, lies_on_host
+from ..values.training import serves_step
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -68,6 +70,7 @@ class DeviceDtype(Rule):
         attributes=_POINTERS,
         calls=("double", *_methods()),
         required=("cuda", "hpu", "nn.Module", "device"),
+        facts=(STEP_CALLS,),
     )
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
@@ -92,7 +95,7 @@ class DeviceDtype(Rule):
             if on_card and named_whole and limited and name not in _NO_FFT:
                 assert verdict is not None
                 fails = verdict.status == "unsupported"
-                stops = fails and is_in_module(module, node)
+                stops = fails and _is_stop(module, node)
                 yield self.finding(
                     module,
                     node,
@@ -129,13 +132,15 @@ class DeviceDtype(Rule):
                 yield from self._double(module, node, "`.double()`")
         elif is_tensor(module, node.func.value) and module.qualified(node.func) is None:
             answer = ask(module, f"{_METHOD}{method}")
+            fails = answer.status == "unsupported"
+            stops = fails and _is_stop(module, node.func.value)
             yield self.finding(
                 module,
                 node,
-                f"`.{method}()` {'does not work' if answer.status == 'unsupported' else 'is limited'} on Gaudi. {sentence(answer.note)}",
+                f"`.{method}()` {_HOW[fails, stops]}. {sentence(answer.note)}",
                 row=answer.row,
                 code="HPU118",
-                severity="warning",
+                severity=None if stops else "warning",
             )
 
     def _double(self, module: Module, node: ast.expr, shown: str) -> Yield:
@@ -147,6 +152,19 @@ class DeviceDtype(Rule):
             f"Gaudi computes {shown} in 32-bit floating point; where you need more, compute on the CPU",
             row="torch.float64",
         )
+
+
+def _is_stop(module: Module, node: ast.expr) -> bool:
+    """Does a training step run it, with tensors that are not seen to lie on the CPU, as those of a batch do that nothing moved?"""
+    if not serves_step(module, node):
+        return False
+    call = called(module, node)
+    given = node if call is None else call.args[0] if call.args else None
+    if given is None or is_in_module(module, node):
+        return True
+    bound = module.bindings(given) if isinstance(given, ast.Name) else []
+    batch = bool(bound) and all(binding.kind == "for" for binding in bound)
+    return not batch and not lies_on_host(module, given)
 
 
 def _is_once(module: Module, node: ast.expr) -> bool:

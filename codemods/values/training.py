@@ -19,9 +19,9 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.identifiers import calls_like
-from ..analysis.kinds import base_words, enclosing_class, is_in_module
+from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module
 from ..analysis.names import word
-from ..analysis.project_facts import SCALERS
+from ..analysis.project_facts import SCALERS, STEP, STEP_CALLS
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -426,6 +426,33 @@ def in_every_step(module: Module, node: ast.AST) -> bool:
             return False
         inside = above
     return False
+
+
+def serves_step(module: Module, node: ast.AST) -> bool:
+    """Does ``node`` stand in what a training step runs: a method of a module, a step itself, or a function of the project that one of
+    these calls, directly or through others? What makes a module runs once, and is no part of a step.
+    """
+    if is_in_module(module, node) or in_every_step(module, node):
+        return True
+    outer = [above for above in module.ancestors(node) if isinstance(above, (*_DEFINED, ast.ClassDef))]  # fmt: skip
+    return bool(outer) and outer[-1].name in module.view(_of_steps)
+
+
+def _of_steps(module: Module) -> set[str]:
+    """The functions of the project that a step calls, by name."""
+    said = {*module.project.names(STEP_CALLS.name)}
+    said |= {each.decode() for each in STEP_CALLS.find(b"\n" + module.data)}
+    calls: dict[str, list[str]] = {}
+    for each in said:
+        owner, _, called = each.partition(">")
+        calls.setdefault(owner, []).append(called)
+    new = [owner for owner in calls if owner == STEP or names_module(module, owner)]
+    found: set[str] = set()
+    while new:
+        more = {*calls.get(new.pop(), ())} - found
+        found |= more
+        new += more
+    return found
 
 
 def in_forward(module: Module, node: ast.AST) -> bool:
