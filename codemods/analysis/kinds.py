@@ -79,15 +79,6 @@ def is_in_module(module: Module, node: ast.AST) -> bool:
     return owner is not None and is_module_class(module, owner)
 
 
-def serves_module(module: Module, node: ast.AST) -> bool:
-    """Does ``node`` stand in a function that a method of a torch module in this file calls?"""
-    function = module.function(node)
-    return function is not None and any(
-        isinstance(call.func, ast.Name) and is_in_module(module, call)
-        for call in module.index.calls(function.name)
-    )
-
-
 def defines_method(module: Module, name: str) -> bool:
     """Does a class of the project, or of this file, define a method of this name?"""
     if name in module.project.methods:

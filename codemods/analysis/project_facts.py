@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from hpushim.compare.subjects import is_named
-from hpushim.engine.links import imported
 from hpushim.engine.rules.wants import (
     ELSEWHERE,
     FRAMEWORKS,
@@ -386,8 +385,8 @@ STEP = "*"
 _CALL = lazily(rb"\b([\w.]{1,100})\(")
 _DEFINED = lazily(rb"\n[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)")
 _MODULE = lazily(rb"\nimport[ \t]+(?!torch\b|numpy\b)[\w.]*?(\w+)(?:[ \t]+as[ \t]+(\w+))?[ \t]*(?=[\r\n#])")  # fmt: skip
-_RENAMED = lazily(rb"\b(\w+) as (\w+)")
-_RENAMES = lazily(rb"\n[ \t]*(?:from[ \t][^\n]*|\w+) as [^\n]*")
+_TAKEN_FROM = lazily(rb"\n[ \t]*from[ \t]+(?!torch\b)[\w.]+[ \t]+import[ \t]*(\([^()]*\)|[^\n]*)")
+_TAKEN_AS = lazily(rb"\b(\w+)(?:[ \t]+as[ \t]+(\w+))?")
 #: What runs where an object is made.
 _MAKES = (b"__init__", b"__post_init__")
 
@@ -398,10 +397,8 @@ def _step_calls(data: bytes) -> Iterable[bytes]:
     """
     if b"torch" not in data:
         return set()
-    taken = {name.encode() for front, name in imported(data) if not front.startswith("torch")}
-    names = {name: name for name in taken}
-    renamed = [pair for line in _RENAMES.findall(data) for pair in _RENAMED.findall(line)]
-    names |= {new: name for name, new in renamed if name in taken}
+    taken = [each for line in _TAKEN_FROM.findall(data) for each in _TAKEN_AS.findall(line)]
+    names = {alias or name: name for name, alias in taken}
     modules = {*names} | {alias or name for name, alias in _MODULE.findall(data)}
     blocks = [(found[2], found[0]) for found in _BLOCK.finditer(data)]
     names |= {name: name for name, _ in blocks}

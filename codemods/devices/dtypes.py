@@ -12,7 +12,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import load
 
 from ..analysis.float16_uses import asks
-from ..analysis.kinds import is_in_module, serves_module
+from ..analysis.kinds import is_in_module
 from ..analysis.names import called
 from ..analysis.placement import is_on_device
 from ..analysis.project_facts import STEP_CALLS
@@ -85,10 +85,7 @@ class DeviceDtype(Rule):
             if _is_once(module, node) or asks(module, node):
                 return
             on_card = (
-                module.matches(_CARD)
-                or is_in_module(module, node)
-                or serves_module(module, node)
-                or module.view(is_on_device)
+                module.matches(_CARD) or serves_step(module, node) or module.view(is_on_device)
             )
             named_whole = not isinstance(module.parent(node), ast.Attribute)
             limited = verdict is not None and verdict.status in _LIMITS
