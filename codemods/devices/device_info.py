@@ -13,7 +13,7 @@ from hpushim.engine.rules.rule import Found, Yield
 from ..analysis.names import called, word
 from ..analysis.verdict import inside, known
 from ..bases.torch_name import Name, NameRule, respell
-from ..edits.spelling import shared
+from ..edits.spelling import agnostic, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -89,6 +89,11 @@ class DeviceInfo(NameRule):
             reads = _reads_of(module, read)
             if reads:
                 return self._each(module, use, code, call, read, reads)
+        _, verdict = known(module, use.name)
+        if _is_written_out(module, use.node) and verdict is not None and not agnostic(module):
+            return self.rename(
+                module, use, code, self.target(module, use), "safe", verdict, claims=call.args
+            )
         return self._answer(module, use, code, call.args)
 
     def _read(

@@ -188,7 +188,8 @@ def _made(module: Module, call: ast.Call, kind: str, device: str) -> tuple[Chang
     """``torch.cuda.FloatTensor(…)`` to ``torch.FloatTensor(…).to(device)``; of sizes, to ``torch.empty`` on the device."""
     if of_sizes(module, call):
         return on_device(module, call, DTYPES[kind], device)
-    return Rename(call.func, f"torch.{kind}"), arguments.called(call, f".to({device})")
+    moved = arguments.called(call, f".to({device})")
+    return Rename(call.func, f"torch.{kind}"), moved, *arguments.drop(call, "device")
 
 
 def _converted(module: Module, call: ast.Call, kind: str, device: str) -> tuple[Change, ...]:

@@ -6,17 +6,20 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Remove, Rewrite
+from hpushim.engine.python.changes import Remove, Replace, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
+from ..analysis.devices import Devices
+from ..analysis.names import called
 from ..analysis.verdict import known, sentence
 from ..edits.spelling import shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
+_CHECK = "torch.cuda.is_available"
 _KERNELS = "torch.backends.cuda."
 _FLAGS = ("benchmark", "deterministic", "enabled", "benchmark_limit")
 
@@ -33,7 +36,13 @@ class CudnnFlag(Rule):
         self._set: dict[ast.Assign, list[str]] = {}
 
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
-        if shared(module) or "tf32" in name or module.qualified(node) != name:
+        if module.qualified(node) != name:
+            return
+        beside = _check_beside(module, node) if name.endswith(".is_available") else None
+        if beside is not None:
+            yield self._beside(module, node, name, *beside)
+            return
+        if shared(module) or "tf32" in name:
             return  # in the dual style they stay, for CUDA
         statement = _assignment(module, node, name)
         if statement is not None and _is_idle(module, name):
@@ -52,6 +61,21 @@ class CudnnFlag(Rule):
                     fix=Rewrite("remove it", "safe", (Remove(statement),)),
                     row=known(module, names[0])[0],
                 )
+
+    def _beside(
+        self, module: Module, node: ast.expr, name: str, call: ast.Call, check: ast.expr
+    ) -> Found:
+        """A condition that also checks for cuDNN never holds on Gaudi."""
+        part, verdict = known(module, name)
+        return self.finding(
+            module,
+            node,
+            f"`{module.source(call)}` is False on Gaudi, so this condition would never hold; leave it out",
+            fix=Rewrite(
+                "leave it out", "safe", (Replace(call, "True"),), module.view(Devices).group(check)
+            ),
+            row=part if verdict is not None else None,
+        )
 
     def _other(self, module: Module, node: ast.expr, name: str) -> Found:
         part, verdict = known(module, name)
@@ -80,6 +104,18 @@ def _assignment(module: Module, node: ast.expr, name: str) -> ast.Assign | None:
         return None
     computes = any(isinstance(part, (ast.Call, ast.NamedExpr)) for part in walk(parent.value))
     return None if computes else parent
+
+
+def _check_beside(module: Module, node: ast.expr) -> tuple[ast.Call, ast.expr] | None:
+    """The call, and the check for CUDA next to it: ``torch.cuda.is_available() and …``."""
+    call = called(module, node)
+    above = module.parent(call) if call is not None else None
+    if call is None or not isinstance(above, ast.BoolOp) or not isinstance(above.op, ast.And):
+        return None
+    for each in above.values:
+        if isinstance(each, ast.Call) and module.qualified(each.func) == _CHECK:
+            return call, each.func
+    return None
 
 
 def _is_idle(module: Module, name: str) -> bool:

@@ -762,3 +762,34 @@ def test_an_autocast_that_is_chosen_takes_its_device(scope: str, use: str) -> No
     assert "scope('hpu')" in done
     assert "HPU010" not in codes
     assert "scope('cuda')" in settled(text.replace(scope, "opt.scope"))[0]
+
+
+@pytest.mark.parametrize("form", ["{0} and {1}", "{1} and {0}", "{0} and {1} and args.gpu"])
+@pytest.mark.parametrize("place", ["d = 'cuda' if {0} else 'cpu'", "if {0}:\n        x = x.cuda()", "args.cuda = {0}"])  # fmt: skip
+@pytest.mark.parametrize("style", ["native", "dual"])
+def test_a_check_for_cudnn_beside_the_device_does_not_decide(form: str, place: str, style: str) -> None:  # fmt: skip
+    asked = form.format("torch.cuda.is_available()", "torch.backends.cudnn.is_available()")
+    text = f"import torch\n\n\ndef f(x, args):\n    {place.format(asked)}\n    return x\n"
+    assert "cudnn" not in settled(text, style=style)[0]
+    alone = text.replace("torch.cuda.is_available()", "args.fast")
+    assert "torch.backends.cudnn.is_available()" in settled(alone, style=style)[0]
+
+
+@pytest.mark.parametrize("kind", ["LongTensor", "FloatTensor", "ByteTensor"])
+@pytest.mark.parametrize("given", ["size, device=device", "size, 3, device=0", "[1, 2], device=x.get_device()"])  # fmt: skip
+def test_a_typed_tensor_that_is_made_on_the_cpu_names_no_device(kind: str, given: str) -> None:
+    text = f"import torch\n\n\ndef f(x, size, device):\n    return torch.cuda.{kind}({given})\n"
+    first = given.partition(", device")[0]
+    assert settled(text)[0].splitlines()[-1] == f'    return torch.{kind}({first}).to("hpu")'
+
+
+@pytest.mark.parametrize(
+    "shown", ["print({0})", "logger.info({0})", "logger.info(f'card {{{0}}}')"]
+)
+@pytest.mark.parametrize("device", ["0", "'cuda'", "torch.device('cuda')"])
+def test_properties_that_are_printed_are_those_of_gaudi(shown: str, device: str) -> None:
+    call = f"torch.cuda.get_device_properties({device})"
+    call = call.replace("'", '"')
+    text = f"import torch\n\n\ndef f(logger):\n    {shown.format(call)}\n"
+    done = settled(text)[0]
+    assert "torch.hpu.get_device_properties(" in done and "cuda" not in done
