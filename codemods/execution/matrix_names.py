@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _SCRIPT = "torch.jit.script"
 _GLOO_ONLY = "torch.distributed.monitored_barrier"
 _START = "torch.multiprocessing.set_start_method"
+_FORK = "os.fork"
+_GROUP = "torch.distributed.init_process_group"
 _LOAD = "torch.utils.cpp_extension.load"
 _CUDA_EXTENSION = "torch.utils.cpp_extension.CUDAExtension"
 
@@ -100,6 +102,8 @@ class MatrixName(RowNameRule):
             return None  # a group that it worked with on CUDA is one of gloo
         if row.name == _START and call and _starts_anew(module, argument(call, "method", 0)):
             return None
+        if module.qualified(node) == _FORK and not _starts_ranks(module):
+            return None
         if row.rule == "HPU512" and call and call.args and (_is_on_cpu(module, call) or _loads_to_cpu(module, call)):  # fmt: skip
             return None
         if row.rule == "HPU514" and runs_once(module, node):
@@ -149,6 +153,11 @@ def _starts_anew(module: Module, method: ast.expr | None) -> bool:
     """Is it another start method than a fork: ``"spawn"``, ``"forkserver"``?"""
     words = [module.constant(value) for value in module.values(method)] if method else []
     return bool(words) and all(isinstance(each, str) and each != "fork" for each in words)
+
+
+def _starts_ranks(module: Module) -> bool:
+    """Do the processes of the file form a group: each would take a device?"""
+    return any(module.qualified(call.func) == _GROUP for call in module.index.calls("init_process_group"))  # fmt: skip
 
 
 def _is_function(module: Module, call: ast.Call) -> bool:

@@ -793,3 +793,18 @@ def test_properties_that_are_printed_are_those_of_gaudi(shown: str, device: str)
     text = f"import torch\n\n\ndef f(logger):\n    {shown.format(call)}\n"
     done = settled(text)[0]
     assert "torch.hpu.get_device_properties(" in done and "cuda" not in done
+
+
+FORKS = ["if os.fork() == 0:\n            return r", "child = os.fork()\n        if child == 0:\n            return r", "children.append(fork())"]  # fmt: skip
+GROUPS = {
+    "torch.distributed.init_process_group('nccl', rank=rank, world_size=n)": True,
+    "dist.init_process_group(backend='gloo', rank=rank)": True,
+    "torch.cuda.set_device(0)": False,
+    "server.init_process_group(rank)": False,
+}
+
+
+@pytest.mark.parametrize(("fork", "group"), crossed(FORKS, list(GROUPS), rounds=3))
+def test_processes_for_devices_are_no_forks(fork: str, group: str) -> None:
+    text = f"import os\nfrom os import fork\nimport torch\nimport torch.distributed as dist\n\n\ndef launch(n, children):\n    for r in range(n):\n        {fork}\n\n\ndef start(rank, n):\n    {group}\n    return torch.zeros(2).cuda()\n"
+    assert ("HPU316" in settled(text)[1]) is GROUPS[group]
