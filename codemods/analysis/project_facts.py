@@ -430,6 +430,22 @@ def _bodies(text: bytes) -> dict[bytes, bytes]:
 #: Which functions of the project its classes and functions call, and what is called where one trains.
 STEP_CALLS = ProjectFact("functions that steps may call", _step_calls)
 
+# -- casts to float16 -----------------------------------------------------------------------------
+
+#: What is rounded and comes back at once is none, nor is what autocast gets.
+_HALVES = lazily(
+    rb"\.half\(\)(?!\.(?:float|double)\()|(?:\.to\([^()\n]*|\n[^\n]*dtype\w*[ \t]*=[ \t]*)\btorch\.(?:half|float16)\b"
+)
+
+
+def _halved(data: bytes) -> Iterable[bytes]:
+    some = b".half" in data or b".float16" in data
+    return (b"",) if some and any(b"autocast" not in found[0] for found in _HALVES.finditer(data)) else ()  # fmt: skip
+
+
+#: Whether a file makes tensors or models float16, which become bfloat16 on Gaudi.
+HALVED = ProjectFact("casts to float16", _halved)
+
 # -- functions that are given a device ---------------------------------------------------------
 
 _SIGNATURE = lazily(rb"def[ \t]+(\w+)\(((?:[^()]|\([^()]{0,500}\)){0,3000})\)")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Change, Replace, Rewrite
+from hpushim.engine.rules.references import find
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
@@ -16,11 +17,13 @@ from ..analysis.float16_uses import HALF, asks, autocast_halves, followers
 from ..analysis.kinds import defines_method, is_in_module
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
+from ..analysis.project_facts import HALVED
 from ..analysis.trainers import NAMES as TRAINERS
 from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask
 from ..edits.arguments import attribute, rename
-from ..edits.spelling import half, retext
+from ..edits.imports import through
+from ..edits.spelling import agnostic, half, retext
 from ..values.tensors import is_other, proven
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ class AutocastHalf(Rule):
         calls=("half",),
         keywords=("fp16", "mixed_precision", "loss_scale"),
         strings=("fp16",),
+        facts=(HALVED,),
     )
     also = Wants(names=tuple(TRAINERS))
 
@@ -72,18 +76,16 @@ class AutocastHalf(Rule):
             return
         if node in module.view(autocast_halves):
             yield self._in_autocast(module, node)
-        elif not asks(module, node) and not _of_host(module, node):
-            yield self._elsewhere(module, node)
+        elif not asks(module, node):
+            if not _of_host(module, node):
+                yield self._elsewhere(module, node)
+        elif not agnostic(module) and not module.view(_is_cast_here):
+            yield from self._compared(module, node)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
-        if not isinstance(func, ast.Attribute) or node.args or node.keywords:
+        if not isinstance(func, ast.Attribute) or not _is_cast(module, node):
             return
-        if module.qualified(func) is not None or not _may_be_torch(module, func):
-            return
-        above = module.parent(node)
-        if isinstance(above, ast.Attribute) and above.attr in ("float", "double"):
-            return  # only rounded: nothing stays in float16
         sure = proven(module, func.value)
         last_line = module.source(func).splitlines()[-1].strip()
         wanted = "" if sure else ", if it is called on a tensor or a model"
@@ -175,6 +177,26 @@ class AutocastHalf(Rule):
             severity="warning",
         )
 
+    def _compared(self, module: Module, node: ast.Attribute) -> Yield:
+        """A comparison with what other files set: once that is bfloat16, it has to know both."""
+        above = module.parent(node)
+        several = isinstance(above, (ast.Tuple, ast.List, ast.Set))
+        compare = module.parent(above) if several and above is not None else above
+        cast = module.project.names(HALVED.name) or HALVED.find(b"\n" + module.data)
+        if not cast or not isinstance(compare, ast.Compare) or node not in module.view(followers):
+            return
+        fix = Rewrite("know bfloat16, too", "unsafe", _with_bfloat16(module, compare, node))
+        yield self.finding(
+            module,
+            node,
+            f"`{module.source(compare)}` is False where the project's casts to float16 become "
+            "bfloat16; the comparison must know both",
+            fix=fix if fix.changes else None,
+            row=ask(module, "torch.float16").row,
+            code="HPU209",
+            severity="warning",
+        )
+
     def _as_call(self, module: Module, change: Change) -> Rewrite:
         """Calls of ``.half()`` change one by one where nothing compares with float16."""
         if module.view(followers):
@@ -232,6 +254,47 @@ def _of_host(module: Module, node: ast.AST) -> bool:
         if other.arg == "device_map" and all(module.constant(place) == "cpu" for place in places):
             return True
     return False
+
+
+def _is_cast(module: Module, call: ast.Call) -> bool:
+    """Is it ``x.half()`` of torch, and not only a rounding, after which nothing stays in float16?"""
+    func, above = call.func, module.parent(call)
+    return (
+        isinstance(func, ast.Attribute)
+        and not (call.args or call.keywords)
+        and module.qualified(func) is None
+        and _may_be_torch(module, func)
+        and not (isinstance(above, ast.Attribute) and above.attr in ("float", "double"))
+    )
+
+
+def _is_cast_here(module: Module) -> bool:
+    """Does the file set float16 itself, so that the rewrite of that changes its comparisons as well?"""
+    if any(_is_cast(module, call) for call in module.index.calls("half")):
+        return True
+    named = (node for node, _ in find(module, *sorted(HALF)))
+    of_regions = module.view(autocast_halves)
+    return any(
+        node not in of_regions and not asks(module, node) and not _of_host(module, node)
+        for node in named
+        if isinstance(node, ast.Attribute)
+    )
+
+
+def _with_bfloat16(module: Module, compare: ast.Compare, node: ast.Attribute) -> tuple[Change, ...]:
+    """``x.dtype == torch.half`` to ``x.dtype in (torch.half, torch.bfloat16)``, and a further element where there are several."""
+    bfloat16, needed = through(module, node, "torch.bfloat16")
+    above, operator = module.parent(node), compare.ops[0]
+    if isinstance(above, (ast.Tuple, ast.List, ast.Set)):
+        inside = ", ".join([*map(module.source, above.elts), bfloat16])
+        marks = {ast.Tuple: "()", ast.List: "[]", ast.Set: "{}"}[type(above)]
+        return (Replace(above, f"{marks[0]}{inside}{marks[1]}"), *needed)
+    if len(compare.ops) != 1 or not isinstance(operator, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot)):
+        return ()
+    other = compare.comparators[0] if compare.left is node else compare.left
+    how = "in" if isinstance(operator, (ast.Eq, ast.Is)) else "not in"
+    asked = f"{module.operand(other)} {how} ({module.source(node)}, {bfloat16})"
+    return (Replace(compare, asked), *needed)
 
 
 def _may_be_torch(module: Module, func: ast.Attribute) -> bool:
