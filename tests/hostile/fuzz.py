@@ -691,7 +691,7 @@ def _stop(*_: object) -> None:
 def tried(name: str, number: int) -> tuple[str, str] | None:
     """What is wrong with the one of that number: in a line, and what shows it. None when nothing is."""
     choose = random.Random(f"{name}:{number}")
-    signal.signal(signal.SIGVTALRM, _stop)
+    before = signal.signal(signal.SIGVTALRM, _stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     try:
         with warnings.catch_warnings():
@@ -712,6 +712,7 @@ def tried(name: str, number: int) -> tuple[str, str] | None:
         ], traceback.format_exc()
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
     return None
 
 
