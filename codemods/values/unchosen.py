@@ -48,12 +48,46 @@ _OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 
-def unchosen(module: Module, around: list[ast.AST]) -> bool:
-    """Is a place, of which ``around`` are the nodes around it, in a branch that the defaults do not take?"""
+def unchosen(module: Module, around: list[ast.AST], at: int) -> bool:
+    """Is the place ``at``, of which ``around`` are the statements around it, in a branch or in a table that the defaults do not take?"""
     try:
-        return any(map(module.view(Defaults).leaves, around, around[1:]))
+        if any(isinstance(each, ast.If) for each in around) and any(
+            map(module.view(Defaults).leaves, around, around[1:])
+        ):
+            return True
+        return bool(around) and any(_is_table(module, each) for each in _tables(module, around[-1], at))  # fmt: skip
     except (TooManySteps, RecursionError):
         return False
+
+
+def _tables(module: Module, statement: ast.AST, at: int) -> Iterator[ast.Dict]:
+    """The dictionaries of a statement that have a value at a place."""
+    for part in () if hasattr(statement, "body") else walk(statement):
+        if isinstance(part, ast.Dict) and any(module.span(each).start == at for each in part.values):  # fmt: skip
+            yield part
+
+
+def _is_table(module: Module, table: ast.Dict) -> bool:
+    """Are these many names of which a variable picks one: ``{"sum": SUM, "max": MAX, …}[kind]``?"""
+    if len(table.values) < _MANY or not all(isinstance(each, (ast.Name, ast.Attribute)) for each in table.values):  # fmt: skip
+        return False
+    above = module.parent(table)
+    if not isinstance(above, ast.Assign):
+        return _is_picked_from(module, table)
+    names = [target.id for target in above.targets if isinstance(target, ast.Name)]
+    uses = [use for name in names for use in module.index.names(name) if isinstance(use.ctx, ast.Load)]  # fmt: skip
+    return bool(uses) and all(_is_picked_from(module, use) for use in uses)
+
+
+def _is_picked_from(module: Module, table: ast.expr) -> bool:
+    """``TABLE[kind]``, ``TABLE.get(kind)``, ``kind in TABLE``."""
+    above = module.parent(table)
+    if isinstance(above, ast.Subscript) and above.value is table:
+        return not isinstance(above.slice, ast.Constant)
+    if isinstance(above, ast.Attribute) and above.attr == "get":
+        call = module.parent(above)
+        return isinstance(call, ast.Call) and not isinstance(next(iter(call.args), None), ast.Constant)  # fmt: skip
+    return isinstance(above, ast.Compare) and isinstance(above.ops[-1], (ast.In, ast.NotIn))
 
 
 class Defaults:

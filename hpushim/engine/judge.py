@@ -165,11 +165,11 @@ def _asked_for(judging: Iterable[Listed], context: Context) -> frozenset[str]:
 
 def _placed(module: Module, finding: Finding) -> Finding:
     function, conditional = module.surroundings(finding.span.start)
+    around = module.index.around(finding.span.start)
     unchosen = (
-        conditional
-        and finding.fix is None
+        finding.fix is None
         and finding.severity in ("error", "unknown")
-        and choosing()(module, module.index.around(finding.span.start)[::-1])
+        and choosing()(module, around[::-1], finding.span.start)
     )
     return msgspec.structs.replace(
         finding, function=function, conditional=conditional, unchosen=unchosen

@@ -147,3 +147,27 @@ def test_what_nothing_uses(tmp_path: Path, use: str, front: str, body: str, unus
     report = analyse([tmp_path], Target())
     made = front in ("@made\n", "@register(\n    1\n)\n")
     assert report.unused == ({"run.py:help_load"} if unused and not made else set())
+
+
+TABLES = {
+    "return {{{0}}}[kind]": True,
+    "return {{{0}}}.get(kind)": True,
+    "table = {{{0}}}\n    return table[kind]": True,
+    "table = {{{0}}}\n    if kind not in table:\n        return 1\n    return table.get(kind, None)": True,
+    "return {{{0}}}": False,
+    "return {{{0}}}['product']": False,
+    "table = {{{0}}}\n    return run(table)": False,
+}
+PRODUCT = {"'product': dist.ReduceOp.PRODUCT": 1, "kind.PRODUCT: PRODUCT": 1, "'product': make(PRODUCT)": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("entry", PRODUCT)
+def test_one_of_many_names_in_a_table(tmp_path: Path, form: str, entry: str) -> None:
+    entries = f"'sum': dist.ReduceOp.SUM, {entry}, 'max': dist.ReduceOp.MAX"
+    for given, many in ((entries, True), (entry, False)):
+        text = f"import torch.distributed as dist\nfrom torch.distributed.ReduceOp import PRODUCT\n\n\ndef f(kind, x, run, make):\n    {form.format(given)}\n"
+        (tmp_path / "run.py").write_text(text)
+        (file,) = analyse([tmp_path], Target()).files
+        told = {f.unchosen for f in file.findings if f.code == "HPU313"}
+        assert told == {TABLES[form] and bool(PRODUCT[entry]) and many}

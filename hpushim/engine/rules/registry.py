@@ -109,7 +109,7 @@ def accounting() -> Callable[[Module, Iterable[Finding]], Iterator[Accounted]]:
     return module.entries  # type: ignore[no-any-return]
 
 
-def choosing() -> Callable[[Module, list[ast.AST]], bool]:
+def choosing() -> Callable[[Module, list[ast.AST], int], bool]:
     """What says whether a place, by what is around it, is in a branch that a run takes only on request."""
     module = importlib.import_module(f"{PACKAGE}.values.unchosen")
     return module.unchosen  # type: ignore[no-any-return]
