@@ -9,7 +9,7 @@ from hpushim.engine.one_file import examine
 from hpushim.matrix import load
 from hpushim.model import Target
 
-CALLS = ["torch.cuda.get_device_capability()", "torch.cuda.cudart()", "torch.cuda.get_device_properties(0)"]  # fmt: skip
+CALLS = ["torch.cuda.get_device_capability()", "torch.cuda.cudart()", "torch.cuda.get_device_properties(0) == 9"]  # fmt: skip
 SKIPPED = [
     "if torch.cuda.is_available():\n    print({})\n",
     "ok = torch.cuda.is_available() and {}\n",
