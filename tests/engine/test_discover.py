@@ -118,7 +118,7 @@ def test_what_is_nobodys_code_is_passed_over(tmp_path: Path) -> None:
     assert found(tmp_path) == [".github/ci.yml", "a.py"]
     reasons = passed(tmp_path)
     assert set(reasons) == {"sub/", "third_party/"}
-    assert "vendored" in reasons["third_party/"] and "repository" in reasons["sub/"]
+    assert "copied" in reasons["third_party/"] and "repository" in reasons["sub/"]
     assert found(tmp_path, tmp_path / "third_party") == ["third_party/h.py"]
 
 
