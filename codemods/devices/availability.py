@@ -20,6 +20,7 @@ from ..bases.torch_name import Name, NameRule
 from ..edits import neutral
 from ..edits.imports import through
 from ..edits.merged import merged
+from ..edits.operands import checks_cudnn
 from ..edits.spelling import agnostic, mark_of
 from ..values.checks import Regions
 
@@ -112,6 +113,8 @@ def _chosen(module: Module, use: Name) -> tuple[Change, ...]:
         choice = module.parent(choice)
     if call is None or not isinstance(choice, ast.IfExp) or choice.test not in (call, module.parent(call)):  # fmt: skip
         return ()
+    if checks_cudnn(module, choice.test):
+        return ()  # the condition is written anew without that
     last = choice.orelse
     while isinstance(last, ast.IfExp) and is_check(module, last.test):
         last = last.orelse

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Remove, Replace, Rewrite
+from hpushim.engine.python.changes import Remove, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
@@ -14,6 +14,7 @@ from hpushim.pycode.walk import walk
 from ..analysis.devices import Devices
 from ..analysis.names import called
 from ..analysis.verdict import known, sentence
+from ..edits.operands import CUDNN, leave_out
 from ..edits.spelling import shared
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class CudnnFlag(Rule):
     def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
         if module.qualified(node) != name:
             return
-        beside = _check_beside(module, node) if name.endswith(".is_available") else None
+        beside = _check_beside(module, node) if name == CUDNN else None
         if beside is not None:
             yield self._beside(module, node, name, *beside)
             return
@@ -63,16 +64,18 @@ class CudnnFlag(Rule):
                 )
 
     def _beside(
-        self, module: Module, node: ast.expr, name: str, call: ast.Call, check: ast.expr
+        self, module: Module, node: ast.expr, name: str, test: ast.BoolOp, check: ast.expr
     ) -> Found:
         """A condition that also checks for cuDNN never holds on Gaudi."""
         part, verdict = known(module, name)
+        call = called(module, node)
+        assert call is not None
         return self.finding(
             module,
             node,
             f"`{module.source(call)}` is False on Gaudi, so this condition would never hold; leave it out",
             fix=Rewrite(
-                "leave it out", "safe", (Replace(call, "True"),), module.view(Devices).group(check)
+                "leave it out", "safe", (leave_out(test, call),), module.view(Devices).group(check)
             ),
             row=part if verdict is not None else None,
         )
@@ -106,15 +109,15 @@ def _assignment(module: Module, node: ast.expr, name: str) -> ast.Assign | None:
     return None if computes else parent
 
 
-def _check_beside(module: Module, node: ast.expr) -> tuple[ast.Call, ast.expr] | None:
-    """The call, and the check for CUDA next to it: ``torch.cuda.is_available() and …``."""
+def _check_beside(module: Module, node: ast.expr) -> tuple[ast.BoolOp, ast.expr] | None:
+    """The condition with the call, and the check for CUDA next to it: ``torch.cuda.is_available() and …``."""
     call = called(module, node)
     above = module.parent(call) if call is not None else None
     if call is None or not isinstance(above, ast.BoolOp) or not isinstance(above.op, ast.And):
         return None
     for each in above.values:
         if isinstance(each, ast.Call) and module.qualified(each.func) == _CHECK:
-            return call, each.func
+            return above, each.func
     return None
 
 

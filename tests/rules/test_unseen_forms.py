@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -764,13 +765,26 @@ def test_an_autocast_that_is_chosen_takes_its_device(scope: str, use: str) -> No
     assert "scope('cuda')" in settled(text.replace(scope, "opt.scope"))[0]
 
 
-@pytest.mark.parametrize("form", ["{0} and {1}", "{1} and {0}", "{0} and {1} and args.gpu"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{0} and {1}",
+        "{1} and {0}",
+        "{0} and {1} and args.gpu",
+        "args.gpu and {1} and {0}",
+        "({1} and {0} and args.gpu)",
+    ],
+)
 @pytest.mark.parametrize("place", ["d = 'cuda' if {0} else 'cpu'", "if {0}:\n        x = x.cuda()", "args.cuda = {0}"])  # fmt: skip
-@pytest.mark.parametrize("style", ["native", "dual"])
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
 def test_a_check_for_cudnn_beside_the_device_does_not_decide(form: str, place: str, style: str) -> None:  # fmt: skip
     asked = form.format("torch.cuda.is_available()", "torch.backends.cudnn.is_available()")
     text = f"import torch\n\n\ndef f(x, args):\n    {place.format(asked)}\n    return x\n"
-    assert "cudnn" not in settled(text, style=style)[0]
+    done = settled(text, style=style)[0]
+    plain = text.replace("torch.backends.cudnn.is_available() and ", "").replace(" and torch.backends.cudnn.is_available()", "")  # fmt: skip
+    assert "cudnn" not in done and "True" not in done
+    assert ast.dump(ast.parse(done)) == ast.dump(ast.parse(settled(plain, style=style)[0])) or style == "agnostic"  # fmt: skip
+    assert settled(done, style=style)[0] == done
     alone = text.replace("torch.cuda.is_available()", "args.fast")
     assert "torch.backends.cudnn.is_available()" in settled(alone, style=style)[0]
 
