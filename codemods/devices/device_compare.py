@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
     from hpushim.engine.rules.claims import Said
 
-#: What is said of a comparison with a setting, and of the name of an entry.
+#: The message on a comparison with a setting, and on the name of an entry.
 _NO_DEVICE = (
     "compares a setting that is no device; it is not changed, and neither is the setting",
     "names an entry beside others that are no devices; it is not changed",

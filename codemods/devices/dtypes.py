@@ -34,7 +34,7 @@ _CARD = re.compile(rb"cuda|hpu")
 _SHARED = ("torch.utils.dlpack", "torch.to_dlpack", "torch.from_dlpack")
 _EXCHANGE = ("torch.utils.dlpack.*", "torch.to_dlpack", "torch.from_dlpack")
 _LIMITS = ("unsupported", "unknown", "partial", "emulated")
-#: What is said of a name that fails on Gaudi or not, and stops the program or may get tensors of the CPU.
+#: The message by whether a name fails on Gaudi, and whether it stops the program or may get tensors of the CPU.
 _HOW = {
     (True, True): "does not work on Gaudi",
     (True, False): "fails on Gaudi if its tensors are on the device",

@@ -665,7 +665,7 @@ def makes_on_host(module: Module, node: ast.expr) -> bool:
 
 
 def makes_in_full(module: Module, node: ast.expr) -> bool:
-    """Does it make a tensor of torch's default type, or of another that is said and is no half: ``torch.zeros(2, dtype=torch.float32)``?"""
+    """Does it make a tensor of torch's default type, or of another that is given and is no half: ``torch.zeros(2, dtype=torch.float32)``?"""
     if not _is_factory(module, node) or module.holds("set_default_dtype"):
         return False
     types = [k.value for k in node.keywords if k.arg in ("dtype", None)]  # type: ignore[attr-defined]

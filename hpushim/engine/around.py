@@ -155,7 +155,7 @@ def _is_packaged(path: str, paths: Collection[str]) -> bool:
 
 
 def _projects(paths: Collection[str]) -> set[PurePath]:
-    """The folders in which a project is: what it needs is said there, and it has code."""
+    """The folders in which a project is: its requirements are there, and it has code."""
     found = {PurePath(path).parent for path in paths if _PROJECT.search(path)}
     return found & {above for path in paths if path.endswith(".py") for above in PurePath(path).parents}  # fmt: skip
 
