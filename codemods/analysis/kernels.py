@@ -11,9 +11,9 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from .device_texts import read
-from .kinds import base_words
+from .kinds import base_words, said
 from .names import word
-from .project_facts import EXTENSIONS, KERNEL_USERS, NVIDIA_METHODS, PACKAGE_USERS
+from .project_facts import EXTENSIONS, KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -169,6 +169,33 @@ def kernel_users(module: Module) -> Iterator[ast.expr]:
 def package_users(module: Module) -> Iterator[ast.expr]:
     """The same for functions that packages for NVIDIA GPUs alone provide, and for those of the project that call them whatever happens."""
     yield from _uses_of(module, PACKAGE_USERS)
+    yield from module.view(package_flags).values()
+
+
+def package_flags(module: Module) -> dict[ast.AST, ast.expr]:
+    """The arguments under which a function of another file uses such a package, each with the function: ``use_gpu=…`` of ``mine(x, y, use_gpu=…)``.
+
+    Request it as a view.
+    """
+    found: dict[ast.AST, ast.expr] = {}
+    given: list[ast.expr | ast.keyword]
+    flags = [each.split(":") for each in module.project.names(PACKAGE_FLAGS.name)]
+    own = [s for s in module.imports if isinstance(s, ast.ImportFrom) and _is_own(module, s)] if flags else []  # fmt: skip
+    for owner, flag, place in flags:
+        names = {
+            alias.asname or alias.name for s in own for alias in s.names if alias.name == owner
+        }
+        calls = [call for name in {owner, *names} for call in module.index.calls(name)]
+        for call in calls:
+            if isinstance(call.func, ast.Attribute) or word(call.func) in names:
+                given = [*call.args[int(place) :][:1], *(k for k in call.keywords if k.arg == flag)]
+                found.update((each, call.func) for each in given if not _is_off(each))
+    return found
+
+
+def _is_off(given: ast.expr | ast.keyword) -> bool:
+    value = given.value if isinstance(given, ast.keyword) else given
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def _uses_of(module: Module, fact: ProjectFact) -> Iterator[ast.expr]:
@@ -189,11 +216,10 @@ def _uses_of(module: Module, fact: ProjectFact) -> Iterator[ast.expr]:
 
 def _nvidia_methods(module: Module) -> Iterator[ast.expr]:
     """``model.load_engine`` where ``model = Model()``, whose method needs a package for NVIDIA GPUs."""
-    said = {*module.project.names(NVIDIA_METHODS.name)}
-    said |= {name.decode() for name in NVIDIA_METHODS.find(b"\n" + module.data)}
+    found = said(module, NVIDIA_METHODS)
     values = module.view(Values)
-    for method in sorted({name.rpartition(".")[2] for name in said}):
-        owners = {name.partition(".")[0] for name in said if name.endswith(f".{method}")}
+    for method in sorted({name.rpartition(".")[2] for name in found}):
+        owners = {name.partition(".")[0] for name in found if name.endswith(f".{method}")}
         for use in module.index.attributes(method):
             made = [each for each in values.origins(use.value) if isinstance(each, ast.Call)]
             classes = {word(call.func) for call in made}

@@ -6,12 +6,15 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from hpushim.pycode.values import Values
+
 from .names import word
 from .placement import is_of_torch
-from .project_facts import CLASSES
+from .project_facts import CLASSES, MOVERS, TAKES
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+    from hpushim.engine.rules.wants import ProjectFact
 
 _MODULE_BASES = re.compile(r"^(Module|LightningModule|ModuleList|Sequential|PreTrainedModel)$")
 
@@ -59,15 +62,6 @@ class _Bases:
         return found
 
 
-def local_class(module: Module, node: ast.AST) -> ast.ClassDef | None:
-    """The class of this file that a name refers to."""
-    if isinstance(node, ast.Name):
-        for binding in module.bindings(node):
-            if isinstance(binding.node, ast.ClassDef):
-                return binding.node
-    return None
-
-
 def enclosing_class(module: Module, node: ast.AST) -> ast.ClassDef | None:
     """The class whose method ``node`` is in."""
     return next((a for a in module.ancestors(node) if isinstance(a, ast.ClassDef)), None)
@@ -89,6 +83,39 @@ def defines_method(module: Module, name: str) -> bool:
         and not _is_property(node)
         for node in module.index.definitions(name)
     )
+
+
+def said(module: Module, fact: ProjectFact) -> set[str]:
+    """What a fact says of this file and of the others of the project."""
+    return {*module.project.names(fact.name), *(n.decode() for n in fact.find(b"\n" + module.data))}
+
+
+def is_own_move(module: Module, call: ast.Call) -> bool:
+    """Is ``model.cuda()`` a method of the project: is the receiver made by a class that defines one, here or in another file?"""
+    if not isinstance(call.func, ast.Attribute) or not defines_method(module, "cuda"):
+        return False
+    receiver, values = call.func.value, module.view(Values)
+    named = values.calls.class_named(receiver)
+    classes = values.calls.classes_of(receiver) if named is None else [named]
+    owning = said(module, MOVERS)
+    if classes:
+        return all(values.calls.method(each, "cuda") or owning & base_words(module, each.name) for each in classes)  # fmt: skip
+    return any(
+        isinstance(each, ast.Call)
+        and any(owning & {name, *base_words(module, name)} for name in _classes(each.func))
+        for each in values.origins(receiver)
+    )
+
+
+def _classes(func: ast.expr) -> list[str]:
+    """The names that may be the class in ``Reader(…)``, ``readers.Reader(…)``, ``Reader.load(…)``."""
+    return [word(func), word(func.value)] if isinstance(func, ast.Attribute) else [word(func)]
+
+
+def moves_with(module: Module, call: ast.Call) -> bool:
+    """May a ``cuda`` method of the project take what a call gives it? One without parameters is given nothing."""
+    given = bool(call.args or call.keywords)
+    return defines_method(module, "cuda") and (not given or TAKES in said(module, MOVERS))
 
 
 def _is_property(node: ast.FunctionDef) -> bool:

@@ -57,11 +57,14 @@ def unguarded(module: Module, alias: ast.alias) -> ast.expr | None:
 
 def guarded(module: Module, node: ast.AST) -> bool:
     """Does the code go on without the package: under ``try`` that catches it, under ``if``, inside a function?"""
-    return any(
-        isinstance(above, (ast.If, *_FUNCTIONS))
-        or (isinstance(above, TRIES) and not all(map(_stops, above.handlers)))
-        for above in module.ancestors(node)
-    )
+    above = module.ancestors(node)
+    return caught(module, node) or any(isinstance(each, (ast.If, *_FUNCTIONS)) for each in above)
+
+
+def caught(module: Module, node: ast.AST) -> bool:
+    """Does the code go on where a ``try`` around it fails?"""
+    tries = (above for above in module.ancestors(node) if isinstance(above, TRIES))
+    return any(not all(map(_stops, above.handlers)) for above in tries)
 
 
 def _stops(handler: ast.ExceptHandler) -> bool:

@@ -11,8 +11,9 @@ from .device_texts import device_name
 from .project_facts import COMPARED_DEVICES, DEVICE_OPTIONS
 
 if TYPE_CHECKING:
-    from hpushim.engine.base.text import Project
+    from hpushim.engine.base.text import Project, Text
     from hpushim.engine.shell.words import Command, Word
+    from hpushim.matrix import Row
 
 _PAIR = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
 CUDA_DEVICE = re.compile(r"cuda(?::(\d+))?")
@@ -61,3 +62,9 @@ def gaudi_value(option: str, value: str, project: Project) -> str | None:
 def bfloat16_value(option: str, value: str) -> str | None:
     """bfloat16 in the option's way of writing, where it requests float16."""
     return HALF.get(value) if _PRECISION_OPTION.search(option) else None
+
+
+def attention(text: Text, option: str, value: str) -> Row | None:
+    """What the matrix says of an attention that an option selects by name, where it has another one: ``flash_attention_2``."""
+    row = text.matrix.row(value, "string") if "attn" in option else None
+    return row if row is not None and row.target else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from hpushim.compare.subjects import is_named
@@ -17,6 +18,7 @@ from hpushim.engine.rules.wants import (
 )
 from hpushim.matrix import load
 from hpushim.patterns import lazily
+from hpushim.pycode.walk import walk
 
 from ..edits import at_hand
 from ..edits.without_cuda import CUDA_OR_NOT, cuda_or_not
@@ -109,6 +111,7 @@ MAKERS = {
     "lightning": ("Trainer", "Fabric", "LightningCLI", "LightningLite"),
     "diffusers": ("Pipeline", "DiffusionPipeline"),
     "transformers": ("Trainer", "TrainingArguments", "Seq2SeqTrainer", "Seq2SeqTrainingArguments", "HfArgumentParser"),
+    "torchrl": ("Collector", "SyncDataCollector", "MultiSyncDataCollector", "MultiaSyncDataCollector", "aSyncDataCollector"),
 }  # fmt: skip
 _MAKER = lazily(
     rb"\b(?:%s)\b" % b"|".join(name.encode() for names in MAKERS.values() for name in names)
@@ -183,7 +186,7 @@ _LOADS = lazily(rb"\b(?:import_module|__import__)\([ \t]*(?![\"'][\w.]*[\"'])|\b
 
 def _trains(data: bytes) -> Iterable[bytes]:
     if (b"backward(" in data and _BACKWARD.search(data)) or any(
-        b"Pipeline" not in maker for maker in _makers(data)
+        maker.startswith((b"lightning", b"transformers")) for maker in _makers(data)
     ):
         yield b"trains"
     if b"__name__" in data and _MAIN.search(data):
@@ -236,6 +239,16 @@ def _arguments(data: bytes) -> Iterable[bytes]:
 
 #: The names of the arguments that are more than False.
 ARGUMENTS = ProjectFact("arguments that are given", _arguments)
+
+_COUNTED = lazily(rb"\n[ \t]*(?:[\w.]+\.)?(\w+)[ \t]*=(?!=)[^\n]*\bdevice_count\(")
+
+
+def _counts(data: bytes) -> Iterable[bytes]:
+    return _COUNTED.findall(data) if b"device_count" in data else ()
+
+
+#: What holds the number of devices: ``ngpu`` of ``args.ngpu = torch.cuda.device_count()``.
+COUNTS = ProjectFact("numbers of devices", _counts)
 
 # -- extensions that the project builds --------------------------------------------------------
 
@@ -297,13 +310,15 @@ _NVIDIA_ONLY = [
 ]
 
 
+#: What is CUDA code in a package that runs elsewhere without it.
+FAISS = tuple(f"faiss.{name}" for name in ("StandardGpuResources", "index_cpu_to_gpu", "index_cpu_to_all_gpus", "GpuIndexFlatL2", "GpuIndexFlatIP"))  # fmt: skip
 #: The import of a package that NVIDIA's hardware alone runs, and what it binds; the same in a function.
 _IMPORTS = lazily(rb"\n[ \t]*(?:import|from)[ \t]+(%s)\b[\w.]*(?:[ \t]+as[ \t]+(\w+)|[ \t]+import[ \t]+(\([^)]*\)|[^\n]*))?" % b"|".join(sorted(_NVIDIA_ONLY)))  # fmt: skip
 _LOCAL = lazily(rb"\n([ \t]+)(?:import|from)[ \t]+(?:%s)\b" % b"|".join(sorted(_NVIDIA_ONLY)))
 _LINE = lazily(rb"\n([ \t]+)([^\s#][^\n]*)")
 _METHOD = lazily(rb"\n([ \t]+)(?:async[ \t]+)?def[ \t]+(\w+)")
 _COMMENT = lazily(rb"#[^\n]*")
-_CALLED = lazily(rb"(?<![\w.])(\w+)(?:\.\w+)*\(")
+_CALLED = lazily(rb"(?<![\w.])((\w+)(?:\.\w+)*)\(")
 _MAY_CHOOSE = lazily(rb"\b(?:if|and|or|lambda)\b")
 
 
@@ -321,7 +336,7 @@ def _calls_at_once(body: bytes) -> set[bytes]:
     called: set[bytes] = set()
     for indent, line in lines:
         if len(indent) == own and not _MAY_CHOOSE.search(line):
-            called.update(_CALLED.findall(line))
+            called.update(name for found in _CALLED.findall(line) for name in found)
         elif line.startswith(b"return"):
             break
     return called
@@ -354,12 +369,53 @@ def _kernel_users(data: bytes) -> Iterable[bytes]:
 def _package_users(data: bytes) -> Iterable[bytes]:
     """What a file imports from such a package, and its functions at the top that cannot do without it, through others of the file as well."""
     found = _of_packages(data) if _IMPORTS.search(data) else set()
+    found |= {name.encode() for name in FAISS} if b"faiss." in data else set()
     if not found:
         return ()
     calls = {found[2]: _calls_at_once(found[0]) for found in _BLOCK.finditer(data) if not _METHOD.search(found[0])}  # fmt: skip
     while more := {name for name in calls.keys() - found if calls[name] & found}:
         found |= more
-    return sorted(found)
+    return sorted(name for name in found if b"." not in name)
+
+
+def _flags(data: bytes) -> Iterable[bytes]:
+    """``mine:fast:2`` for ``def mine(x, y, fast)``, which uses such a package if its third parameter is true, or gives that to what does."""
+    users = {name.decode() for name in _package_users(data)}
+    if not users and b"faiss." not in data:
+        return
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    functions = [node for node in walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]  # fmt: skip
+    places = {
+        (function.name, arg.arg): place
+        for function in functions
+        for place, arg in enumerate(_parameters(function.args))
+    }
+    known: set[tuple[str, str]] = set()
+    while more := {found for function in functions for found in _flags_of(function, users, known, places)} - known:  # fmt: skip
+        known |= more & places.keys()
+        yield from (f"{name}:{flag}:{places[name, flag]}".encode() for name, flag in sorted(more))
+
+
+def _parameters(taken: ast.arguments) -> list[ast.arg]:
+    return [arg for arg in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs) if arg.arg not in ("self", "cls")]  # fmt: skip
+
+
+def _flags_of(function: ast.FunctionDef | ast.AsyncFunctionDef, users: set[str], known: set[tuple[str, str]], places: Mapping[tuple[str, str], int]) -> Iterator[tuple[str, str]]:  # fmt: skip
+    """The parameters of a function under which it uses something of ``users``, or that it gives to what is ``known`` to do so."""
+    for node in walk(function):
+        given: list[ast.expr] = []
+        if isinstance(node, (ast.If, ast.IfExp)):
+            body = node.body if isinstance(node.body, list) else [node.body]
+            used = {ast.unparse(part) for each in body for part in walk(each) if isinstance(part, (ast.Name, ast.Attribute))}  # fmt: skip
+            given = [node.test] if used & {*users, *FAISS} else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name = node.func.id
+            given = [each for place, each in enumerate(node.args) if any(known_name == name and places[known_name, flag] == place for known_name, flag in known)]  # fmt: skip
+            given += [each.value for each in node.keywords if (name, each.arg) in known]
+        yield from ((function.name, each.id) for each in given if isinstance(each, ast.Name) and (function.name, each.id) in places)  # fmt: skip
 
 
 def _nvidia_methods(data: bytes) -> Iterable[bytes]:
@@ -376,6 +432,7 @@ KERNEL_USERS = ProjectFact("functions and classes that run kernels for NVIDIA GP
 PACKAGE_USERS = ProjectFact(
     "functions that a package for NVIDIA GPUs provides, or that need one", _package_users
 )
+PACKAGE_FLAGS = ProjectFact("parameters that choose a package for NVIDIA GPUs", _flags)
 NVIDIA_METHODS = ProjectFact("methods that need a package for NVIDIA GPUs", _nvidia_methods)
 
 # -- what runs in a training step ----------------------------------------------------------------
@@ -511,6 +568,23 @@ def _classes(data: bytes) -> Iterable[bytes]:
             if last.replace(b"_", b"").isalnum():
                 yield name + b":" + last
 
+
+#: Said beside the classes where one of the methods takes what it is given: ``def cuda(self, device)``.
+TAKES = "("
+_MOVES = lazily(rb"\n[ \t]+def[ \t]+cuda\(\s*\w*\s*,?\s*(\S)")
+
+
+def _movers(data: bytes) -> Iterable[bytes]:
+    """``Reader`` where that class defines ``cuda``."""
+    if b"def cuda(" not in data:
+        return
+    yield from (found[1] for found in _CLASS_BODY.finditer(data) if _MOVES.search(found[0]))
+    if any(end != b")" for end in _MOVES.findall(data)):
+        yield TAKES.encode()
+
+
+#: The classes with a ``cuda`` method of their own.
+MOVERS = ProjectFact("classes that move themselves", _movers)
 
 #: The classes of the project, each with the last word of a base.
 CLASSES = ProjectFact(at_hand.CLASSES, _classes)

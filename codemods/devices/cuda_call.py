@@ -14,8 +14,9 @@ from hpushim.pycode.values import Values
 
 from ..analysis.device_numbers import is_device_number
 from ..analysis.devices import Devices
-from ..analysis.kinds import defines_method, enclosing_class, local_class
+from ..analysis.kinds import defines_method, is_own_move, moves_with
 from ..analysis.names import foreign, is_none, word
+from ..analysis.project_facts import MOVERS
 from ..analysis.tensor_types import DTYPES
 from ..analysis.verdict import ask
 from ..edits import neutral
@@ -49,7 +50,7 @@ class CudaCall(Rule):
     HPU102 = Code("cuda-call", severity="error", fix=("safe", "unsafe", "manual"))
     HPU011 = Code("cuda-method-of-the-project", severity="note")
     HPU103 = Code("cuda-call-unproven", severity="error", fix="unsafe")
-    wants = Wants(calls=("cuda", "getattr", "methodcaller"), attributes=("cuda",), names=_METHODS, required=("cuda",))  # fmt: skip
+    wants = Wants(calls=("cuda", "getattr", "methodcaller"), attributes=("cuda",), names=_METHODS, required=("cuda",), facts=(MOVERS,))  # fmt: skip
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
         func = node.func
@@ -123,7 +124,7 @@ class CudaCall(Rule):
         shown = f".{module.source(token)}"
         answer = ask(module, "torch.Tensor.cuda")
         claims = [*call.args[:1], *(k for k in call.keywords if k.arg == "device")]
-        if self._own_class(module, receiver):
+        if is_own_move(module, call):
             return self.finding(
                 module, token, f"`{shown}` is a method of this project, and is not changed",
                 code="HPU011", safety="manual", node=call,
@@ -159,7 +160,7 @@ class CudaCall(Rule):
         )
 
     def _sure(self, module: Module, receiver: ast.expr, call: ast.Call) -> bool:
-        if not defines_method(module, "cuda"):
+        if not moves_with(module, call):
             return True
         if isinstance(receiver, ast.Call) and word(receiver.func) == "super":
             return True
@@ -170,25 +171,6 @@ class CudaCall(Rule):
         if not classes and (proven(module, receiver) or used_as_torch(module, receiver)):
             return True  # a class of this file may inherit its own
         return becomes_torch(module, call)
-
-    def _own_class(self, module: Module, receiver: ast.expr) -> bool:
-        """Is the receiver surely an instance of a class of this file that defines ``cuda``?"""
-        calls = module.view(Values).calls
-        named = calls.class_named(receiver)
-        if named is not None and calls.method(named, "cuda"):
-            return True
-        for value in module.values(receiver):
-            if isinstance(value, ast.Name) and value.id == "self":
-                owner = enclosing_class(module, value)
-            elif isinstance(value, ast.Call):
-                owner = local_class(module, value.func)
-            else:
-                return False
-            if owner is None or not any(
-                isinstance(s, ast.FunctionDef) and s.name == "cuda" for s in owner.body
-            ):
-                return False
-        return True
 
     # -- writing it -------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace
 from hpushim.engine.rules.rule import Found, Yield
+from hpushim.pycode.values import Values
 
 from ..analysis.device_numbers import is_device_number, is_other_device_number
 from ..analysis.names import called
@@ -40,12 +41,19 @@ class DeviceIndex(NameRule):
         return [self._context(module, use, code, call)]
 
     def _numbered(self, module: Module, use: Name, code: str, device: ast.expr) -> Yield | None:
-        """``torch.cuda.set_device(f"cuda:{rank}")``: the index, which the device loses, is what the call is for."""
+        """``torch.cuda.set_device(f"cuda:{rank}")``: the index, which the device loses, is what the call is for.
+
+        A negative one, which CUDA ignores, is that of the first device: ``set_device(args.gpu)`` where -1 is the default.
+        """
         number, (_, verdict) = number_of(module, device), known(module, use.name)
         target = self.target(module, use)
-        if number is None or verdict is None or not target:
+        index = device if number is None else number
+        written = module.source(index)
+        if _may_be_negative(module, index):
+            written = f"max({written}, 0)" if module.constant(index) is None else "0"
+        if (number is None and written == module.source(device)) or verdict is None or not target:  # fmt: skip
             return None
-        changes = [Replace(device, module.source(number))]
+        changes = [Replace(device, written)]
         return [self.rename(module, use, code, target, "safe", verdict, changes, (device,))]
 
     def _context(self, module: Module, use: Name, code: str, call: ast.Call) -> Found:
@@ -66,6 +74,17 @@ class DeviceIndex(NameRule):
             return self.finding(module, use.node, message, code=code, claims=cards)
         zeros = [zero(module, card) for card in cards if is_other_device_number(module, card)]
         return self.rename(module, use, code, target, "safe", verdict, zeros, cards)
+
+
+def _may_be_negative(module: Module, index: ast.expr) -> bool:
+    """Is one of the values that the file shows below zero, where no condition tests it?"""
+    origins = module.view(Values).origins(index)
+    values = [module.constant(each) for each in origins if isinstance(each, ast.expr)]
+    if not any(isinstance(value, int) and value < 0 for value in values):
+        return False
+    written = module.source(index)
+    tests = (above.test for above in module.ancestors(index) if isinstance(above, (ast.If, ast.IfExp)))  # fmt: skip
+    return not any(written in module.source(test) for test in tests)
 
 
 def _launches(module: Module, call: ast.Call) -> bool:

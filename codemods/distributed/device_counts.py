@@ -13,6 +13,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import word
+from ..analysis.project_facts import COUNTS
 from ..analysis.verdict import ask, sentence
 from ..values.control import stops
 
@@ -26,6 +27,8 @@ _NAMED = re.compile(
     re.I,
 )
 _SCALED = re.compile(r"batch|(^|_)bsz?($|_)|(^|_)lr($|_)|learning_rate|accum|worker|samples|steps", re.I)  # fmt: skip
+#: A file that says none of these has the numbers of devices that other files count.
+_OF_DEVICES = ("cuda", "hpu", "nccl")
 _OPERATORS = (ast.Mult, ast.Div, ast.FloorDiv)
 
 
@@ -33,7 +36,8 @@ class DeviceCount(Rule):
     """A batch, a learning rate or a number of workers times or over the number of devices, or a multiple of it."""
 
     HPU323 = Code("device-count-as-factor", effect="numbers")
-    also = Wants(words=("device_count",), texts=("n_gpu", "ngpu", "num_gpu"), required=("cuda", "hpu", "nccl"))  # fmt: skip
+    wants = Wants(texts=("n_gpu", "ngpu", "num_gpu"), facts=(COUNTS,))
+    also = Wants(words=("device_count",))
     strength = Strength.FIRM
 
     def on_module(self, module: Module) -> Yield:
@@ -62,7 +66,9 @@ def _counts(module: Module) -> Iterator[ast.expr]:
         if module.qualified(call.func) in _COUNTS:
             yield call
             words.update(_targets(module, call))
-    words.update(found[0].decode() for found in _NAMED.finditer(module.data))
+    named = {found[0].decode() for found in _NAMED.finditer(module.data)}
+    here = any(map(module.holds, _OF_DEVICES))
+    words.update(named if here else named & module.project.names(COUNTS.name))
     words.discard("device_count")
     for each in sorted(words):
         yield from (n for n in module.index.names(each) if isinstance(n.ctx, ast.Load))

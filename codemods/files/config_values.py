@@ -10,7 +10,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
-from ..analysis.options import CUDA_DEVICE, HALF, holds_device
+from ..analysis.options import CUDA_DEVICE, HALF, attention, holds_device
 from ..analysis.settings_files import builds
 from ..analysis.verdict import ask, inside, sentence
 from ..analysis.versions import judge
@@ -50,6 +50,7 @@ class ConfigValues(TextRule):
         "gpus",
         "MULTI_GPU",
         "apex",
+        "flash_attention",
     )
 
     def check(self, document: Document) -> Iterator[Finding]:
@@ -75,6 +76,9 @@ class ConfigValues(TextRule):
                 yield self._backend(document, entry, value)
             elif value in HALF and _HALF_KEY.search(key):
                 yield self._half(document, entry, HALF[value])
+            elif (row := attention(document, key, value)) is not None:
+                fix = Fix(f"use {row.target}", "unsafe", (document.rewrite(entry, row.target),))
+                yield self.finding(document, entry.span, f"`{entry.dotted}`: {inside(row.note)}", fix=fix, row=row.name)  # fmt: skip
             elif key == "accelerator" and value in (*_ACCELERATORS, "auto"):
                 yield from self._accelerator(document, entry)
         elif value is True and key in ("fp16", "use_fp16"):

@@ -30,6 +30,8 @@ _PINNED = re.compile(
 #: With a lower bound, and maybe an upper one behind it.
 _BOUNDED = re.compile(r"(?P<name>torch)\s*(?P<version>>=?[^;]*)(?:;.*)?")
 _INSTALLERS = frozenset(["pip", "conda", "mamba", "micromamba", "uv"])
+#: The address of a repository, with its name.
+_REPOSITORY = re.compile(r"[@/].*/([\w.-]+?)(?:\.git)?/?$")
 #: Those of Linux distributions, and the packages of CUDA in them.
 _SYSTEM = frozenset(["apt", "apt-get", "aptitude", "yum", "dnf", "microdnf"])
 _IN_SYSTEM = re.compile(rf"(?:{LIBRARIES}|cuda|nvidia-(?:cuda|cudnn)|tensorrt)(?:[-=\d$].*)?")
@@ -130,6 +132,10 @@ class RequirementsPins(TextRule):
         words = [word.text for word in command.words]
         behind = words.index("install") if "install" in words else len(words)
         programs = {*map(_program, words[:behind])}
+        if words[:2] == ["git", "clone"]:  # to be installed from there
+            for word in command.words[2:]:
+                if (name := _REPOSITORY.search(word.text)) is not None:
+                    yield from self._asked(document, name[1], word.span)
         if programs & _SYSTEM:
             yield from self._of_system(document, command.words[behind + 1 :])
         if not programs & _INSTALLERS:

@@ -13,7 +13,7 @@ from hpushim.model import Finding, Fix, Safety, Span
 from ..analysis.launches import commands, in_comments, launches, lists_devices, mentions, trains
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import wanted
-from ..analysis.options import bfloat16_value, gaudi_value, options
+from ..analysis.options import attention, bfloat16_value, gaudi_value, options
 from ..analysis.verdict import ask, inside
 from ..edits.shell import line_before, revalue
 from ..edits.spelling import BACKEND
@@ -81,6 +81,7 @@ class ShellCommands(TextRule):
         "--gpus",
         "NVTE",
         "16",
+        "flash_attention",
     )
 
     def check(self, document: Document) -> Iterator[Finding]:
@@ -225,6 +226,9 @@ class ShellCommands(TextRule):
                 yield self._option(document, word, option, value, new)
             elif half is not None and word.constant:
                 yield self._precision(document, word, option, value, half)
+            elif (row := attention(document, option, value)) is not None and word.constant:
+                fix = Fix(f"use {row.target}", "unsafe", (revalue(document, word, value, row.target),))  # fmt: skip
+                yield self.finding(document, word.span, f"`{option} {value}`: {inside(row.note)}", fix=fix, row=row.name, code="HPU806")  # fmt: skip
             elif word.text in ("--fp16", "--use_fp16", "--use-fp16") and word.inner is not None:
                 yield self._half_option(document, word, word.text.replace("fp16", "bf16"))
 

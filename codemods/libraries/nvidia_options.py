@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.python.changes import Remove, Rewrite
 from hpushim.engine.rules.rule import Found, Rule, Strength, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.kernels import PROVIDERS
+from ..analysis.optional_packages import caught
+from ..analysis.project_facts import FAISS
 from ..analysis.trainers import NAMES as TRAINERS
 from ..analysis.trainers import fields, is_settings, own_class
 from ..analysis.verdict import ask, inside
@@ -28,7 +33,6 @@ _SWITCHES = {
     "use_vllm": "vllm",
 }
 _XFORMERS = "enable_xformers_memory_efficient_attention"
-_FAISS = ("StandardGpuResources", "index_cpu_to_gpu", "index_cpu_to_all_gpus", "GpuIndexFlatL2", "GpuIndexFlatIP")  # fmt: skip
 #: Names of optimizers, as trainers are told them: the rows that mention them.
 _OPTIMIZERS = {
     **dict.fromkeys(("adamw_bnb_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "adamw_8bit"), "adamw_bnb_8bit"),
@@ -48,7 +52,7 @@ class NvidiaOption(Rule):
         lower=by_row("warning", "note"),
     )
     wants = Wants(
-        names=(*(f"faiss.{name}" for name in _FAISS), *TRAINERS),
+        names=(*FAISS, *TRAINERS),
         calls=(_XFORMERS,),
         keywords=("optim", *_SWITCHES),
         strings=PROVIDERS,
@@ -65,7 +69,13 @@ class NvidiaOption(Rule):
                 yield from self._set(module, value, field, value)
 
     def on_call(self, module: Module, node: ast.Call) -> Yield:
-        yield self._told(module, node.func, "xformers")
+        """With diffusers and torch 2, torch's own attention is what takes its place."""
+        statement = module.parent(node)
+        plain = isinstance(statement, ast.Expr) and len(module.block(statement)) > 1
+        assert statement is not None
+        fix = Rewrite("use torch's attention", "unsafe", (Remove(statement),)) if plain and not shared(module) else None  # fmt: skip
+        found = self._told(module, node.func, "xformers", "note" if caught(module, node) else None, fix)  # fmt: skip
+        yield replace(found, finding=msgspec.structs.replace(found.finding, effort="minutes"))
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         if node.value in PROVIDERS:

@@ -18,7 +18,7 @@ from hpushim.pycode.walk import walk
 
 from ..analysis.groups import AVAILABLE
 from ..analysis.kernels import PROVIDERS
-from ..analysis.project_facts import KERNEL_USERS, NVIDIA_METHODS, PACKAGE_USERS
+from ..analysis.project_facts import KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS
 from ..edits.spelling import agnostic
 from ..values.checks import Check, Regions
 from ..values.kernel_code import kernel_code
@@ -47,7 +47,7 @@ class CheckRegions(Rule):
             "note": "it only guards a query of the device in its own condition",
         },
     )
-    wants = Wants(words=("cuda", "is_cuda"), facts=(KERNEL_USERS, NVIDIA_METHODS, PACKAGE_USERS))
+    wants = Wants(words=("cuda", "is_cuda"), facts=(KERNEL_USERS, NVIDIA_METHODS, PACKAGE_FLAGS, PACKAGE_USERS))  # fmt: skip
 
     def finish(
         self, module: Module, said: Said, found: Sequence[Found]

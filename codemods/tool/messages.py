@@ -34,6 +34,9 @@ _ARTICLE = re.compile(r"\b([Aa]) (?=(?:HPU|hpu|HCCL|hccl|accelerator)\b)")
 _GPU = re.compile(r"\b(HPU|hpu|accelerator) GPU(?=s?\b)")
 #: Where the word is no name of a kind, as in "on accelerator devices", it needs an article.
 _ALONE = re.compile(r"(\b(?:on|uses?|using|with|without|for|to|requires?|needs?|of) )accelerator(?=[\"'.,;:!?)]|$| (?:is|was|and|or|but)\b)")  # fmt: skip
+_ABSENT = re.compile(r"\b([Aa])ccelerator is not (?=available|found|present)")
+#: What is before the first word of a sentence.
+_BEGINS = re.compile(r"(?:^\w*[\"']+|[.!?] )$")
 _GAUDI = re.compile(r"hpu|gaudi|hccl|habana", re.I)
 
 
@@ -102,12 +105,18 @@ class _Renamed:
         if hasattr(node, "parts"):
             return node.with_changes(parts=[self(p) if hasattr(p, "value") else p for p in node.parts])  # fmt: skip
         if hasattr(node, "value"):
-            text = self._named.sub(lambda found: self._word or on_gaudi(found.group()), node.value)
+            text = self._named.sub(self._name, node.value)
             text = _GPU.sub(r"\1", text)
             if self._word:
                 text = _ALONE.sub(rf"\1an {self._word}", text)
+                text = _ABSENT.sub(lambda found: f"{'No' if found[1].isupper() else 'no'} {self._word} is ", text)  # fmt: skip
             return node.with_changes(value=_ARTICLE.sub(r"\1n ", text))
         return node.with_changes(left=self(node.left), right=self(node.right))
+
+    def _name(self, found: re.Match[str]) -> str:
+        begins = found.group().isupper() and _BEGINS.search(found.string, 0, found.start())
+        word = self._word or on_gaudi(found.group())
+        return word.capitalize() if self._word and begins else word
 
 
 def _speaks_of_cuda(text: str) -> bool:

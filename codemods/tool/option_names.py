@@ -33,7 +33,7 @@ _NAMED = (
 _WORDS = re.compile(r"[-_.]+")
 _CARD = frozenset(["cuda", "gpu"])
 _CARDS = frozenset(["gpus", "ngpu", "ngpus"])
-_HALF = frozenset(["fp16", "float16", "apex"])
+_HALF = frozenset(["fp16", "float16"])
 #: ``--half``, ``--half-precision``; ``--half_res`` is half of something else, as ``--simple-loss-scale`` is the weight of a loss.
 _HALVED = re.compile(r"(.*-)?half(-(precision|float|dtype|model))?")
 _SCALING = re.compile(
@@ -111,6 +111,11 @@ def _told(option: str) -> tuple[str, str] | None:
         return "HPU214", "it configures loss scaling, which bfloat16 on Gaudi does not need"
     if _HALF & set(words) or _HALVED.fullmatch(joined):
         return "HPU214", "if `migrate` rewrites the code that reads it, it selects bfloat16"
+    if "apex" in words:  # its autocast, optimizers, data parallel class
+        return (
+            "HPU024",
+            "if `migrate` rewrites the code that reads it, it selects what replaces apex",
+        )
     if _CARD & set(words) and not device_name(option):
         return "HPU024", "after the rewrite it applies to `hpu` instead of CUDA"
     if _CARDS & set(words):

@@ -22,7 +22,9 @@ from ..analysis.kernels import (
     nvidia_only,
     package_users,
 )
+from ..analysis.kinds import is_own_move
 from ..analysis.names import called, foreign, in_annotation, word
+from ..analysis.project_facts import FAISS
 from ..analysis.roles import Role
 from .control import ends
 from .guards import Truth
@@ -193,7 +195,7 @@ class Regions:
             if name == "torch.cuda" and self._is_value(node):
                 yield node
         for call in module.index.calls("cuda"):
-            if isinstance(call.func, ast.Attribute) and not foreign(module, call.func):
+            if isinstance(call.func, ast.Attribute) and not foreign(module, call.func) and not is_own_move(module, call):  # fmt: skip
                 yield call
         told = {s.node for s in module.view(Devices).sites if s.role in _TOLD}
         for text in device_texts(module):
@@ -206,6 +208,7 @@ class Regions:
         yield from kernel_sources(module)
         yield from kernel_users(module)
         yield from (use for use in package_users(module) if self._is_choice(use))
+        yield from (node for node, name in find(module, *FAISS) if name in FAISS)
         for provider in PROVIDERS:
             yield from (s for s in module.index.strings(provider) if s.value == provider)
         row = module.matrix.row

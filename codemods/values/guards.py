@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpushim.pycode.values import At, Edge, Values
 
+from ..analysis.kernels import package_flags
 from ..analysis.names import word
 from .control import behind, branches, ends, stops
 
@@ -143,6 +144,8 @@ class Truth:
                 self._skips(call)
         elif to is call and (name in _SAME or (name == "range" and true)):
             self._follow(call, true=true)
+        elif true and (chosen := self._module.view(package_flags).get(node if to is call else to)):
+            self._root([chosen])
 
     def _skips(self, start: ast.AST) -> None:
         """What a decorator or mark that skips without the check is put on."""

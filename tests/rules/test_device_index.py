@@ -81,3 +81,27 @@ def test_on_cuda_the_dual_style_reads_the_same_index(read: str) -> None:
         found: dict[str, object] = {}
         exec(re.sub(r"(?m)^ACCELERATOR = .*", f"ACCELERATOR = '{accelerator}'", after), found)
         assert found["number"] == number
+
+
+#: Where a negative index comes from, and what is written for it.
+NEGATIVE = {
+    "torch.cuda.set_device(-1)": "set_device(0)",
+    "gpu = -1\ntorch.cuda.set_device(gpu)": "set_device(max(gpu, 0))",
+    "def main(gpu=-1):\n    torch.cuda.set_device(gpu)": "set_device(max(gpu, 0))",
+    "p.add_argument('--gpu', type=int, default=-1)\ntorch.cuda.set_device(p.parse_args().gpu)": "set_device(max(p.parse_args().gpu, 0))",
+    "p.add_argument('--gpu', type=int, default=-1)\nargs = p.parse_args()\ntorch.cuda.set_device(args.gpu)": "set_device(max(args.gpu, 0))",
+    "p.add_argument('--gpu', type=int, default=-1)\nargs = p.parse_args()\nif args.gpu >= 0:\n    torch.cuda.set_device(args.gpu)": "set_device(args.gpu)",
+    "p.add_argument('--gpu', type=int, default=0)\nargs = p.parse_args()\ntorch.cuda.set_device(args.gpu)": "set_device(args.gpu)",
+    "gpu = 1\ntorch.cuda.set_device(gpu)": "set_device(gpu)",
+}
+
+
+@pytest.mark.parametrize("written", NEGATIVE)
+def test_a_negative_index_which_cuda_ignores_is_the_first(written: str) -> None:
+    front = "import argparse\n\nimport torch\n\np = argparse.ArgumentParser()\n"
+    assert f"torch.hpu.{NEGATIVE[written]}" in migrated(f"{front}{written}\n")
+
+
+@pytest.mark.parametrize("style", ["dual", "agnostic"])
+def test_other_styles_keep_it(style: Style) -> None:
+    assert "max(" not in migrated("import torch\n\ntorch.cuda.set_device(-1)\n", style)

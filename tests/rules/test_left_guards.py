@@ -124,3 +124,39 @@ def test_a_name_that_gets_another_meaning_needs_no_package(tmp_path: Path, choic
 def test_a_check_without_another_way_turns(tmp_path: Path) -> None:
     text = f"import torch\nfrom flash_attn import fast_path\n{PLAIN}if torch.cuda.is_available():\n    x = x.cuda()\n    x = fast_path(x)\n"
     assert not stays(tmp_path, {"main.py": text}, "main.py")
+
+
+#: faiss with GPUs: how a function comes to use it, and how its flag is passed on.
+ON_GPUS = ["faiss.index_cpu_to_all_gpus(index)", "faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)", "faiss.GpuIndexFlatIP(res, 8)"]  # fmt: skip
+FLAGGED = [
+    "def near_gpu(x, index):\n    index = {}\n    return index.search(x, 3)\ndef near(x, index, use_gpu=False):\n    return near_gpu(x, index) if use_gpu else x\n",
+    "def near(x, index, use_gpu):\n    if use_gpu:\n        index = {}\n    return index.search(x, 3)\n",
+    "def inner(x, index, fast):\n    if fast:\n        index = {}\n    return index\ndef near(x, index, use_gpu=True):\n    return inner(x, index, fast=use_gpu)\n",
+    "def inner(x, index, fast):\n    return {} if fast else index\ndef near(x, index, use_gpu=True):\n    return inner(x, index, use_gpu)\n",
+]
+HANDED = ["near(x, x, use_gpu={0})", "near(x, x, {0})", "on = {0}\nnear(x, x, on)", "near(x, index=x, use_gpu=bool({0}))"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("defined", "call", "handed", "check"), crossed(FLAGGED, ON_GPUS, HANDED, CHECKS, rounds=2))  # fmt: skip
+@pytest.mark.parametrize("beside", [False, True])
+def test_it_stays_where_a_parameter_takes_it_there(
+    tmp_path: Path, defined: str, call: str, handed: str, check: str, beside: bool
+) -> None:
+    library = f"import faiss\n{defined.format(call)}"
+    files = {"near.py": library} if beside else {}
+    front = "from near import near\n" if beside else library
+    text = f"import torch\n{front}x = torch.zeros(2)\n{handed.format(check)}\n"
+    assert stays(tmp_path, {**files, "main.py": text}, "main.py")
+
+
+@pytest.mark.parametrize("handed", HANDED)
+@pytest.mark.parametrize("call", ["faiss.IndexFlatIP(8)", "index"])
+@pytest.mark.parametrize("beside", [False, True])
+def test_it_turns_where_the_parameter_leads_elsewhere(
+    tmp_path: Path, handed: str, call: str, beside: bool
+) -> None:
+    library = f"import faiss\n{FLAGGED[1].format(call)}"
+    files = {"near.py": library} if beside else {}
+    front = "from near import near\n" if beside else library
+    text = f"import torch\n{front}x = torch.zeros(2)\n{handed.format(CHECKS[0])}\n"
+    assert not stays(tmp_path, {**files, "main.py": text}, "main.py")

@@ -10,7 +10,7 @@ from crossed import crossed
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
-from hpushim.engine.project import migrate
+from hpushim.engine.project import analyse, migrate
 from hpushim.matrix import load
 from hpushim.model import Target
 
@@ -822,3 +822,74 @@ GROUPS = {
 def test_processes_for_devices_are_no_forks(fork: str, group: str) -> None:
     text = f"import os\nfrom os import fork\nimport torch\nimport torch.distributed as dist\n\n\ndef launch(n, children):\n    for r in range(n):\n        {fork}\n\n\ndef start(rank, n):\n    {group}\n    return torch.zeros(2).cuda()\n"
     assert ("HPU316" in settled(text)[1]) is GROUPS[group]
+
+
+COUNTED = ["args.{0} = torch.cuda.device_count()", "cfg.{0} = torch.cuda.device_count() if gpu else 1", "{0} = max(1, torch.cuda.device_count())"]  # fmt: skip
+FACTORS = ["batch = args.bs * args.{0}", "lr = args.lr / max(args.{0}, 1)", "loader(batch_size=args.batch_size * args.{0})"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("counted", "factor", "name"), crossed(COUNTED, FACTORS, ["ngpu", "n_gpu", "num_gpus"], rounds=3))  # fmt: skip
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_count_of_another_file_is_a_factor(
+    tmp_path: Path, counted: str, factor: str, name: str, elsewhere: bool
+) -> None:
+    """Only where the project counts devices under that name."""
+    given = name if elsewhere else "other"
+    (tmp_path / "setup_run.py").write_text(f"import torch\n\n\ndef start(args, cfg, gpu):\n    {counted.format(given)}\n")  # fmt: skip
+    (tmp_path / "data.py").write_text(f"def loaders(args, loader):\n    {factor.format(name)}\n")
+    found = {file.path: [f.code for f in file.findings] for file in analyse([tmp_path], Target(), jobs=1).files}  # fmt: skip
+    assert ("HPU323" in found.get("data.py", [])) is elsewhere
+
+
+CLONES = ["git clone https://github.com/NVIDIA/{0}.git", "git clone --depth 1 https://github.com/NVIDIA/{0} {0} && cd {0}", "git clone git@github.com:NVIDIA/{0}.git", "cd /tmp && git clone -b main ssh://git@github.com/NVIDIA/{0}/"]  # fmt: skip
+
+
+@pytest.mark.parametrize("clone", CLONES)
+@pytest.mark.parametrize(("package", "told"), [("apex", 1), ("flash-attention", 1), ("DeepLearningExamples", 0)])  # fmt: skip
+@pytest.mark.parametrize("kind", ["shell", "dockerfile"])
+def test_a_package_for_nvidia_is_cloned_to_be_installed(clone: str, package: str, told: int, kind: str) -> None:  # fmt: skip
+    front = "RUN " if kind == "dockerfile" else "pip install torch\n"
+    codes = settled(f"{front}{clone.format(package)}\n", kind, "install")[1]
+    assert codes.count("HPU815") == told
+
+
+ATTENTIONS = {
+    "yaml": ["attn_implementation: {0}\n", "model:\n  _attn_implementation: \"{0}\"\n"],
+    "json": ['{{"attn_implementation": "{0}"}}', '{{"model": {{"_attn_implementation": "{0}"}}}}'],
+    "toml": ["[model]\nattn_implementation = '{0}'\n"],
+    "shell": ["python train.py --attn_implementation {0}\n", "torchrun train.py model.attn_implementation={0}\n"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "form"), [(k, f) for k, forms in ATTENTIONS.items() for f in forms])  # fmt: skip
+@pytest.mark.parametrize(("name", "told"), [("flash_attention_2", True), ("flash_attention_3", True), ("sdpa", False), ("eager", False)])  # fmt: skip
+def test_an_attention_of_settings_needs_a_package(kind: str, form: str, name: str, told: bool) -> None:  # fmt: skip
+    codes = settled(form.format(name), kind, f"train.{kind}")[1]
+    assert bool({"HPU801", "HPU806"} & {*codes}) is told
+
+
+SAID = ["CUDA is not available", "CUDA is not available. Running on the CPU will be slow.", "Sorry! CUDA is not found"]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("show", ["print({0!r})", "logging.warning({0!r})", "raise RuntimeError({0!r})"])  # fmt: skip
+def test_what_is_not_there_is_no_accelerator(said: str, show: str) -> None:
+    text = f"import logging\nimport torch\n\nif not torch.cuda.is_available():\n    {show.format(said)}\nelse:\n    x = torch.zeros(2).cuda()\n"
+    done = settled(text, style="agnostic")[0]
+    assert said.replace("CUDA is not ", "No accelerator is ") in done
+
+
+PLAIN = "model.unet.enable_xformers_memory_efficient_attention()"
+
+
+@pytest.mark.parametrize(("form", "fixed", "level"), [
+    ("    {0}\n    return model\n", True, "error"),
+    ("    if fast:\n        {0}\n    return model\n", False, "warning"),
+    ("    try:\n        {0}\n    except ImportError:\n        pass\n    return model\n", False, "note"),
+    ("    try:\n        {0}\n        fast = True\n    except ModuleNotFoundError:\n        print('no')\n    return model\n", True, "note"),
+])  # fmt: skip
+def test_the_attention_of_xformers_can_be_left_out(form: str, fixed: bool, level: str) -> None:
+    text = f"import torch\n\n\ndef f(model, fast):\n{form.format(PLAIN)}"
+    done = settle(text, "python", "ops.py", Context(Target(), load()))
+    (found,) = [finding for finding in done.findings if finding.code == "HPU722"]
+    assert (found.fix is not None, found.severity) == (fixed, level)
