@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import pickle
 import random
@@ -19,15 +20,15 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import related
 import tomli
 
 ROOT = related.ROOT
-PARTS = ("codemods", *(f"hpushim/{p}" for p in ("engine", "shim", "prove", "report", "emulator", "pycode", "compare", "ledgers", "matrix")))  # fmt: skip
 _SWAPS: dict[type, str] = {
     ast.Eq: "!=", ast.NotEq: "==", ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">",
     ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is",
@@ -43,8 +44,8 @@ class Mutant(NamedTuple):
     end: int
     before: str
     after: str
-    #: What says that the place is reached: at which byte which text is put in.
-    probe: tuple[tuple[int, str], ...] = ()
+    #: The innermost lines of a function that it stands in, as a map has them; empty where an import runs it.
+    place: str = ""
 
     def text(self) -> str:
         """Its line as ``mutants.toml`` has it: by what stands there, which moves with other changes."""
@@ -57,30 +58,22 @@ class Mutant(NamedTuple):
 def mutants(file: str) -> Iterator[Mutant]:
     """Every mutant of a file, in the order of its tree."""
     data = (ROOT / file).read_bytes()
-    lines = [0]
-    for line in data.splitlines(keepends=True):
-        lines.append(lines[-1] + len(line))
+    span = _spans(data)
+    suites = [(span(part[0])[0], span(part[-1])[1], name) for name, part in _suites(ast.parse(data))]  # fmt: skip
 
-    def place(node: ast.expr | ast.stmt) -> tuple[int, int]:
-        first, last = lines[node.lineno - 1], lines[(node.end_lineno or 0) - 1]
-        return first + node.col_offset, last + (node.end_col_offset or 0)
+    def inside(start: int) -> str:
+        return min(((last - first, name) for first, last, name in suites if first <= start < last), default=(0, ""))[1]  # fmt: skip
 
     for node in _that_run(ast.parse(data)):
         after = _instead(node)
         if after is None:
             continue
         assert isinstance(node, (ast.expr, ast.stmt))
-        start, end = place(node)
+        start, end = span(node)
         before = data[start:end].decode()
         if "\n" in before:
             continue
-        value = node.value if isinstance(node, (ast.Return, ast.Expr)) else node
-        assert value is not None
-        first, last = place(value)
-        probe = ((first, "(_reached({}) or ("), (last, "))"))
-        if not isinstance(value, ast.expr):
-            probe = ((first, "_reached({}); "),)
-        yield Mutant(file, node.lineno, start, end, before, after, probe)
+        yield Mutant(file, node.lineno, start, end, before, after, inside(start))
 
 
 def _that_run(tree: ast.AST) -> Iterator[ast.AST]:
@@ -106,8 +99,9 @@ def _instead(node: ast.AST) -> str | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return f"bool({ast.unparse(node.operand)})"
     if isinstance(node, ast.Return) and node.value is not None:
-        nothing = isinstance(node.value, ast.Constant) and node.value.value is None
-        return None if nothing else "return None"
+        # None is as false as False is, and ``False -> True`` is asked as well.
+        false = isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)  # fmt: skip
+        return None if false else "return None"
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         return "pass"
     if isinstance(node, (ast.Continue, ast.Break)):
@@ -119,20 +113,77 @@ def _instead(node: ast.AST) -> str | None:
     return None
 
 
-def probed(data: bytes, drawn: dict[int, Mutant]) -> bytes:
-    """A file that says which of the mutants' places it reaches."""
-    changes = [(at, i == 0, last - at, text.format(number)) for number, mutant in drawn.items() for i, (at, text) in enumerate(mutant.probe) for last in [mutant.probe[-1][0]]]  # fmt: skip
-    # Where two begin the longer is outside; none begins where another ends.
-    for at, _, _, text in sorted(changes, key=lambda c: (c[0], not c[1], -c[2]), reverse=True):
-        data = data[:at] + text.encode() + data[at:]
-    return data
+def _spans(data: bytes) -> Callable[[ast.expr | ast.stmt], tuple[int, int]]:
+    """From which byte to which a node stands."""
+    lines = [0]
+    for line in data.splitlines(keepends=True):
+        lines.append(lines[-1] + len(line))
+
+    def span(node: ast.expr | ast.stmt) -> tuple[int, int]:
+        first, last = lines[node.lineno - 1], lines[(node.end_lineno or 0) - 1]
+        return first + node.col_offset, last + (node.end_col_offset or 0)
+
+    return span
+
+
+def _suites(tree: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Each run of statements in a function, with a name that stays while other functions change."""
+
+    def within(node: ast.AST, name: str, counts: Counter[str], function: bool) -> Iterator[tuple[str, list[ast.stmt]]]:  # fmt: skip
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                is_function = not isinstance(child, ast.ClassDef)
+                inner = f"{name}.{child.name}"
+                if is_function:
+                    counts[inner] += 1
+                    yield f"{inner}#{counts[inner]}", child.body
+                yield from within(child, inner, counts, is_function)
+            else:
+                if function:
+                    for field in ("body", "orelse", "finalbody"):
+                        if isinstance(lines := getattr(child, field, None), list) and lines:
+                            counts[name] += 1
+                            yield f"{name}#{counts[name]}", lines
+                yield from within(child, name, counts, function)
+
+    return within(tree, "", Counter(), False)
+
+
+def places(data: bytes) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+    """Each place's name, and what says that it is reached: at which byte which text is put in."""
+    span = _spans(data)
+    for name, lines in _suites(ast.parse(data)):
+        for line in lines:
+            while isinstance(line, (ast.Try,)):
+                line = line.body[0]
+            value = None
+            if isinstance(line, (ast.If, ast.While)):
+                value = line.test
+            elif isinstance(line, (ast.For, ast.AsyncFor)):
+                value = line.iter
+            elif isinstance(line, (ast.With, ast.AsyncWith)):
+                value = line.items[0].context_expr
+            elif isinstance(line, ast.Match):
+                value = line.subject
+            elif isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)):  # fmt: skip
+                continue
+            if value is None:
+                yield name, [(span(line)[0], "_reached({}); ")]
+            else:
+                first, last = span(value)
+                yield name, [(first, "(_reached({}) or ("), (last, "))")]
+            break
 
 
 def chosen(files: list[str], count: int, seed: int, lines: dict[str, set[int]]) -> list[Mutant]:
     """Some of all mutants, from each part alike; with ``lines`` those of these lines alone."""
     picked = random.Random(seed)
-    by_part = [[f for f in files if f.startswith(f"{part}/")] for part in PARTS]
-    pools = [[m for f in part for m in mutants(f) if not lines or m.line in lines.get(f, ())] for part in by_part]  # fmt: skip
+    by_part: dict[str, list[str]] = {}
+    for file in files:
+        top, *inner = Path(file).parts
+        if top in ("codemods", "hpushim"):
+            by_part.setdefault(inner[0] if top == "hpushim" and len(inner) > 1 else top, []).append(file)  # fmt: skip
+    pools = [[m for f in by_part[part] for m in mutants(f) if not lines or m.line in lines.get(f, ())] for part in sorted(by_part)]  # fmt: skip
     pools = [picked.sample(pool, len(pool)) for pool in pools if pool]
     found: list[Mutant] = []
     while len(found) < count and any(pools):
@@ -170,130 +221,197 @@ def environment(folder: Path, files: list[str]) -> tuple[Path, str]:
     return tree, str(folder / "venv" / "bin" / "python")
 
 
-#: Loaded by every Python of the environment; what it starts inherits the name of the test.
+#: Loaded by every Python of a map's environment: what it reaches is said when it ends.
 _PROBE = """\
-import builtins, os, sys
+import atexit, builtins, os, time
 _seen = set()
+builtins._reached = _seen.add
 
-def _reached(number):
-    line = f"{{number}}\\t{{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' (')[0]}}\\n"
-    if line not in _seen:
-        _seen.add(line)
-        with open({file!r}, "a") as out:
-            out.write(line)
+def _say():
+    try:
+        with open({folder!r} + "/test") as file:
+            test = file.read()
+        with open("%s/%d.%d" % ({folder!r}, os.getpid(), time.monotonic_ns()), "w") as file:
+            file.write("%s\\n%s" % (test, " ".join(map(str, _seen))))
+    except OSError:
+        pass
 
-builtins._reached = _reached
+atexit.register(_say)
 """
 
 
-class Costs(NamedTuple):
-    """What one run of all tests said: what each test costs, and which reach each mutant."""
-
-    seconds: dict[str, float]
-    reached: dict[int, set[str]]
-
-    def chosen(self, number: int, mutant: Mutant, budget: float) -> list[str]:
-        """The tests to ask, within a budget: those that names lead to, then others; one of each file in turn, the cheapest first."""
-        near = [word.partition("::")[0] for words in related.commands([mutant.file], always=False) for word in words]  # fmt: skip
-        room = "rules" if mutant.file.startswith("codemods/") else Path(mutant.file).parts[1]
-        near.append(f"tests/{room}/")
-        reached = self.reached.get(number, set())
-        if "" in reached:  # while a module was loaded
-            reached = reached | {test for test in self.seconds if test.startswith(tuple(near))}
-        files: dict[str, list[tuple[float, str]]] = {}
-        for test in reached & self.seconds.keys():
-            files.setdefault(test.partition("::")[0], []).append((self.seconds[test], test))
-        order = [(turn, file, cost, test) for file, tests in files.items() for turn, (cost, test) in enumerate(sorted(tests))]  # fmt: skip
-        found, left, begun = [], {True: budget / 2, False: budget / 2}, set()
-        order.sort(key=lambda one: (not one[1].startswith(tuple(near)), one))
-        for _, file, cost, test in order:
-            is_near = file.startswith(tuple(near))
-            cost += 0 if file in begun else 0.5
-            if cost <= left[is_near]:
-                left[is_near] -= cost
-                begun.add(file)
-                found.append(test)
-        return found
-
-
 class Asked:
-    """The tests of one tree, run by forks of a Python that holds torch; they read the sources anew each time."""
+    """The tests of one tree, collected once by a process that forks for each mutant; see ``asked.py``."""
 
-    def __init__(self, tree: Path, python: str, seconds: float) -> None:
-        self.tree, self.seconds = tree, seconds
-        self._own = python
-        code = "import sys, warm; print(warm.python(), flush=True); sys.stdin.read()"
-        env = {**os.environ, "HPUSHIM": "off", "PYTHONPATH": str(tree / "tests")}
-        self._server = subprocess.Popen([python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True)  # fmt: skip
-        assert self._server.stdout
-        self._python = self._server.stdout.readline().strip()
+    def __init__(
+        self, tree: Path, python: str, files: list[str], reached: Path | None = None
+    ) -> None:
+        self.tree, self.python = tree, python
+        self._changes = 0
+        jobs, answers = os.pipe(), os.pipe()
+        env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+        env |= {"HPUSHIM": "off", "PYTHONPATH": "tests", "HPUSHIM_ASKED": f"{jobs[0]},{answers[1]}"}
+        if reached:
+            env["HPUSHIM_REACHED"] = str(reached)
+        command = [python, "-m", "pytest", "-p", "asked", "-p", "no:cacheprovider", "-p", "no:xdist", "--continue-on-collection-errors", "-m", "not slow and not bench", *files]  # fmt: skip
+        self._process = subprocess.Popen(command, cwd=tree, env=env, pass_fds=[jobs[0], answers[1]], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # fmt: skip
+        os.close(jobs[0])
+        os.close(answers[1])
+        self._jobs, self._answers = os.fdopen(jobs[1], "w"), os.fdopen(answers[0])
+        first = json.loads(self._answers.readline() or "{}")
+        self.tests: list[str] = first.get("tests", [])
+        self.warm: str = first.get("warm", "")
+        self.first: int = int(first.get("first") or "0", 16)
 
     def end(self) -> None:
-        assert self._server.stdin
-        self._server.stdin.close()
-        self._server.wait()
+        self._jobs.close()
+        self._process.wait()
 
-    def costs(self, drawn: list[Mutant], workers: int) -> Costs:
-        """Runs all tests once, with every mutant's place saying that it is reached."""
-        found = self.tree.parent / "reached"
-        probe = next(self.tree.parent.glob("venv/lib/python*/site-packages")) / "mutants_probe"
-        probe.with_suffix(".py").write_text(_PROBE.format(file=str(found)))
-        probe.with_suffix(".pth").write_text("import mutants_probe\n")
-        files = {mutant.file: (self.tree / mutant.file).read_bytes() for mutant in drawn}
-        for file, data in files.items():
-            here = {number: mutant for number, mutant in enumerate(drawn) if mutant.file == file}
-            (self.tree / file).write_bytes(probed(data, here))
-        costs = self.tree.parent / "costs"
-        words = [self._own, "-m", "pytest", "-q", "-p", "costs", "-p", "no:cacheprovider", "-m", "not slow and not bench", *(["-n", str(workers), "--dist", "loadfile"] if workers else [])]  # fmt: skip
-        env = {**os.environ, "HPUSHIM": "off", "PYTHONPATH": "tests", "HPUSHIM_COSTS": str(costs)}
-        subprocess.run(words, cwd=self.tree, env=env, check=False)
-        for file, data in files.items():
-            (self.tree / file).write_bytes(data)
-        probe.with_suffix(".pth").unlink()
-        seconds, reached = {}, {}
-        for line in costs.read_text().splitlines():
-            cost, _, test = line.partition("\t")
-            seconds[test] = float(cost)
-        for line in found.read_text().splitlines():
-            number, _, test = line.partition("\t")
-            reached.setdefault(int(number), set()).add(test)
-        return Costs(seconds, reached)
+    def ask(self, tests: list[str], costs: dict[str, float], **how: object) -> dict[str, Any]:
+        asked = {"tests": tests, "costs": {test: costs.get(test, 0.1) for test in tests}, **how}
+        print(json.dumps(asked), file=self._jobs, flush=True)
+        answer: dict[str, Any] = json.loads(self._answers.readline())
+        return answer
 
-    def failed(self, tests: list[str], ends: float) -> str:
-        """The first of these tests that fails, or does not end; empty if none."""
+    def _write(self, path: Path, data: bytes) -> None:
+        """With a time of its own: byte code is known by the second."""
+        self._changes += 1
+        path.write_bytes(data)
+        at = path.stat().st_mtime + 2 * self._changes
+        os.utime(path, (at, at))
+
+    def outcome(self, mutant: Mutant, tests: list[str], costs: dict[str, float], again: list[str]) -> tuple[str, str]:  # fmt: skip
+        """``killed`` and by which test and why, or ``survived``. Those of ``again`` are asked anew where the change runs at an import."""
+        path = self.tree / mutant.file
+        data = path.read_bytes()
+        changed = data[: mutant.start] + mutant.after.encode() + data[mutant.end :]
+        before, after = self.tree.parent / "before", self.tree.parent / "after"
+        before.write_bytes(data)
+        after.write_bytes(changed)
+        try:
+            self._write(path, changed)
+            said = self.ask(tests, costs, file=str(path), before=str(before), after=str(after))
+            if said["failed"]:
+                return f"killed by {said['failed']}", said["why"]
+            if (again or not said["taken"]) and (test := self.anew(again or tests, costs)):
+                return f"killed by {test}", "in a process of its own"
+        finally:
+            self._write(path, data)
+        return "survived", ""
+
+    def anew(self, tests: list[str], costs: dict[str, float]) -> str:
+        """The first of these tests that fails in a process that reads all sources; empty if none."""
         only = self.tree.parent / "only"
         only.write_text("\n".join(tests))
         files = sorted({test.partition("::")[0] for test in tests})
-        command = [self._python, "-m", "pytest", "-x", "-vv", "-p", "costs", "-p", "no:cacheprovider", *files]  # fmt: skip
+        command = [self.warm, "-m", "pytest", "-x", "-vv", "-p", "costs", "-p", "no:cacheprovider", "-p", "no:xdist", *files]  # fmt: skip
         env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-        env |= {"HPUSHIM": "off", "PYTHONPATH": "tests", "HPUSHIM_TESTS_ONLY": str(only)}
+        env |= {
+            "HPUSHIM": "off",
+            "PYTHONPATH": "tests",
+            "HPUSHIM_TESTS_ONLY": str(only),
+            "HPUSHIM_WARM": self.warm,
+        }
         try:
-            left = max(1, ends - time.monotonic())
+            left = 120 + 10 * sum(costs.get(test, 0.1) for test in tests)
             out = subprocess.run(command, cwd=self.tree, env=env, capture_output=True, timeout=left, check=False).stdout  # fmt: skip
-        except subprocess.TimeoutExpired as late:
-            out = late.stdout or b""
+        except subprocess.TimeoutExpired:
+            return ""  # which says nothing where others work
         lines = out.decode(errors="replace").splitlines()
         for line in lines:
             if re.match(r"tests/\S+::", line) and not re.search(r" (PASSED|SKIPPED|XFAIL|XPASS)\b", line):  # fmt: skip
                 return re.split(r" (?:FAILED|ERROR)?\s*(?:\[ *\d+%\])?$", line)[0].strip()
         return next((line.split()[1] for line in lines if line.startswith("ERROR ")), "")
 
-    def outcome(self, mutant: Mutant, tests: list[str]) -> tuple[str, str]:
-        """``killed`` and by which test, ``survived``, ``no test``, or ``undecided`` where the time did not suffice."""
-        if not tests:
-            return "no test", ""
-        path = self.tree / mutant.file
-        data = path.read_bytes()
-        ends = time.monotonic() + 10 + 6 * self.seconds  # of the clock, where others work
-        try:
-            path.write_bytes(data[: mutant.start] + mutant.after.encode() + data[mutant.end :])
-            test = self.failed(tests, ends)
-            if test and time.monotonic() > ends:  # one test that hangs, or one of many
-                test = self.failed([test], time.monotonic() + 6 * self.seconds)
-                return ("killed", test) if test else ("undecided", "")
-        finally:
-            path.write_bytes(data)
-        return ("killed", test) if test else ("survived", "")
+
+class Map(NamedTuple):
+    """What one run of the tests said: what each costs, which places of which file it reaches, and which places an import does."""
+
+    places: dict[tuple[str, str], int]
+    seconds: dict[str, float]
+    reached: dict[str, int]
+    first: int
+    failed: set[str]
+
+    def chosen(self, mutant: Mutant, tests: list[str], budget: float) -> list[str]:
+        """The tests to ask, within a budget: those that reach the place, near ones first; then near ones that may reach it by what is
+        kept of earlier tests. One of each file in turn, the cheapest first."""
+        near = [word.partition("::")[0] for words in related.commands([mutant.file], always=False) for word in words]  # fmt: skip
+        room = "rules" if mutant.file.startswith("codemods/") else Path(mutant.file).parts[1]
+        near = [n for n in near if n.startswith("tests/") and n not in related.ALWAYS] + [
+            f"tests/{room}/"
+        ]
+        number = self.places.get((mutant.file, mutant.place))
+        own = Path(mutant.file).stem.strip("_")
+
+        def rank(test: str) -> int:
+            file = test.partition("::")[0]
+            reaches = number is not None and bool(self.reached.get(test, 0) >> number & 1)
+            is_near = file.startswith(tuple(near)) or own in Path(file).stem
+            if not reaches and (not is_near or (test in self.reached and number is not None)):
+                return 3 if is_near else 9
+            return 0 if reaches and is_near else 1 if reaches else 2
+
+        groups: dict[int, dict[str, list[tuple[float, str]]]] = {}
+        for test in tests:
+            if test not in self.failed and (where := rank(test)) < 9:
+                files = groups.setdefault(where, {})
+                files.setdefault(test.partition("::")[0], []).append(
+                    (self.seconds.get(test, 0.05), test)
+                )
+        found, left = [], budget
+        for where in sorted(groups):
+            part = left * (0.6 if where == 0 and 1 in groups else 0.3 if where == 3 else 1)
+            order = [(turn, cost, test) for one in groups[where].values() for turn, (cost, test) in enumerate(sorted(one))]  # fmt: skip
+            for _, cost, test in sorted(order):
+                if cost <= part:
+                    part -= cost
+                    left -= cost
+                    found.append(test)
+        return found
+
+
+def mapped(tree: Path, python: str, sources: list[str], kept: Path, files: list[str]) -> Map:
+    """Runs the tests of these files that the map has not, with every place saying that it is reached; a fork for each file."""
+    found = tree.parent / "reached"
+    found.mkdir()
+    probe = next(tree.parent.glob("venv/lib/python*/site-packages")) / "mutants_probe"
+    probe.with_suffix(".py").write_text(_PROBE.format(folder=str(found)))
+    probe.with_suffix(".pth").write_text("import mutants_probe\n")
+    known = Map(*pickle.loads(kept.read_bytes())) if kept.exists() else Map({}, {}, {}, 0, set())
+    originals = {}
+    for file in sources:
+        path = tree / file
+        originals[path] = data = path.read_bytes()
+        changes = []
+        for place, texts in places(data):
+            number = known.places.setdefault((file, place), len(known.places))
+            changes += [(at, text.format(number)) for at, text in texts]
+        for at, text in sorted(changes, key=lambda one: one[0], reverse=True):
+            data = data[:at] + text.encode() + data[at:]
+        ast.parse(data)
+        path.write_bytes(data)
+    asked = Asked(tree, python, files, found)
+    first = known.first | asked.first
+    by_file: dict[str, list[str]] = {}
+    for test in asked.tests:
+        by_file.setdefault(test.partition("::")[0], []).append(test)
+    for file, tests in by_file.items():
+        left = [test for test in tests if test not in known.seconds and test not in known.failed]
+        while left:
+            said = asked.ask(left, {}, all=True)
+            known.seconds.update(said["passed"])
+            known.failed.update(said.get("all failed", ()), {said["failed"]} - {""})
+            known.reached.update({test: int(bits, 16) for test, bits in said["reached"].items()})
+            after = [t for t in left if t not in known.seconds and t not in known.failed]
+            left = after if len(after) < len(left) else []
+        kept.write_bytes(pickle.dumps(tuple(known._replace(first=first))))
+        spent = sum(known.seconds.get(test, 0) for test in tests)
+        print(f"{spent:7.1f} s  {len(tests)} tests  {file}", flush=True)
+    asked.end()
+    for path, data in originals.items():
+        path.write_bytes(data)
+    return known._replace(first=first)
 
 
 def main() -> int:
@@ -302,10 +420,11 @@ def main() -> int:
     asked.add_argument("--count", type=int, default=100)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--minutes", type=float, default=240)
-    asked.add_argument("--seconds", type=float, default=60, help="of tests for each mutant")
-    asked.add_argument("--workers", type=int, default=2, help="for the one run of all tests")
+    asked.add_argument("--seconds", type=float, default=30, help="of tests for each mutant")
     asked.add_argument("--changed", metavar="COMMIT")
-    asked.add_argument("--kept", type=Path, metavar="FILE", help="keeps, or reads, what the run of all tests said")  # fmt: skip
+    asked.add_argument("--kept", type=Path, metavar="FILE", help="keeps, or reads, what each test reaches")  # fmt: skip
+    asked.add_argument("--map", action="store_true", help="runs the tests that FILE has not, and ends")  # fmt: skip
+    asked.add_argument("--tests", nargs="+", metavar="PATH", help="those to ask")
     asked.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="of those that were drawn")  # fmt: skip
     options = asked.parse_args()
     said = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -315,34 +434,50 @@ def main() -> int:
     drawn = chosen(python, options.count, options.seed, lines) if lines or not options.changed else []  # fmt: skip
     table = tomli.loads((ROOT / "tests/mutants.toml").read_text(encoding="utf-8"))
     equivalent = {(one["file"], one["line"], one["before"], one["after"]) for one in table["equivalent"]}  # fmt: skip
-    counts: dict[str, list[Mutant]] = {}
-    killers: dict[str, Mutant] = {}
+    counts: Counter[str] = Counter()
     ends = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
-        tests = Asked(*environment(Path(folder), files), options.seconds)
-        if options.kept and options.kept.exists():
-            costs = Costs(*pickle.loads(options.kept.read_bytes()))
+        tree, own = environment(Path(folder), files)
+        kept = options.kept or Path(folder, "map")
+        asked_files = options.tests or ["tests"]
+        if options.map or not kept.exists():
+            sources = [f for f in python if f.startswith(("codemods/", "hpushim/"))]
+            known = mapped(tree, own, sources, kept, asked_files)
         else:
-            costs = tests.costs(drawn, options.workers)
-            if options.kept:
-                options.kept.write_bytes(pickle.dumps(tuple(costs)))
+            known = Map(*pickle.loads(kept.read_bytes()))
+        if options.map:
+            return 0
+        tests = Asked(tree, own, asked_files)
+        sound: set[str] = set()
         for number, mutant in enumerate(drawn):
             if options.only and number not in options.only:
                 continue
             if time.monotonic() > ends:
                 break
-            known = (mutant.file, mutant.text(), mutant.before, mutant.after) in equivalent
-            what, test = ("equivalent", "") if known else tests.outcome(mutant, costs.chosen(number, mutant, options.seconds))  # fmt: skip
-            counts.setdefault(what, []).append(mutant)
-            killers |= {test: mutant} if "::" in test else {}
-            print(f"{number} {what}: {mutant}{f'  by {test}' if test else ''}", flush=True)
-        while killers:
-            test = tests.failed(list(killers), time.monotonic() + 900)
-            if test not in killers:
-                break
-            print(f"undecided: {killers.pop(test)}, for {test} fails without it, too")
+            begun = time.monotonic()
+            what, why = "equivalent", ""
+            if (mutant.file, mutant.text(), mutant.before, mutant.after) not in equivalent:
+                place = known.places.get((mutant.file, mutant.place))
+                at_import = place is None or bool(known.first >> place & 1)
+                while True:
+                    chosen_ = known.chosen(mutant, tests.tests, options.seconds)
+                    again = known.chosen(mutant, tests.tests, options.seconds / 2)
+                    what, why = tests.outcome(mutant, chosen_, known.seconds, again if at_import else [])  # fmt: skip
+                    by = what.removeprefix("killed by ")
+                    if not what.startswith("killed") or by in sound or "::" not in by:
+                        break
+                    anew = why == "in a process of its own"
+                    before = chosen_[: chosen_.index(by) + 1] if by in chosen_ else [by]
+                    if tests.anew([by], known.seconds) if anew else tests.ask(before, known.seconds)["failed"]:  # fmt: skip
+                        print(f"{by} fails without a mutant, too", flush=True)
+                        known.failed.add(by)
+                        continue
+                    sound.add(by)
+                    break
+            counts[what.split()[0]] += 1
+            print(f"{number} {what.split()[0]}: {mutant}  {what.partition(' ')[2]} {why}".rstrip() + f"  [{time.monotonic() - begun:.0f} s]", flush=True)  # fmt: skip
         tests.end()
-    print(", ".join(f"{len(found)} {what}" for what, found in sorted(counts.items())))
+    print(", ".join(f"{found} {what}" for what, found in sorted(counts.items())))
     return int("survived" in counts)
 
 

@@ -105,6 +105,8 @@ def python() -> str:
     """The name of a Python that takes its words as any other and has its work done by the server."""
     if not AVAILABLE:
         return sys.executable
+    if theirs := os.environ.get("HPUSHIM_WARM"):  # of who started these tests
+        return theirs
     folder = tempfile.TemporaryDirectory(prefix="warm")
     atexit.register(folder.cleanup)
     listening = socket.socket(socket.AF_UNIX)
