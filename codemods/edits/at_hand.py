@@ -274,12 +274,17 @@ def _compared_around(module: Module, node: ast.AST) -> str | None:
                 side, text = part.left, module.constant(part.comparators[0])
                 same = isinstance(part.ops[0], ast.Eq) and text == "cuda"
                 other = isinstance(part.ops[0], ast.NotEq) and text == "cpu"
-                if not (same or other) or getattr(side, "attr", "") != "type":
+                if (
+                    not (same or other)
+                    or not isinstance(side, ast.Attribute)
+                    or side.attr != "type"
+                ):
                     continue
-                device = getattr(side, "value", None)
-                named = isinstance(device, ast.Name) or getattr(device.value, "id", "") == "self"  # type: ignore[union-attr]
-                if named and _NAMED.search(_last(device)):  # type: ignore[arg-type]
-                    return module.source(device)  # type: ignore[arg-type]
+                device = side.value
+                owner = getattr(device, "value", None)
+                named = isinstance(device, ast.Name) or getattr(owner, "id", "") == "self"
+                if named and _NAMED.search(_last(device)):
+                    return module.source(device)
         if isinstance(above, _FUNCTIONS):
             return None
         child = above

@@ -47,7 +47,7 @@ def taken_from(module: Module, home: str, name: str) -> Change:
         if f"{'.' * statement.level}{statement.module or ''}" == home and statement.names[0].name != "*":  # fmt: skip
             return Replace(statement, partial(_with_name, name))
     behind = (own or top)[-1]
-    return Insert(behind, f"from {home} import {name}", own_line=True)
+    return Insert(behind, f"from {home} import {name}")
 
 
 def _of_project(module: Module, statement: ast.ImportFrom) -> bool:

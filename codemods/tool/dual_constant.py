@@ -28,6 +28,7 @@ _WITHOUT_TORCH = (
 )
 
 
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: What the function of the agnostic style gives: where the CPU may take the place of the accelerator, and where not.
 _WHAT = ("its accelerator, or the CPU", "its accelerator, without which the program ends")
 
@@ -224,7 +225,9 @@ def _first_user(module: Module, uses: list[ast.Name]) -> ast.stmt | None:
 
 
 def _waits(module: Module, use: ast.AST) -> bool:
-    """Does a use stand in the body of a function, which runs when it is called?"""
+    """Does a use stand in the body of a function that is defined at the top level, or in a class there, and runs when it is called?"""
+    if not any(isinstance(above, _DEFINITIONS) and module.parent(above) is module.tree for above in module.ancestors(use)):  # fmt: skip
+        return False
     child = use
     for above in module.ancestors(use):
         if isinstance(above, ast.Lambda) and above.body is child:

@@ -517,8 +517,6 @@ def test_no_line_comes_beside_an_elif(text: str, after: bool) -> None:
 def test_what_is_imported_is_there_for_the_rest_of_its_line(
     head: str, imports_: str, added: str
 ) -> None:
-    if head[:1] in ("f", '"') and "\n" in added and not imports_.startswith("import os"):
-        pytest.skip("nothing fits between")
     m = module(f"{head}{imports_}a(); b()\nc()\n")
     a = node(m, "a", ast.Name)
     after = made(m, Replace(a, "new.a"), Import("new", code=added))
@@ -528,15 +526,40 @@ def test_what_is_imported_is_there_for_the_rest_of_its_line(
     assert there < used, after
 
 
-@pytest.mark.parametrize("lines", ["if y:\n    a()", "def f():\n    return 1\n", "a()\nb()"])
-@pytest.mark.parametrize("text", ["x();z()\n", "x(); z() # why\n", "if y:\n    x(); z()\n"])
-def test_several_lines_go_above_a_line_with_several_statements(text: str, lines: str) -> None:
+@pytest.mark.parametrize("lines", ["if y:\n    a()", "def f():\n    return 1\n", "\n\na()\nb()\n", "try:\n    a()\nexcept E:  # why\n    b()"])  # fmt: skip
+@pytest.mark.parametrize("around", ["", "if y:\n  ", "def f():\n\t"])
+@pytest.mark.parametrize("text", ["x();z()", "x(); z() # why", "x(); v = (1,\n   2) ; z();", "x(); v = '''\n'''; z()", "x() \\\n  ; \\\n  z()", "v = (f'''{\n1}'''); x(); z()"])  # fmt: skip
+@pytest.mark.parametrize(("anchor", "after"), [("x()", False), ("x()", True), ("z()", False), ("z()", True)])  # fmt: skip
+def test_several_lines_part_the_statements_of_one(text: str, anchor: str, after: bool, around: str, lines: str) -> None:  # fmt: skip
+    """The line ends where they come, and goes on below."""
+    m = module(f"{around}{text}\nw()\n")
+    changed = ast.parse(made(m, Insert(m.statement(node(m, anchor)), lines, after=after)))
+
+    def block(tree: ast.Module) -> list[str]:
+        return list(map(ast.unparse, getattr(tree.body[0], "body", tree.body) if around else tree.body))  # fmt: skip
+
+    wanted = block(ast.parse(m.text))
+    place = wanted.index(anchor) + after
+    wanted[place:place] = list(map(ast.unparse, ast.parse(lines).body))
+    assert block(changed) == wanted
+
+
+@pytest.mark.parametrize("text", ["if y: x(); z()\n", "class C: x(); z()\n", "try: x(); z()\nfinally: pass\n"])  # fmt: skip
+@pytest.mark.parametrize("after", [False, True])
+def test_several_lines_have_no_place_behind_a_header(text: str, after: bool) -> None:
     m = module(text)
-    anchor = m.statement(node(m, "x()"))
-    assert ast.parse(made(m, Insert(anchor, lines, after=False)))
-    other = m.statement(node(m, "z()"))
-    with pytest.raises(NotRewritable, match="cannot share a line"):
-        made(m, Insert(other, lines, after=False))
+    for anchor in ("x()", "z()"):
+        with pytest.raises(NotRewritable, match="cannot share a line"):
+            made(m, Insert(m.statement(node(m, anchor)), "a()\nb()", after=after))
+
+
+@pytest.mark.parametrize("gone", ["x()", "z()"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_lines_between_statements_that_go(gone: str, number: int) -> None:
+    m = module("x(); z()\n")
+    change = Insert(m.statement(node(m, "x()")), "a()\nb()")
+    after = made(m, Remove(m.statement(node(m, gone))), *[change] * number)
+    assert [ast.unparse(s) for s in ast.parse(after).body if ast.unparse(s) not in ("a()", "b()")] == [{"x()": "z()", "z()": "x()"}[gone]]  # fmt: skip
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")

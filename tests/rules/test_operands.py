@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import keyword
+import re
 
 import pytest
 
@@ -63,3 +65,31 @@ def test_a_method_that_is_replaced_is_told_and_stays(name: str, form: str, style
     done = settle(f"{HEAD}{code}\n", "python", "a.py", Context(Target(style=style), load(), unsafe=True))  # type: ignore[arg-type]  # fmt: skip
     assert done.text.endswith(f"{code}\n")
     assert "HPU102" in {each.code for each in done.findings} and "HPU004" not in {each.code for each in done.findings}  # fmt: skip
+
+
+def _names() -> list[str]:
+    """What the matrix has of torch, by its dotted name."""
+    names = {name for row in load().rows for name in ([row.name] if isinstance(row.name, str) else row.name)}  # fmt: skip
+    return sorted(n for n in names if re.fullmatch(r"torch(\.[A-Za-z_]\w*)+", n) and not any(map(keyword.iskeyword, n.split("."))))  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["{} = f", "{}, *y = f", "del {}", "for {} in f: pass", "with f as {}: pass", "{} += 1", "{}: int = 2", "[0 for {} in f]"])  # fmt: skip
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+def test_a_name_that_gets_another_value_is_renamed_or_stays(form: str, style: str) -> None:
+    """Every name of the matrix: a call, a literal or a choice cannot be assigned to."""
+    text = "import torch\n" + "".join(f"{form.format(name)}\n" for name in _names())
+    done = settle(text, "python", "a.py", Context(Target(style=style), load(), unsafe=True))  # type: ignore[arg-type]  # fmt: skip
+    assert not [finding.message for finding in done.findings if finding.code == "HPU004"]
+    assert len(_names()) > 300 and done.text.count("\n") >= text.count("\n")
+
+
+@pytest.mark.parametrize("style", ["native", "dual", "agnostic"])
+@pytest.mark.parametrize("form", ["if {}:\n        x.cuda()", "x.cuda() if {} else x", "if {}:\n        torch.cuda.synchronize()"])  # fmt: skip
+def test_whatever_has_the_type_that_is_compared(style: str, form: str) -> None:
+    asked = Context(Target(style=style), load())  # type: ignore[arg-type]
+    for device in ("t.device", "self.device", "u[0].device", "torch.device(t)", "u().device", "(t or u)", "(await t)", "f'{t}'", "u[device]", "device()"):  # fmt: skip
+        for test in ("{}.type == 'cuda'", "{}.type != 'cpu'", "'cuda' == {}.type", "y and {}.type == 'cuda'"):  # fmt: skip
+            code = form.format(test.format(device))
+            done = settle(f"import torch\nasync def f(self, x, t, u, y):\n    {code}\n", "python", "a.py", asked)  # fmt: skip
+            assert ast.parse(done.text)
+            assert "HPU004" not in {finding.code for finding in done.findings}, code

@@ -62,12 +62,12 @@ class Remove(msgspec.Struct, frozen=True):
 
 
 class Insert(msgspec.Struct, frozen=True):
-    """A statement of one line is before or after ``anchor``."""
+    """A statement is before or after ``anchor``: one of several lines parts the statements of one that it comes between."""
 
     anchor: ast.stmt
     code: str
     after: bool = True
-    #: Also where other statements share the line of ``anchor``.
+    #: Also beside the first or last of several statements in a line.
     own_line: bool = False
     #: Before the comments right above ``anchor`` as well, which are about it.
     above_comments: bool = False

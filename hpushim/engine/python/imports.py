@@ -305,7 +305,7 @@ class _Plan:
         below = "\n" * (3 - gap) if gap < 2 else ""
         if place == 0:
             return Insert(body[0], f"{code}\n\n", after=False, own_line=True)
-        return Insert(body[place - 1], f"\n\n{code}{below}", own_line=True)
+        return Insert(body[place - 1], f"\n\n{code}{below}")
 
     def _gap(self, statement: ast.stmt) -> int:
         """The empty lines between a statement at the top level and the one above it, comments left out."""
@@ -335,27 +335,14 @@ class _Plan:
             anchor = body[0]
         if anchor is None:
             return Insert(body[0], code, after=False, own_line=True)
-        return self._behind(anchor, code)
-
-    def _behind(self, anchor: ast.stmt, code: str) -> Insert:
-        """Behind a statement at the top level; where its line goes on with another, which may need the code, in that line or above it."""
-        body = self._module.tree.body
-        place = body.index(anchor)
-        shared = body[place + 1 :] and body[place + 1].lineno == anchor.end_lineno
-        if shared and "\n" not in code.strip("\n"):
-            return Insert(anchor, code.strip("\n"))
-        while shared and place and body[place - 1].end_lineno == body[place].lineno:
-            place -= 1
-        if shared and not _comes_first(body[place]):
-            return Insert(body[place], code, after=False, own_line=True)
-        return Insert(anchor, code, own_line=True)
+        return Insert(anchor, code)
 
     def _in_front_of(self, user: ast.stmt, code: str) -> Insert:
         """Behind the last import above ``user``, a statement at the top level, or right in front of it."""
         body = self._module.tree.body
         above = [statement for statement in body[: body.index(user)] if _is_import(statement)]
         if above:
-            return self._behind(above[-1], f"\n{code}")
+            return Insert(above[-1], f"\n{code}")
         return Insert(user, code, after=False, own_line=True)
 
     def _imports_ambient(self, statement: ast.stmt) -> bool:

@@ -113,7 +113,10 @@ class Module(Text, Source):
     def begins_line(self, statement: ast.stmt) -> bool:
         """Is a statement the first of its line?"""
         start = self.start(statement)
-        return not self.source(Span(self.line_span(self.position(start)[0]).start, start)).strip()
+        number = self.position(start)[0]
+        above = self.source(self.line_span(number - 1)).rstrip("\r\n") if number > 1 else ""
+        continued = above.endswith("\\") and "#" not in above
+        return not continued and not self.source(Span(self.line_span(number).start, start)).strip()
 
     def deeper(self, node: ast.AST) -> str:
         """How much further a block under the statement of ``node`` is indented, in white space: as in the rest of the file."""

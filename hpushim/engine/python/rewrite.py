@@ -17,7 +17,7 @@ from hpushim.engine.python.changes import Guard, Insert, Remove, Replace
 from hpushim.engine.python.narrow import narrowed
 from hpushim.engine.python.removal import Removal, is_elif, removal
 from hpushim.engine.python.slots import Unplaced
-from hpushim.engine.python.units import Unit, is_alone, is_compound, owner, unit
+from hpushim.engine.python.units import Unit, is_alone, is_compound, line_group, owner, unit
 from hpushim.model import Edit, Span
 from hpushim.pycode.walk import walk
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+#: A name in place of lines between two statements of one line, and how it is found again with what parts it from them.
+_LINES_OF = "__lines_between_%d__"
+_SPACE = r"(?:[ \t\f]|\\\n)*"
+_BETWEEN = re.compile(rf"{_SPACE};?{_SPACE}__lines_between_(\d+)__{_SPACE};?{_SPACE}")
 #: Where libcst holds a unit that is alone in no statement.
 _FIELDS: dict[type[ast.AST], str] = {ast.ExceptHandler: "handlers", ast.match_case: "cases"}
 
@@ -66,6 +70,8 @@ class _Work:
         self._inserts: list[Insert] = []
         self._guards: list[Guard] = []
         self._removed: dict[ast.stmt, None] = {}
+        #: Lines that part the statements of one.
+        self._between: list[str] = []
         self.touched: set[ast.AST] = set()
 
     def add(self, change: Replace | Remove | Insert | Guard) -> None:
@@ -159,6 +165,7 @@ class _Work:
         if not code.startswith(place.lead) or not code.endswith(place.tail):
             raise NotRewritable("the change reaches beyond the statement")
         text = code[len(place.lead) : len(code) - len(place.tail)]
+        text = _BETWEEN.sub(lambda found: self._between[int(found[1])], text)
         return [self._as_written(edit) for edit in narrowed(place.span.start, old, text)]
 
     def _as_written(self, edit: Edit) -> Edit:
@@ -219,7 +226,7 @@ class _Work:
         for number in range(len(place.nodes) - 1, -1, -1):
             anchor = place.nodes[number]
             for insert in reversed(beside.get(anchor, []) if isinstance(anchor, ast.stmt) else []):
-                line = _inserted(line, now[number], insert)
+                line = _inserted(line, now[number], insert, self._in_a_line(insert))
                 moved = number + 1 if insert.after else number
                 now[moved:] = [at + 1 for at in now[moved:]]
         indices = [now[n] for n, statement in enumerate(place.nodes) if statement in gone]
@@ -228,13 +235,23 @@ class _Work:
     # -- lines of their own -----------------------------------------------------------------
 
     def _lines_of_its_own(self, insert: Insert) -> bool:
-        if insert.own_line or is_compound(insert.anchor):
+        anchor = insert.anchor
+        if is_compound(anchor) or is_alone(self._module, anchor):
             return True
-        if is_alone(self._module, insert.anchor):
-            return True
-        # Several lines cannot share one, but go above what begins it.
-        several = "\n" in insert.code.strip("\n")
-        return several and not insert.after and self._module.begins_line(insert.anchor)
+        group = line_group(self._module, anchor)
+        outside = anchor is group[-1 if insert.after else 0] and self._module.begins_line(group[0])
+        return outside and (insert.own_line or _several(insert.code))
+
+    def _in_a_line(self, insert: Insert) -> str:
+        """What is put between two statements of a line: the statement itself; for several lines a name that they replace."""
+        if not _several(insert.code):
+            return insert.code
+        module = self._module
+        if not module.begins_line(line_group(module, insert.anchor)[0]):
+            raise NotRewritable("a compound statement cannot share a line")
+        lines = ("", *self._indented(insert.code, insert.anchor), "")
+        self._between.append(f"\n{module.indent(insert.anchor)}".join(lines))
+        return _LINES_OF % (len(self._between) - 1)
 
     def _guard(self, guard: Guard) -> Edit:
         """The edit that puts a condition above a simple statement; lines that continue it need no indentation."""
@@ -253,14 +270,11 @@ class _Work:
         """The edit that puts a line, or several, of its own before or behind a statement."""
         module = self._module
         Count.inserted += 1
-        code = _checked(insert.code)
         anchor = _outermost(module, insert.anchor, plan.gone)
         if is_elif(module, anchor):
             raise NotRewritable("no line can be put beside an `elif`")
         indent = module.indent(anchor)
-        deeper = module.deeper(anchor)
-        code = [re.sub(r"^(?:    )+", lambda by: len(by[0]) // 4 * deeper, each) for each in code]
-        lines = f"{module.newline}{indent}".join(code)
+        lines = f"{module.newline}{indent}".join(self._indented(insert.code, anchor))
         if not insert.after:
             number = module.position(module.start(anchor))[0]
             while insert.above_comments and _is_comment(module, number - 1, indent):
@@ -277,6 +291,18 @@ class _Work:
                 at = edit.span.end
                 return Edit(Span(at, at), "", f"{indent}{lines}{module.newline}")
         return Edit(Span(at, at), "", f"{module.newline}{indent}{lines}")
+
+    def _indented(self, code: str, anchor: ast.stmt) -> list[str]:
+        """The lines of new code, which is indented by four, as the file indents."""
+        deeper = self._module.deeper(anchor)
+        return [
+            re.sub(r"^(?:    )+", lambda by: len(by[0]) // 4 * deeper, each)
+            for each in _checked(code)
+        ]
+
+
+def _several(code: str) -> bool:
+    return "\n" in code.strip("\n")
 
 
 def _is_comment(module: Module, number: int, indent: str) -> bool:
@@ -311,11 +337,11 @@ def _kept_semicolon(new: Any, old: Any) -> Any:
     return new.with_changes(semicolon=old.semicolon)
 
 
-def _inserted(line: Any, number: int, insert: Insert) -> Any:
+def _inserted(line: Any, number: int, insert: Insert, code: str) -> Any:
     """A simple statement line with another statement beside its ``number``-th."""
     import libcst as cst
 
-    parsed, *others = cst.parse_module(insert.code, config=_config()).body
+    parsed, *others = cst.parse_module(code, config=_config()).body
     if others or not isinstance(parsed, cst.SimpleStatementLine):
         raise NotRewritable("a compound statement cannot share a line")
     new = parsed.body[0]

@@ -7,6 +7,7 @@ and strings over several lines come out as they went in. A header is parsed with
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: libcst takes any, but gives back bare carriage returns as something else.
 _NEWLINE = "\n"
+#: Between two statements of one line, which a backslash may continue.
+_SEMICOLON = re.compile(r"(?:[ \t\f]|\\(?:\r\n|\r|\n))*;(?:[ \t\f]|\\(?:\r\n|\r|\n))*")
 _COMPOUND = (ast.ExceptHandler, ast.match_case)
 
 
@@ -68,9 +71,9 @@ def line_group(module: Module, statement: ast.stmt) -> list[ast.stmt]:
     """The simple statements that stand on one line with ``statement``, in order."""
     block, first = module.place(statement)
     last = first
-    while first and _same_line(block[first - 1], block[first]):
+    while first and _same_line(module, block[first - 1], block[first]):
         first -= 1
-    while last + 1 < len(block) and _same_line(block[last], block[last + 1]):
+    while last + 1 < len(block) and _same_line(module, block[last], block[last + 1]):
         last += 1
     return block[first : last + 1]
 
@@ -80,8 +83,11 @@ def is_alone(module: Module, statement: ast.stmt) -> bool:
     return len(line_group(module, statement)) == 1 and module.begins_line(statement)
 
 
-def _same_line(one: ast.stmt, other: ast.stmt) -> bool:
-    return one.end_lineno == other.lineno
+def _same_line(module: Module, one: ast.stmt, other: ast.stmt) -> bool:
+    between = Span(module.span(one).end, module.start(other))
+    return (
+        one.end_lineno == other.lineno or _SEMICOLON.fullmatch(module.source(between)) is not None
+    )
 
 
 def _header(module: Module, node: Any) -> Unit:

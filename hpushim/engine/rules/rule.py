@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from hpushim.engine.base.code import Code
-from hpushim.engine.python.changes import Change, Import, Replace, Rewrite, written
+from hpushim.engine.python.changes import Change, Import, Rename, Replace, Rewrite, written
 from hpushim.engine.rules.wants import Wants
 from hpushim.matrix import vendor
 from hpushim.model import Effort, Finding, Fix, Safety, Severity, Span
@@ -190,6 +190,9 @@ class Rule(Named):
             fix, safety = None, "manual"
             if module.target.style == "agnostic":
                 message = vendor.kept_message(message, " ".join(module.source(span).split()))
+        if fix is not None and any(map(_is_misplaced, fix.changes)):
+            fix, safety = None, "manual"
+            message = f"{message}; here it gets another value, so change this by hand"
         if fix is not None and module.target.style == "agnostic":
             message = _neutrally(module, span, message, fix.changes)
         plain = Fix(fix.title, fix.safety, (), fix.group) if fix is not None else None
@@ -254,6 +257,19 @@ class TextRule(Named):
     def finish(self, document: Document, said: Said) -> Iterable[Finding]:
         """What no rule has reported; called when all have."""
         return ()
+
+
+def _is_misplaced(change: Change) -> bool:
+    """Does it put something in place of a name that gets a value, or is deleted, which can do neither?"""
+    if not isinstance(change, (Replace, Rename)):
+        return False
+    new = change.new if isinstance(change, Replace) else f"{change.name}{change.tail}"
+    if isinstance(new, str) and isinstance(getattr(change.node, "ctx", None), (ast.Store, ast.Del)):
+        try:
+            ast.parse(f"del {new}")
+        except SyntaxError:
+            return True
+    return False
 
 
 def _neutrally(module: Module, span: Span, message: str, changes: Iterable[Change]) -> str:
