@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hpushim.engine.base.code import Code
@@ -60,9 +60,12 @@ class InferenceLoop(Rule):
         if module.target.mode not in ("portable", "lazy"):
             return
         evaluation = _Evaluation(module)
+        if not evaluation:
+            return
         whole: list[ast.For | ast.While] = [*module.index.statements(ast.For)]
         whole += module.index.statements(ast.While)
-        whole = [loop for loop in whole if evaluation.may_be(loop) and not _trains(loop)]
+        trains = _around(module, _TRAINS)
+        whole = [loop for loop in whole if loop not in trains and evaluation.may_be(loop)]
         yield from (
             self._indexed(module, index) for index in dict.fromkeys(_indexed(module, whole))
         )
@@ -98,20 +101,31 @@ class InferenceLoop(Rule):
 def _indexed(module: Module, whole: list[ast.For | ast.While]) -> Iterator[ast.expr]:
     """Where a loop that runs a model, or a function that it calls, first puts the number of the turn into what the device computes."""
     for loop in whole if module.view(is_on_device) else ():
-        calls = [part for part in walk(loop) if isinstance(part, ast.Call)]
         counted = _counted(module, loop)
-        if not counted or not any(_runs(module, call) or _SAMPLES.search(word(call.func)) or any(_MODELS.fullmatch(word(a)) for a in _plain(call)) for call in calls):  # fmt: skip
+        if not counted:
             continue
+        calls = [part for part in walk(loop) if isinstance(part, ast.Call)]
         regions: list[tuple[ast.AST, set[str]]] = [(loop, counted)]
+        handed = [call for call in calls if any(_mentions(a, counted) for a in (*call.args, *call.keywords))]  # fmt: skip
         values = module.view(Values)
-        for call in calls:
+        for call in handed:
             for function in values.callees(call):
                 given = values.bind(call, function).items()
                 regions.append(
                     (function, {name for name, value in given if _mentions(value, counted)})
                 )
-        for region, names in regions:
-            yield from itertools.islice(_uses(module, region, names), 1)
+        # Few loops compute by their number, and which calls run a model is the dearer question.
+        places = [each for region, names in regions if (each := list(_candidates(region, names)))]
+        if places and any(_is_run(module, call) for call in calls):
+            for each in places:
+                yield from itertools.islice((part for part in each if _is_use(module, part)), 1)
+
+
+def _is_run(module: Module, call: ast.Call) -> bool:
+    """Is it a model that is called, or a step of sampling, or what takes a model?"""
+    if _SAMPLES.search(word(call.func)) or any(_MODELS.fullmatch(word(a)) for a in _plain(call)):
+        return True
+    return _runs(module, call)
 
 
 def _counted(module: Module, loop: ast.For | ast.While) -> set[str]:
@@ -141,17 +155,23 @@ def _mentions(node: ast.AST, names: set[str]) -> bool:
     return any(isinstance(part, ast.Name) and part.id in names for part in walk(node))
 
 
-def _uses(module: Module, region: ast.AST, names: set[str]) -> Iterator[ast.expr]:
-    """``times[i]`` of a tensor, ``torch.full((n,), i, device=device)``, ``torch.tensor([i], device=device)``."""
+def _candidates(region: ast.AST, names: set[str]) -> Iterator[ast.Subscript | ast.Call]:
+    """``times[i]``, ``torch.full((n,), i, device=device)``, ``torch.tensor([i], device=device)``."""
     for part in walk(region) if names else ():
         if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Load):
-            if isinstance(part.slice, ast.Name) and part.slice.id in names and is_tensor(module, part.value):  # fmt: skip
+            if isinstance(part.slice, ast.Name) and part.slice.id in names:
                 yield part
-        elif isinstance(part, ast.Call) and module.qualified(part.func) in _FILLED:
+        elif isinstance(part, ast.Call) and any(k.arg == "device" for k in part.keywords):
             filled = argument(part, "fill_value", 1) or argument(part, "data", 0)
-            given = {keyword.arg for keyword in part.keywords}
-            if filled is not None and "device" in given and _mentions(filled, names):
+            if filled is not None and _mentions(filled, names):
                 yield part
+
+
+def _is_use(module: Module, part: ast.Subscript | ast.Call) -> bool:
+    """Is it a tensor that is indexed, or one that is made?"""
+    if isinstance(part, ast.Call):
+        return module.qualified(part.func) in _FILLED
+    return is_tensor(module, part.value)
 
 
 def _computing(module: Module, node: ast.For | ast.While, loop: Loop | None) -> Iterator[ast.Call]:
@@ -211,6 +231,9 @@ def _keeps(loop: ast.AST) -> bool:
 
 def _reads_always(module: Module, parts: Sequence[ast.AST]) -> bool:
     """Does each turn of the loop, or of one inside, read a value to the host: ``losses.update(loss.item())``?"""
+    may = (part for each in parts for part in walk(each) if isinstance(part, ast.Attribute))
+    if not any(part.attr in _READS or part.attr in _ASKS for part in may):
+        return False
     return any(_reads(module, part) for part in parts)
 
 
@@ -227,7 +250,7 @@ def _reads(module: Module, part: ast.AST) -> bool:
         return _reads(module, part.test)
     if isinstance(part, (ast.Lambda, ast.FunctionDef)):
         return False
-    return _reads_always(module, list(ast.iter_child_nodes(part)))
+    return any(_reads(module, each) for each in ast.iter_child_nodes(part))
 
 
 def _by_method(module: Module, loop: Loop) -> Iterator[ast.Call]:
@@ -272,17 +295,15 @@ class _Evaluation:
             *filter(self._is_region, index.statements(ast.AsyncWith)),
             *filter(self._is_region, functions),
         }
-        self._methods = {f.name for f in functions if self._is_without(f)} if self._regions else set()  # fmt: skip
+        methods = {f.name for f in functions if self._is_without(f)} if self._regions else ()
+        self._calling = _around(module, methods)
+
+    def __bool__(self) -> bool:
+        return bool(self._regions)
 
     def may_be(self, loop: ast.For | ast.While) -> bool:
         """Is the loop without gradients, or may it call a method that is?"""
-        return bool(self._regions) and (
-            self._is_without(loop)
-            or any(
-                isinstance(part, ast.Attribute) and part.attr in self._methods
-                for part in walk(loop)
-            )
-        )
+        return self._is_without(loop) or loop in self._calling
 
     def runs(self, loop: ast.For | ast.While, call: ast.Call) -> bool:
         """Is the loop without gradients, or what it calls?"""
@@ -310,5 +331,7 @@ class _Evaluation:
         return any(self._module.qualified(each) in _NO_GRADIENTS for each in named)
 
 
-def _trains(loop: ast.AST) -> bool:
-    return any(isinstance(part, ast.Attribute) and part.attr in _TRAINS for part in walk(loop))
+def _around(module: Module, words: Iterable[str]) -> set[ast.AST]:
+    """What holds an attribute of one of these names."""
+    named = (each for name in words for each in module.index.attributes(name))
+    return {above for each in named for above in module.ancestors(each)}

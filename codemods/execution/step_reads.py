@@ -113,11 +113,11 @@ def _reads(module: Module, func: ast.Attribute) -> bool:
         return False
     of_gradients = func.attr == "item" and any(isinstance(p, ast.Attribute) and p.attr == "grad" for p in walk(value))  # fmt: skip
     if (
-        not (_is_in_step(module, func) or of_gradients)
-        or foreign(module, func)
+        foreign(module, func)
+        or makes_on_host(module, value)
+        or not (of_gradients or _is_in_step(module, func))
         or is_other(module, value)
         or stays_on_host(module, value)
-        or makes_on_host(module, value)
     ):
         return False
     return func.attr == "item" or is_tensor(module, value) or _is_of_parameters(value)
@@ -150,9 +150,9 @@ def _helpers(module: Module) -> set[ast.AST]:
             method
             for part in walk(new.pop())
             if isinstance(part, ast.Call)
-            and not is_switched_off(module, part)
             and (method := own_method(module, part.func)) is not None
             and method not in found
+            and not is_switched_off(module, part)
         ]
         found.update(reached)
         new += reached
@@ -194,13 +194,15 @@ def _asked(test: ast.expr) -> Iterator[ast.expr]:
 
 def _asks_tensor(module: Module, node: ast.Call) -> bool:
     """Is it a tensor's value that is asked in every step: ``mask.any()``, ``torch.isnan(loss)``?"""
-    if not in_forward(module, node) and (
-        isinstance(module.statement(node), ast.Assert) or not _is_in_step(module, node)
+    name = module.qualified(node.func)
+    own = isinstance(node.func, ast.Attribute) if name is None else name.startswith("torch.")
+    if not own or (
+        not in_forward(module, node)
+        and (isinstance(module.statement(node), ast.Assert) or not _is_in_step(module, node))
     ):
         return False
-    name = module.qualified(node.func)
     if name is not None:
-        return name.startswith("torch.") and module.view(is_on_device)
+        return module.view(is_on_device)
     return isinstance(node.func, ast.Attribute) and is_tensor(module, node.func.value)
 
 

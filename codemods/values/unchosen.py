@@ -100,12 +100,15 @@ class Defaults:
 
     def leaves(self, choice: ast.AST, inner: ast.AST) -> bool:
         """Is ``inner`` a part of a choice that is not taken?"""
-        if not isinstance(choice, ast.If) or self._is_of_devices(choice.test):
+        if not isinstance(choice, ast.If) or _names_device(choice.test):
             return False
         said = self._said(choice.test)
-        if said is not None:
-            return inner in branches(choice, true=said)[1]
-        return inner in branches(choice, true=True)[0] and self._is_one_of_many(choice)
+        if said is None:
+            left = inner in branches(choice, true=True)[0] and self._is_one_of_many(choice)
+        else:
+            left = inner in branches(choice, true=said)[1]
+        # The dearest question is the last.
+        return left and not self._is_of_devices(choice.test)
 
     def _is_one_of_many(self, choice: ast.If) -> bool:
         """Does a chain of conditions compare one value with a text each, and is this one of them?"""
@@ -126,8 +129,7 @@ class Defaults:
     def _is_of_devices(self, test: ast.expr) -> bool:
         devices = self._module.view(Devices)
         return any(
-            isinstance(part, ast.expr)
-            and (devices.is_device(part) or _DEVICE.search(word(part).lower()))
+            devices.is_device(part)
             for part in walk(test)
             if isinstance(part, (ast.Name, ast.Attribute, ast.Constant))
         )
@@ -232,6 +234,12 @@ class Defaults:
         if not isinstance(text, str) or not all(isinstance(each, (str, tuple)) for each in given):
             return _OPEN
         return getattr(text, node.func.attr)(*given)
+
+
+def _names_device(test: ast.expr) -> bool:
+    """Does a condition name what chooses the device?"""
+    named = (ast.Name, ast.Attribute)
+    return any(isinstance(part, named) and _DEVICE.search(word(part).lower()) for part in walk(test))  # fmt: skip
 
 
 def _is_settings(node: ast.expr) -> bool:

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"(?<=\bline )\d+")
 
 
-def examine(text: str, kind: Kind, path: str, context: Context) -> tuple[Finding, ...]:
-    """Every finding in one text. Raises :class:`~hpushim.engine.context.Unparsable`."""
+def examine(
+    text: str, kind: Kind, path: str, context: Context, data: bytes | None = None
+) -> tuple[Finding, ...]:
+    """Every finding in one text, which is ``data`` in UTF-8. Raises :class:`~hpushim.engine.context.Unparsable`."""
     if kind == "python":
         return examine_module(parse(text, path, context), context).findings
-    document = _document(text, kind, path, context)
+    document = _document(text, kind, path, context, data)
     if kind != "notebook":
         return examine_document(document, context).findings
     cells = _Cells(document, context)
@@ -52,9 +54,11 @@ def settle(text: str, kind: Kind, path: str, context: Context) -> Settled:
     return _Cells(document, context).settled()
 
 
-def _document(text: str, kind: Kind, path: str, context: Context) -> Document:
+def _document(
+    text: str, kind: Kind, path: str, context: Context, data: bytes | None = None
+) -> Document:
     """The document; raises :class:`~hpushim.engine.context.Unparsable` when it is not of its kind."""
-    document = Document(text, path, kind, context.target, context.matrix, context.project)
+    document = Document(text, path, kind, context.target, context.matrix, context.project, data)
     try:
         document.entries  # noqa: B018  (read now, for all rules)
     except ValueError as error:

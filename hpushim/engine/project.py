@@ -474,7 +474,8 @@ def _lost(item: tuple[int, File, bytes], why: str) -> tuple[FileResult, Asked]:
 
 
 def _analysed(file: File, source: Source, context: Context) -> FileResult:
-    return _unchanged(file, source, examine(source.text, file.kind, file.shown, context))
+    found = examine(source.text, file.kind, file.shown, context, source.canonical)
+    return _unchanged(file, source, found)
 
 
 def _proposed(file: File, source: Source, context: Context) -> FileResult:

@@ -96,21 +96,23 @@ class _Lines:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
+        #: Counting is quick, so that a long text needs no more steps than a short one.
+        self._step = max(_STEP, len(data) // 64)
         #: The line at the beginning of every whole step, as far as somebody has asked.
         self._at = [(1, 0)]
 
     def __call__(self, offset: int) -> tuple[int, int]:
-        step = offset // _STEP
+        step = offset // self._step
         while len(self._at) <= step:
-            self._at.append(self._after(len(self._at) - 1, len(self._at) * _STEP))
+            self._at.append(self._after(len(self._at) - 1, len(self._at) * self._step))
         return self._after(step, offset)
 
     def _after(self, step: int, end: int) -> tuple[int, int]:
         line, start = self._at[step]
-        last = self._data.rfind(b"\n", step * _STEP, end)
+        last = self._data.rfind(b"\n", step * self._step, end)
         if last < 0:
             return line, start
-        return line + self._data.count(b"\n", step * _STEP, end), last + 1
+        return line + self._data.count(b"\n", step * self._step, end), last + 1
 
 
 class Project(msgspec.Struct, frozen=True):
@@ -170,9 +172,11 @@ class Text:
         target: Target,
         matrix: Matrix,
         project: Project = ALONE,
+        data: bytes | None = None,
     ) -> None:
         self.text = text
-        self.data = text.encode()
+        #: The text in UTF-8, which who has it already may give.
+        self.data = text.encode() if data is None else data
         self.path = path
         self.target = target
         self.matrix = matrix

@@ -6,6 +6,7 @@ import ast
 import bisect
 import json
 import re
+from collections.abc import Callable
 from functools import cached_property
 from itertools import accumulate
 
@@ -57,12 +58,14 @@ class Piece:
 class Cell:
     """One code cell and where it is in the joined text."""
 
-    def __init__(self, number: int, pieces: list[Piece], *, listed: bool) -> None:
+    def __init__(
+        self, number: int, text: str, pieces: Callable[[], list[Piece]], *, listed: bool
+    ) -> None:
         self.number = number
-        self.pieces = pieces
         self.listed = listed
-        self.text = b"".join(piece.text for piece in pieces)
-        self._ends = list(accumulate(len(piece.text) for piece in pieces))
+        self._made = pieces
+        #: What was read byte by byte is read again where it is more than ASCII.
+        self.text = text.encode() if text.isascii() else b"".join(piece.text for piece in self.pieces)  # fmt: skip
         self.start = 0
         #: The text with what is not Python blanked, and why it is no Python all the same.
         self.python = self.text
@@ -71,6 +74,15 @@ class Cell:
         if self.error is None and not self._utf8():
             self.error = "it holds half a character"
             self.python = _blank(self.text)
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The strings that hold it, which few cells are asked for."""
+        return self._made()
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(len(piece.text) for piece in self.pieces))
 
     @property
     def end(self) -> int:
@@ -147,7 +159,6 @@ class Cell:
                 masked.append(line)
             continued = masked[-1] != line and line.rstrip().endswith(b"\\")
         self.python = b"\n".join(masked)
-        self.check()
 
 
 def _parses(data: bytes) -> str | None:

@@ -27,8 +27,9 @@ class Document(Text):
         target: Target,
         matrix: Matrix,
         project: Project = ALONE,
+        data: bytes | None = None,
     ) -> None:
-        super().__init__(text, path, target, matrix, project)
+        super().__init__(text, path, target, matrix, project, data)
         self.kind = kind
         #: The notebook that the text is, read already.
         self.notebook: Notebook | None = None

@@ -11,7 +11,8 @@ import bisect
 import json
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 from hpushim.engine.base.text import blank
 from hpushim.engine.data.cells import Cell, Piece
@@ -260,29 +261,54 @@ class _Reader:
                 yield cell
 
     def _cell(self, cell: Part) -> Cell | None:
-        kind: object = None
-        sources: dict[str, tuple[int, object]] = {}
-        for part in self._walk.parts(cell.start):
-            value = self._walk.value(part.start)
-            if part.name == "cell_type":
-                kind = value
-                self._number += 1
-            elif part.name in ("source", "input"):
-                sources[str(part.name)] = (part.start, value)
-        at, value = sources.get("source") or sources.get("input") or (0, None)
-        return self._made(at, value) if kind == "code" else None
+        start, walk = cell.start, self._walk
+        try:
+            value = walk.value(start)
+        except ValueError:  # a comment, or a comma too many
+            value, places = self._parts(start)
+        else:
+            places = {}
+        self._number += "cell_type" in value
+        name = next((name for name in ("source", "input") if name in value), None)
+        if name is None or value.get("cell_type") != "code":
+            return None
+        at = places.get(name) or self._place(name, start, walk.end)
+        if at is None:
+            at = self._parts(start)[1][name]
+        return self._made(at, value[name])
+
+    def _parts(self, start: int) -> tuple[dict[object, object], dict[object, int]]:
+        """A cell read part by part, and where the values of its keys start."""
+        value: dict[object, object] = {}
+        places: dict[object, int] = {}
+        for part in self._walk.parts(start):
+            value[part.name] = self._walk.value(part.start)
+            places[part.name] = part.start
+        return value, places
+
+    def _place(self, name: str, start: int, end: int) -> int | None:
+        """Where the value of a key of a cell starts, where its name stands nowhere else in it. In a string its quotes are escaped."""
+        key = f'"{name}"'
+        at = self._text.find(key, start, end)
+        if at < 0 or self._text.find(key, at + 1, end) >= 0:
+            return None
+        colon = self._walk.gap(at + len(key))
+        return self._walk.gap(colon + 1) if self._text.startswith(":", colon) else None
 
     def _made(self, at: int, value: object) -> Cell | None:
         listed = isinstance(value, list)
-        lines = value if isinstance(value, list) else [value]
+        lines: list[Any] = value if isinstance(value, list) else [value]
         if not lines or not all(isinstance(line, str) for line in lines):
             return None
+        pieces = partial(self._pieces, at, lines)
+        return Cell(self._number, "".join(lines), pieces, listed=listed)
+
+    def _pieces(self, at: int, lines: list[str]) -> list[Piece]:
         strings = _STRING.finditer(self._text, at)
-        pieces = [
+        return [
             Piece(self._data, Span(*string.span()), line if line.isascii() else _again(string[0]))
             for line, string in zip(lines, strings, strict=False)
         ]
-        return Cell(self._number, pieces, listed=listed)
 
 
 def _again(string: str) -> str:

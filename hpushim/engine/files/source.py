@@ -41,6 +41,11 @@ class Source(msgspec.Struct, frozen=True):
         """The file's bytes."""
         return self.bom + self.body
 
+    @property
+    def canonical(self) -> bytes | None:
+        """The text in UTF-8, where the file is; None where it has to be encoded."""
+        return self.body if self.encoding in _UTF8 else None
+
 
 def read(path: Path) -> bytes | str:
     """The bytes of a file that was found, or in half a sentence why there are none."""
@@ -65,7 +70,13 @@ def decode(data: bytes, *, python: bool) -> Source:
         bom, body = data[:2], data[2:]
         encoding = "utf-16-le" if bom == codecs.BOM_UTF16_LE else "utf-16-be"
     try:
-        text = body.decode(encoding)
+        try:
+            text = body.decode(encoding)
+        except UnicodeDecodeError:
+            if python or bom:
+                raise
+            encoding = "latin-1"
+            text = body.decode(encoding)
         if encoding not in _UTF8:
             text.encode()  # what UTF-8 cannot hold has no offsets
     except (UnicodeError, LookupError, ValueError) as error:
@@ -123,15 +134,8 @@ def _known(name: str, bom: bytes) -> str:
 
 
 def _plain_encoding(body: bytes, bom: bytes) -> str:
-    if bom:
-        return "utf-8"
-    if body[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return "utf-16"
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "utf-8"
+    wide = not bom and body[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return "utf-16" if wide else "utf-8"
 
 
 def _encoded(text: str, encoding: str) -> bytes:
