@@ -77,7 +77,7 @@ class Cell:
 
     @cached_property
     def pieces(self) -> list[Piece]:
-        """The strings that hold it, which few cells are asked for."""
+        """The strings that hold it, which few cells need."""
         return self._made()
 
     @cached_property

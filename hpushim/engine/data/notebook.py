@@ -287,7 +287,7 @@ class _Reader:
         return value, places
 
     def _place(self, name: str, start: int, end: int) -> int | None:
-        """Where the value of a key of a cell starts, where its name stands nowhere else in it. In a string its quotes are escaped."""
+        """Where the value of a key of a cell starts, where its name is nowhere else in it. In a string its quotes are escaped."""
         key = f'"{name}"'
         at = self._text.find(key, start, end)
         if at < 0 or self._text.find(key, at + 1, end) >= 0:
