@@ -100,25 +100,37 @@ def serving() -> Iterator[None]:
         undo()
 
 
-@functools.cache
 def python() -> str:
     """The name of a Python that takes its words as any other and has its work done by the server."""
+    theirs = os.environ.get("HPUSHIM_WARM")  # of who started these tests
+    return theirs if theirs and AVAILABLE else like(sys.executable, os.environ)
+
+
+_served: dict[str, str] = {}
+
+
+def like(real: str, environment: Mapping[str, str]) -> str:
+    """Such a name for the Python of another environment; ``environment``: what its programs start with."""
     if not AVAILABLE:
-        return sys.executable
-    if theirs := os.environ.get("HPUSHIM_WARM"):  # of who started these tests
-        return theirs
+        return real
+    if real not in _served:
+        _served[real] = _started(real, environment)
+    return _served[real]
+
+
+def _started(real: str, environment: Mapping[str, str]) -> str:
     folder = tempfile.TemporaryDirectory(prefix="warm")
     atexit.register(folder.cleanup)
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(Path(folder.name, "server")))
     listening.listen(64)
     client = Path(folder.name, "python")
-    client.write_text(_CLIENT.format(real=sys.executable, server=listening.getsockname()))
+    client.write_text(_CLIENT.format(real=real, server=listening.getsockname()))
     client.chmod(0o700)
-    left = {k: v for k, v in os.environ.items() if not k.startswith(("HPUSHIM", "PYTHON"))}
+    left = {k: v for k, v in environment.items() if not k.startswith(("HPUSHIM", "PYTHON"))}
     env = {**left, "HPUSHIM": "off", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     process = subprocess.Popen(
-        [sys.executable, __file__, str(listening.fileno()), str(client)],
+        [real, __file__, str(listening.fileno()), str(client)],
         stdin=subprocess.PIPE,
         pass_fds=[listening.fileno()],
         env={**env, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHINDUCTOR_COMPILE_THREADS": "1"},
@@ -189,7 +201,9 @@ def _program(words: Sequence[str]) -> tuple[list[str], str, str, list[str]] | No
         return None
     if rest[0] in ("-c", "-m") and len(rest) > 1:
         return options, rest[0], rest[1], rest[2:]
-    is_script = rest[0].endswith(".py") and not rest[0].startswith("-")
+    # What is installed beside a Python is a script, too.
+    is_script = rest[0].endswith(".py") or Path(rest[0]).parent == Path(words[0]).parent
+    is_script = is_script and not rest[0].startswith("-")
     return (options, "", rest[0], rest[1:]) if is_script else None
 
 

@@ -21,6 +21,8 @@ import sys
 import venv
 from pathlib import Path
 
+import warm
+
 import hpushim
 from hpushim.emulator import SITE, build
 
@@ -102,12 +104,13 @@ class Machine:
         return {**kept, **container, "PATH": path, "OMP_NUM_THREADS": "1", **changes}
 
     def run(
-        self, *words: str | Path, cwd: Path | None = None, **changes: str
+        self, *words: str | Path, cwd: Path | None = None, own: bool = False, **changes: str
     ) -> subprocess.CompletedProcess[str]:
-        """A command of the machine, by its name there; its output as text."""
-        command = [str(self.bin / words[0]), *map(str, words[1:])]
+        """A command of the machine, by its name there; its output as text. ``own``: no fork of a process that holds torch."""
+        python = str(self.python) if own else warm.like(str(self.python), self.environment())
+        script = [] if words[0] == "python" else [str(self.bin / words[0])]
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=600, check=False,
+            [python, *script, *map(str, words[1:])], capture_output=True, text=True, timeout=600, check=False,
             cwd=cwd or self.folder / "home", env=self.environment(**changes),
         )  # fmt: skip
 

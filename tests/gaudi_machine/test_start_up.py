@@ -48,6 +48,15 @@ def test_in_every_order(script, order: str, autoload: str) -> None:
     assert "emulat" not in done.stderr
 
 
+@pytest.mark.parametrize("first", IMPORTS)
+def test_in_a_process_that_loads_torch_itself(machine, tmp_path, first: str) -> None:
+    """What is forked from one that holds torch is asked in every order above; this is the start that users have."""
+    path = tmp_path / "script.py"
+    path.write_text("\n".join([IMPORTS[first], "import hpushim", USE]))
+    done = machine.run("python", path, cwd=tmp_path, own=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 @pytest.mark.parametrize("order", ["hpushim torch", "torch hpushim", "hpushim", "hpushim vendor"])
 @pytest.mark.parametrize("lazy", ["0", "1"])
 def test_in_each_mode(script, order: str, lazy: str) -> None:
