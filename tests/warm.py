@@ -17,7 +17,6 @@ import atexit
 import contextlib
 import copy
 import fcntl
-import functools
 import gc
 import importlib
 import importlib.util

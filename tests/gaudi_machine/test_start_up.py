@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from crossed import crossed
 
 IMPORTS = {
     "vendor": "import habana_frameworks.torch.core as htcore",
@@ -39,8 +40,7 @@ assert not [name for name in sys.modules if name.startswith("hpushim.emulator.")
 """
 
 
-@pytest.mark.parametrize("autoload", AUTOLOAD)
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("order", "autoload"), crossed(ORDERS, list(AUTOLOAD), rounds=2))
 def test_in_every_order(script, order: str, autoload: str) -> None:
     lines = [IMPORTS[name] for name in order.split()]
     done = script("\n".join([*lines, USE]), **AUTOLOAD[autoload])

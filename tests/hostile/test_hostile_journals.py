@@ -78,8 +78,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("force", [False, True], ids=["plain", "forced"])
-@pytest.mark.parametrize("place", [*PLACES, "absolute"])
+@pytest.mark.parametrize(("place", "force"), crossed([*PLACES, "absolute"], [False, True], rounds=1))  # fmt: skip
 def test_a_planted_path(
     project: Path, outside: Path, hpushim: Run, place: str, force: bool
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import runs
+from crossed import crossed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -34,8 +35,7 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize("pattern", SLOW)
-@pytest.mark.parametrize("where", [".gitignore", "pyproject.toml", "--exclude"])
+@pytest.mark.parametrize(("where", "pattern"), crossed([".gitignore", "pyproject.toml", "--exclude"], list(SLOW), rounds=1))  # fmt: skip
 def test_a_pattern_that_takes_others_long(
     project: Path, hpushim: Run, pattern: str, where: str
 ) -> None:

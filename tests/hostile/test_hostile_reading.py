@@ -54,8 +54,17 @@ def test_a_thing_that_is_named(
         assert done.code in (2, 3) and "named" in done.said
 
 
-@pytest.mark.parametrize("thing", THINGS, ids=things.named)
-@pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/config", ".git/index", ".git/info/exclude", ".gitattributes"])  # fmt: skip
+REPOSITORY = (
+    ".git",
+    ".git/HEAD",
+    ".git/config",
+    ".git/index",
+    ".git/info/exclude",
+    ".gitattributes",
+)
+
+
+@pytest.mark.parametrize(("name", "thing"), crossed(REPOSITORY, THINGS, rounds=2), ids=things.named)
 def test_a_thing_in_a_repository(
     project: Path, outside: Path, hpushim: Run, name: str, thing: things.Thing
 ) -> None:
@@ -68,11 +77,10 @@ def test_a_thing_in_a_repository(
     assert hpushim("check", ".").code in (1, 3)
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["../outside/secret", "../outside/ours.toml", "out/ours.toml", "/etc/passwd", "link.toml", "..", "", ".", "a\\u0000b"],
-)  # fmt: skip
-@pytest.mark.parametrize("words", [*COMMANDS, ("matrix", "check")], ids=" ".join)
+VALUES = ("../outside/secret", "../outside/ours.toml", "out/ours.toml", "/etc/passwd", "link.toml", "..", "", ".", "a\\u0000b")  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "value"), crossed([*COMMANDS, ("matrix", "check")], VALUES, rounds=2), ids=str)  # fmt: skip
 def test_settings_name_nothing_outside(
     project: Path, outside: Path, hpushim: Run, value: str, words: tuple[str, ...]
 ) -> None:

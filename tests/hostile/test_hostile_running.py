@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import runs
+from crossed import crossed
 
 from hpushim import quiet_git
 from hpushim.engine.files import git
@@ -58,8 +59,7 @@ SETTINGS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "dirty"])
+@pytest.mark.parametrize(("dirty", "setting"), crossed([False, True], SETTINGS, rounds=1))
 def test_a_program_in_the_configuration(
     repository: Path, trap: Path, hpushim: Run, setting: str, dirty: bool
 ) -> None:
@@ -196,13 +196,13 @@ MODULES = ("typing", "gc", "contextlib", "importlib", "re", "json", "hashlib", "
            "libcst", "torch", "tree_sitter", "difflib", "stat", "subprocess", "traceback", "sitecustomize_", "codemods")  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("migrate", "."), ("check", "."), ("report", "."), ("explain", "101"), ("api", "torch.cuda"),
-     ("matrix", "stats"), ("--help",), ("migrate", "--undo", ".")],
-    ids=" ".join,
+COMMANDS = (
+    ("migrate", "."), ("check", "."), ("report", "."), ("explain", "101"), ("api", "torch.cuda"),
+    ("matrix", "stats"), ("--help",), ("migrate", "--undo", "."),
 )  # fmt: skip
-@pytest.mark.parametrize("how", [("-m", "hpushim"), ("-Bmhpushim",), ("-W", "ignore", "-m", "hpushim")], ids=" ".join)  # fmt: skip
+
+
+@pytest.mark.parametrize(("how", "words"), crossed([("-m", "hpushim"), ("-Bmhpushim",), ("-W", "ignore", "-m", "hpushim")], COMMANDS, rounds=1), ids=" ".join)  # fmt: skip
 def test_modules_of_the_current_folder(
     tmp_path: Path, project: Path, words: tuple[str, ...], how: tuple[str, ...]
 ) -> None:
