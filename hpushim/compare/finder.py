@@ -180,7 +180,8 @@ class _Finder:
             if not self._evidence.is_reading(other) and getattr(other, "attr", "") != "type":
                 return [subject], []
         for subject, other in ((left, right), (right, left)):
-            if self._evidence.spells_cuda(other) and self._evidence.is_device(subject) and not texts.is_hpu(subject):  # fmt: skip
+            shown = self._evidence.is_device(subject) or self._evidence.is_composed(subject)
+            if self._evidence.spells_cuda(other) and shown and not texts.is_hpu(subject):
                 return ([subject], []) if not self._evidence.spells_cuda(subject) else ([], [])
         for subject, other in ((left, right), (right, left)):
             if self._is_other_spelling(subject, other):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import sys
 from collections.abc import Generator
 from functools import cached_property
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _LOADERS = frozenset(["importorskip", "import_module", "__import__", "try_import", "LazyLoader"])
 #: What people call parts of a package. Unbound where something is star-imported, such a name comes from there.
 _USUAL = {"nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
+#: Expressions that may hold a package.
+_HOLDERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _MISSING = ("ImportError", "ModuleNotFoundError")
 _NOTHING: frozenset[str] = frozenset()
 #: A name and the innermost scope that it stands in.
@@ -45,6 +48,8 @@ class Names:
         self.main = ambient[0] if ambient else ""
         self._known: dict[ast.AST, frozenset[str]] = {}
         self._means: dict[tuple[Scope, str], frozenset[str]] = {}
+        #: The values that an expression comes from in the end.
+        self.origins: Callable[[ast.AST], list[ast.AST]] = lambda _: []
         #: Whether a dotted name that is imported from the package around is a module of its own, as far as the project shows.
         self.is_own: Callable[[str], bool] = lambda _: False
 
@@ -63,19 +68,55 @@ class Names:
 
         Empty when one of the ways is not a dotted name.
         """
+        known = self._known.get(node) if node is not None else _NOTHING
+        if known is None:
+            assert node is not None
+            known = self._known[node] = _NOTHING  # what comes from itself adds nothing
+            known = self._known[node] = self._of(node) or self._carried(node)
+        return known
+
+    def _of(self, node: ast.AST) -> frozenset[str]:
+        """What an expression means by how it is written."""
         if isinstance(node, ast.Name):
             return self.of_name(self._index.scope(node), node.id)
         if isinstance(node, ast.Attribute):
-            known = self._known.get(node)
-            if known is None:
-                bases = self.possible(node.value)
-                known = frozenset([f"{base}.{node.attr}" for base in bases]) if bases else _NOTHING
-                self._known[node] = known
-            return known
-        if isinstance(node, ast.Call):
-            found, returned = self._called(node, None)
-            return _packages(self.of_name(*returned)) if returned is not None else found
-        return _NOTHING
+            return frozenset(f"{base}.{node.attr}" for base in self.possible(node.value))
+        return _loaded(node) if isinstance(node, ast.Call) else _NOTHING
+
+    def _carried(self, node: ast.AST) -> frozenset[str]:
+        """What it means by its values, in a file that hands a package on: ``th, nn = load()``, ``self.torch``, ``f(torch)``."""
+        if not isinstance(node, _HOLDERS) or not self._hands_on:
+            return _NOTHING
+        names: set[str] = set()
+        for origin in self.origins(node):
+            if isinstance(origin, ast.Constant) and origin.value is None:
+                continue  # `except ImportError: return None`
+            meant = self._imported.get(origin) if isinstance(origin, ast.alias) else None
+            found = frozenset((meant,)) if meant else self.possible(origin)
+            if not found or origin is node:
+                return _NOTHING
+            names |= found
+        return _packages(frozenset(names))
+
+    @cached_property
+    def _imported(self) -> dict[ast.AST, str | None]:
+        return {each.node: each.qualified for each in self._index.import_bindings}
+
+    @cached_property
+    def _hands_on(self) -> bool:
+        """Is a package used as a value somewhere, not only for what is in it?"""
+        index = self._index
+        if any(_loaded(call) & self._ambient for word in _LOADERS for call in index.calls(word)):
+            return True
+        names = {b.name for b in index.import_bindings if b.qualified in self._ambient}
+        alone = rb"(?<!import )\b(?:%s)\b(?!\s*\.)" % b"|".join(name.encode() for name in names)
+        return bool(names) and any(
+            isinstance(node, ast.Name)
+            and node.id in names
+            and not isinstance(index.parent(node), ast.Attribute)
+            for unit in index.holding(re.compile(alone))
+            for node in index.within(unit)
+        )
 
     def may_mean(self, name: str) -> bool:
         """May a name of this spelling mean a dotted name somewhere: is it imported, or given what may be one?"""
@@ -91,19 +132,6 @@ class Names:
                 for each in scope.bindings.get(name, ())
             )
         )
-
-    def _called(self, call: ast.Call, scope: Scope | None) -> tuple[frozenset[str], Asked | None]:
-        """``torch`` for ``__import__("torch")``; and what a function of the file ends with, for ``get_torch()``: ``return torch``."""
-        loaded = _loaded(call)
-        if loaded or not isinstance(call.func, ast.Name):
-            return loaded, None
-        bindings = (scope or self._index.scope(call)).lookup(call.func.id)
-        function = bindings[0].node if len(bindings) == 1 else None
-        last = function.body[-1] if isinstance(function, ast.FunctionDef) else None
-        value = last.value if isinstance(last, ast.Return) else None
-        if function is None or not isinstance(value, ast.Name):
-            return _NOTHING, None
-        return _NOTHING, (self._index.scopes[function], value.id)
 
     def of_name(self, scope: Scope, name: str) -> frozenset[str]:
         """What ``name`` may mean where ``scope`` is the innermost scope."""
@@ -227,9 +255,7 @@ class Names:
         if isinstance(node, ast.Name):
             found = yield scope, node.id
         elif isinstance(node, ast.Call):
-            found, returned = self._called(node, scope)
-            if returned is not None:
-                found = _packages((yield returned))
+            found = _loaded(node)
         return frozenset([f"{name}{tail}" for name in found])
 
 

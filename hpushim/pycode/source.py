@@ -12,6 +12,7 @@ from hpushim.pycode.index import Index
 from hpushim.pycode.lines import starts_of_lines
 from hpushim.pycode.names import Names
 from hpushim.pycode.steps import Steps
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 S = TypeVar("S", bound="Source")
@@ -62,6 +63,7 @@ class Source:
         #: The scope in which a node is evaluated.
         self.scope = self.index.scope
         self._views: dict[Any, Any] = {}
+        self.names.origins = lambda node: self.view(Values).origins(node)
         self._places: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
 
     def view(self: S, kind: Callable[[S], T]) -> T:
@@ -74,6 +76,7 @@ class Source:
 
     def forget(self) -> None:
         """Lets go of the views, which point back here, and empties those that point at themselves."""
+        self.names.origins = lambda _: []
         views = list(self._views.values())
         self._views.clear()
         for view in views:

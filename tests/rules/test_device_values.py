@@ -143,6 +143,36 @@ def test_torch_that_comes_otherwise(head: str) -> None:
     assert "cuda" not in settled(code).text
 
 
+#: How a file may get torch other than by an import at its top; each binds ``th``.
+HANDED = {
+    "returned": "def load():\n    import torch as t\n    return t\nth = load()",
+    "of two": "def load():\n    import torch\n    return torch, torch.nn\nth, nn = load()",
+    "where it is there": "def load():\n    try:\n        import torch\n    except ImportError:\n        return None, None\n    return torch, 1\nth, n = load()",
+    "by number": "def load():\n    import torch as t\n    return 1, t\nth = load()[1]",
+    "in a table": 'def load():\n    import torch as t\n    return {"t": t}\nth = load()["t"]',
+    "of an object": "import types\ndef load():\n    import torch as t\n    return types.SimpleNamespace(t=t)\nth = load().t",
+    "by a method": "class Box:\n    def __init__(self):\n        import torch\n        self.t = torch\n    def get(self):\n        return self.t\nth = Box().get()",
+    "as a global": "th = None\ndef load():\n    global th\n    import torch\n    th = torch\nload()",
+    "by name": 'import importlib\ndef load():\n    return importlib.import_module("torch"), 1\nth, n = load()',
+    "as an argument": "import torch as tt\ndef same(t):\n    return t\nth = same(tt)",
+}
+USED = {
+    "check": 'd = th.device("cuda" if th.cuda.is_available() else "cpu")',
+    "call": "th.cuda.synchronize()",
+    "function": "n = {0: th.cuda.device_count}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("handed", "used"), list(product(HANDED, USED)))
+def test_torch_that_is_handed_on(handed: str, used: str) -> None:
+    assert "cuda" not in migrated(f"{HANDED[handed]}\n{USED[used]}\n")
+
+
+def test_what_may_be_another_package_is_not_torch() -> None:
+    code = "import torch, numpy\ndef same(t):\n    return t\nth = same(torch)\nth = same(numpy)\nth.cuda.synchronize()\n"
+    assert "th.cuda" in migrated(code)
+
+
 #: A device's text, and what programs do with it; ``{0}`` is the text, and every word of CUDA's turns.
 HELD = {"a reading": "str(x.device)", "a text": "device", "an argument": "f(x, 'cuda:0')"}
 DONE = {
