@@ -1,25 +1,46 @@
-"""Parameters whose default is a device: ``def f(device="cuda")``, in the agnostic style."""
+"""Defaults that are a device, of parameters, options and fields: in the agnostic style it is looked up when the default is used."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hpushim.engine.python import imports
 from hpushim.engine.python.changes import Change, Insert, Replace
+from hpushim.pycode.options import Options
+from hpushim.pycode.places import last_name
 
 from ..edits import neutral
 from .kinds import base_words
 from .names import word
 from .project_facts import CLASSES
 
+_DEVICES = ("cuda", "cuda:0")
+#: What the options are called where a function returns them at once.
+_READ = "args"
+
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
 
 
 def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
-    """``def f(device="cuda")``: None, and the device in its place, which is looked up when the function is called."""
-    if module.constant(node) not in ("cuda", "cuda:0"):
+    """What is written where ``"cuda"`` is a default; None where it is none, or nothing can be written."""
+    if module.constant(node) not in _DEVICES:
         return None
+    above = module.parent(neutral.whole(module, node) or node)
+    if isinstance(above, ast.arguments):
+        return _of_parameter(module, node)
+    if isinstance(above, ast.keyword) and above.arg == "default":
+        call = module.parent(above)
+        if isinstance(call, ast.Call) and word(call.func) == "add_argument":
+            return _of_option(module, node, call)
+        return _of_field(module, node, module.parent(call)) if call is not None else None
+    return _of_field(module, node, above)
+
+
+def _of_parameter(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
+    """``def f(device="cuda")``: None, and the device in its place when the function is called."""
     made = neutral.whole(module, node)
     default = made or node
     first = _body(module, default)
@@ -33,6 +54,65 @@ def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
     if neutral.current(module, first) == neutral.NONE:
         return None
     return given_later(module, default, given)
+
+
+def _of_option(module: Module, node: ast.expr, call: ast.Call) -> tuple[Change, ...] | None:
+    """``add_argument("--device", default="cuda")``: None, and the device in its place once the options are read."""
+    name = module.view(Options).name(call)
+    reads = [*module.index.calls("parse_args"), *module.index.calls("parse_known_args")]
+    statement = module.statement(reads[0]) if len(reads) == 1 else None
+    if not name or not isinstance(statement, (ast.Assign, ast.Return)) or statement.value is not reads[0]:  # fmt: skip
+        return None
+    given = neutral.kind(module, statement)
+    if given == neutral.NONE:
+        return None
+    if isinstance(statement, ast.Return):
+        taken = last_name(reads[0].func) != "parse_args" or module.scope(reads[0]).lookup(_READ)
+        if taken or len([*_device_options(module)]) > 1:
+            return None
+        code = f"{_READ} = {module.source(reads[0])}\n{_set_later(_READ, name, given)}"
+        return Replace(node, "None"), Insert(statement, code, after=False), Replace(reads[0], _READ)
+    target = statement.targets[0]
+    read = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+    if not isinstance(read, ast.Name):
+        return None
+    return Replace(node, "None"), Insert(statement, _set_later(read.id, name, given))
+
+
+def _set_later(options: str, name: str, given: str) -> str:
+    return f"if {options}.{name} is None:\n    {options}.{name} = {given}"
+
+
+def _device_options(module: Module) -> Iterator[ast.Call]:
+    """The options whose default is CUDA's device."""
+    for call in module.index.calls("add_argument"):
+        default = next((each.value for each in call.keywords if each.arg == "default"), None)
+        if module.constant(default) in _DEVICES:
+            yield call
+
+
+def _of_field(
+    module: Module, node: ast.expr, statement: ast.AST | None
+) -> tuple[Change, ...] | None:
+    """``device: str = "cuda"`` of a dataclass, or ``field(default="cuda")``: made anew for each object."""
+    owner = module.parent(statement) if isinstance(statement, ast.AnnAssign) else None
+    if not isinstance(owner, ast.ClassDef) or not isinstance(statement, ast.AnnAssign):
+        return None
+    target = statement.target
+    made = [each.func if isinstance(each, ast.Call) else each for each in owner.decorator_list]
+    if not isinstance(target, ast.Name) or not any(word(each) == "dataclass" for each in made):
+        return None
+    if any(word(each.value) == owner.name for each in module.index.attributes(target.id)):
+        return None  # it is read from the class, which has it only as a plain default
+    whole = neutral.whole(module, node)
+    given = neutral.device(module, None) if whole else neutral.kind(module, None)
+    written = whole or node
+    later = f"default_factory=lambda: {given}"
+    if isinstance(statement.value, ast.Call) and written is not statement.value:
+        keyword = module.parent(written)
+        return (Replace(keyword, later),) if isinstance(keyword, ast.keyword) else None
+    name, needed = imports.through(module, node, "dataclasses.field")
+    return Replace(written, f"{name}({later})"), *needed
 
 
 def given_later(

@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+import torch
 
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
@@ -662,3 +664,35 @@ def test_a_file_whose_choice_stays_moves_nothing_elsewhere(double: str, move: st
 def test_a_check_before_kernels_of_a_package_stays(package: str, guard: str) -> None:
     text = f"import torch\nimport {package}\n\n{guard}y = {package}.attention(torch.ones(2, device='cuda'))\n"
     assert "torch.cuda.is_available()" in written(text).text
+
+
+#: Where a default is declared and where its value is used: ``{0}`` is CUDA's name.
+DEFAULTS = {
+    "an option": 'def main():\n    p = argparse.ArgumentParser()\n    p.add_argument("--device", default={0})\n    args = p.parse_args([])\n    return torch.zeros(1, device=args.device)',
+    "an option beside unknown ones": 'def main():\n    p = argparse.ArgumentParser()\n    p.add_argument("--place", dest="device", default={0})\n    args, rest = p.parse_known_args([])\n    return torch.zeros(1, device=args.device)',
+    "options that are returned": 'def read():\n    p = argparse.ArgumentParser()\n    p.add_argument("--device", default={0})\n    return p.parse_args([])\ndef main():\n    return torch.zeros(1, device=read().device)',
+    "a field": "@dataclass\nclass Config:\n    device: str = {0}\ndef main():\n    return torch.zeros(1, device=Config().device)",
+    "a field with more": '@dataclass\nclass Config:\n    device: str = field(default={0}, metadata={{"help": "where"}})\ndef main():\n    return torch.zeros(1, device=Config().device)',
+    "a field of devices": "@dataclass\nclass Config:\n    device: torch.device = torch.device({0})\ndef main():\n    return torch.zeros(1, device=Config().device)",
+    "a parameter": "def make(device={0}):\n    return torch.zeros(1, device=device)\ndef main():\n    return make()",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ['"cuda"', '"cuda:0"'])
+@pytest.mark.parametrize("declared", DEFAULTS)
+def test_a_default_is_looked_up_when_it_is_used(declared: str, text: str) -> None:
+    head = "import argparse\nfrom dataclasses import dataclass, field\nimport torch\n"
+    after = written(f"{head}{DEFAULTS[declared].format(text)}\n").text
+    assert "cuda" not in after and "hpu" not in after
+    names: dict[str, Any] = {}
+    asked = mock.Mock(side_effect=RuntimeError)
+    with mock.patch.object(torch.accelerator, "is_available", asked):
+        exec(compile(after, "train.py", "exec", dont_inherit=True), names)
+    there = mock.patch.object(torch.accelerator, "is_available", return_value=True)
+    with there, mock.patch.object(torch.accelerator, "current_accelerator", lambda: torch.device("meta")):  # fmt: skip
+        assert names["main"]().device.type == "meta"
+
+
+def test_a_field_that_is_read_from_its_class_stays() -> None:
+    code = 'from dataclasses import dataclass\nimport torch\n@dataclass\nclass Config:\n    device: str = "cuda"\nx = torch.zeros(1, device=Config.device)\n'
+    assert written(code).text == code
