@@ -207,6 +207,7 @@ class Folder:
 
     def _in_use(self, temporary: str) -> bool:
         try:
+            self.look(temporary)  # a link would not be opened
             descriptor = self.open(temporary, os.O_RDONLY)
         except Refused:
             return False
