@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import crossed
 import hypothesis
@@ -33,7 +34,27 @@ hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
 #: Where the long files are. They begin, in this order, and the short ones fill up what is left of the workers' time.
-LONG = ("emulator", "prove", "projects", "shim", "hostile", "rules", "test_rules.py")
+LONG = (
+    "gaudi_machine", "emulator", "prove", "projects", "shim", "hostile", "rules", "test_rules.py",
+    "test_cli.py", "test_codes.py", "portfolio", "plan", "test_wording.py", "test_warm.py", "programs", "ledgers",
+    "test_packaging.py", "test_commands.py", "test_command.py", "test_rooms.py", "test_messages.py",
+)  # fmt: skip
+#: One worker runs all files of such a folder: what they share takes longer to make than they take.
+TOGETHER = ("gaudi_machine",)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            folder = nodeid.partition("/")[2].partition("/")[0]
+            return folder if folder in TOGETHER else str(super()._split_scope(nodeid))
+
+    return ByFile(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 import pytest
+from crossed import EVERY
 
 from hpushim.codemods.analysis.project_facts import DEVICE_PARAMETERS, EXTENSIONS
 from hpushim.codemods.edits import neutral
@@ -214,7 +215,7 @@ def test_before_with_each_finding_suppressed_in_turn(
     mine = [f for f in _run(block).findings if f.applied and f.code in _codes(page)]
     tried = [(f, text) for f in mine if (text := _suppressed(block.text, f)) is not None]
     assert tried or _stem(page) in HELD
-    for finding, text in tried:
+    for finding, text in tried if EVERY else [*tried[:1], *tried[1:][-1:]]:
         settled = _run(_with(block, text=text))
         ast.parse(settled.text)
         applied = {(f.code, f.line) for f in settled.findings if f.applied}

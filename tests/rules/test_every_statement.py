@@ -126,7 +126,7 @@ def test_every_statement_is_there() -> None:
     assert every - here == {ast.stmt}
 
 
-@pytest.mark.parametrize(("statement", "level"), crossed(_parts(), LEVELS))
+@pytest.mark.parametrize(("statement", "level"), crossed(_parts(), LEVELS, rounds=1))
 def test_one_statement(statement: str, level: str) -> None:
     tree = ast.parse(f"{_nested(f'{statement}{chr(10)}{AFTER}', level)}{AFTER}")
     assert _stepped(lambda: find(Source.of_tree(tree))) > 100
