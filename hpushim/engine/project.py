@@ -370,19 +370,21 @@ class _Run:
         return _written(self.root, pairs, allow_dirty) + results[len(pairs) :]
 
     def _unused(self, results: Iterable[FileResult]) -> frozenset[str]:
-        """The functions and classes with stops left to a person that the project offers at most: nothing in it uses them."""
+        """The functions, classes and methods with stops left to a person that the project offers at most: no code that a run may need uses them."""
         asked = {
-            (result.path, finding.function.partition(".")[0])
+            (result.path, ".".join(finding.function.split(".")[:depth]))
             for result in results
+            for depth in (1, 2)
             for finding in result.findings
             if finding.function and not finding.fix
             if finding.severity in ("error", "unknown") or finding.effect == "cpu"
         }
         if not asked:
             return frozenset()
-        code = (f for f in self.found.files if f.kind != "markdown")
-        uses = Uses(data for f in code if isinstance(data := read(f.path), bytes))
-        return frozenset(f"{path}:{name}" for path, name in asked if uses.offered(name))
+        around = self.needed.around
+        code = (f for f in self.found.files if f.kind != "markdown" and f.shown not in around)
+        uses = Uses((f.shown, data) for f in code if isinstance(data := read(f.path), bytes))
+        return frozenset(f"{path}:{name}" for path, name in asked if uses.offered(path, name))
 
     def report(self, results: Iterable[FileResult], stage: Stage = "before") -> Report:
         """The results in path order."""

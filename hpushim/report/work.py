@@ -176,7 +176,8 @@ def _is_needed(item: Item, report: Report) -> bool:
     """The same as :func:`is_required`, where the program cannot do without the file either, and comes there by its defaults."""
     if not is_required(item) or item.finding.unchosen:
         return False
-    if f"{item.path}:{item.finding.function.partition('.')[0]}" in report.unused:
+    parts = item.finding.function.split(".")
+    if not report.unused.isdisjoint((f"{item.path}:{parts[0]}", f"{item.path}:{'.'.join(parts[:2])}")):  # fmt: skip
         return False
     if _only_builds(item) and optional_kernels(report):
         return False
