@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -394,7 +395,12 @@ def _how(text: str) -> How:
     return cast("How", text)
 
 
-_BUILTIN = frozenset(name for kind in (str, bytes, list, dict, set, int, float, complex) for name in dir(kind))  # fmt: skip
+_BUILTIN = frozenset(name for kind in (str, bytes, list, dict, set, int, float, complex, OrderedDict) for name in dir(kind))  # fmt: skip
+
+
+def is_of_values(name: str) -> bool:
+    """Is it what tensors, or Python's own numbers, texts and containers have under a name?"""
+    return name in _BUILTIN or name in _members("Tensor")
 
 
 @cache

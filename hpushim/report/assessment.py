@@ -158,6 +158,17 @@ def assess(report: Report) -> Assessment:
     items = tuple(
         _item(file.path, finding, report) for file in report.files for finding in file.findings
     )
+    work = pieces(items, report)
+    quick = {
+        (each.code, place) for each in work if each.effort == "minutes" for place in each.places
+    }
+    items = tuple(
+        msgspec.structs.replace(item, effort="minutes")
+        if item.effort == "hours"
+        and (item.finding.code, f"{item.path}:{item.finding.line}") in quick
+        else item
+        for item in items
+    )
     by_hand = [item for item in items if item.effort is not None]
     severity: Counter[Severity] = Counter(item.finding.severity for item in items)
     handling: Counter[Handling] = Counter(item.handling for item in items)
@@ -165,7 +176,6 @@ def assess(report: Report) -> Assessment:
     status: Counter[str] = Counter(file.status for file in report.files)
     counted = _lines(items)
     efforts = _efforts(by_hand)
-    work = pieces(items, report)
     verdict, sentence = decide(report, items, counted, work)
     least, most = span(work)
     added, removed = diff_size(report.files)

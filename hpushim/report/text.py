@@ -215,8 +215,8 @@ def _messages(
 def _also(messages: Sequence[str]) -> str:
     """What the further messages of a shape quote where the first one quotes something else."""
     first, *others = [_QUOTED.findall(message) for message in dict.fromkeys(messages)]
-    pairs = (zip(first, other, strict=True) for other in others)
-    named = [next(one for was, one in pair if was != one) for pair in pairs]
+    place = next(at for at, was in enumerate(first) if any(other[at] != was for other in others)) if others else 0  # fmt: skip
+    named = [other[place] for other in others if other[place] != first[place]]
     named = [f"{one[:_NAMED]}…`" if len(one) > _NAMED else one for one in dict.fromkeys(named)]
     if not named:
         return ""

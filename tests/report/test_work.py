@@ -12,6 +12,7 @@ from hpushim.engine.project import analyse
 from hpushim.model import Basis, Dependency, FileResult, Finding, Kernels, Report, Span, Target
 from hpushim.report import assess
 from hpushim.report.narrowing import Baseline, without
+from hpushim.report.text import render_text
 from hpushim.report.verdict import Verdict
 from hpushim.report.work import in_words
 
@@ -420,3 +421,31 @@ def test_a_row_that_says_more_effort_counts() -> None:
 )
 def test_ranges_in_words(minutes: tuple[int, int], words: str) -> None:
     assert in_words(*minutes) == words
+
+
+@pytest.mark.parametrize("where", ["", "Loss.forward"])
+@pytest.mark.parametrize("code", ["HPU709", "HPU515"])
+def test_a_finding_takes_what_its_piece_takes(where: str, code: str) -> None:
+    """An optional package is a matter of minutes in the list and beside its finding."""
+    found = at(5, "`pkg`: no kernels", code, function=where, conditional=bool(where))
+    assessment = assess(report(python(found)))
+    (piece,) = assessment.summary.work
+    (item,) = assessment.items
+    assert item.effort == piece.effort == ("minutes" if where and code == "HPU709" else "hours")
+    assert assessment.summary.effort.hours == (piece.effort == "hours")
+
+
+@pytest.mark.parametrize(
+    ("messages", "also"),
+    [
+        (["`a.device` is CUDA; use `hpu:0`", "`b.device` is CUDA; use `hpu`"], "`b.device`"),
+        (["`a.device` is CUDA; use `hpu:0`", "`a.device` is CUDA; use `hpu`"], "`hpu`"),
+        (["`a` is CUDA; use `hpu`", "`a` is CUDA; use `hpu:1`", "`b` is CUDA; use `hpu:1`"], "`b`"),
+        (["`a` is CUDA; use `hpu`", "`b` is CUDA; use `hpu`", "`c` is CUDA; use `hpu`"], "`b` and `c`"),
+        (["`a` is CUDA; use `hpu`", "`a` is CUDA; use `hpu`"], ""),
+    ],
+)  # fmt: skip
+def test_what_a_message_holds_for_as_well_is_named_by_what_it_is_about(messages: list[str], also: str) -> None:  # fmt: skip
+    found = [at(line, message, "HPU801") for line, message in enumerate(messages, 1)]
+    shown = render_text(report(python(*found)))
+    assert (f"(the same for {also})" in shown) if also else ("the same for" not in shown)

@@ -893,3 +893,33 @@ def test_the_attention_of_xformers_can_be_left_out(form: str, fixed: bool, level
     done = settle(text, "python", "ops.py", Context(Target(), load()))
     (found,) = [finding for finding in done.findings if finding.code == "HPU722"]
     assert (found.fix is not None, found.severity) == (fixed, level)
+
+
+#: What is done with a loaded value, and whether that shows another object than torch loads by itself.
+LOADED = {
+    "model.eval()": True,
+    "return model(x)": True,
+    "return model.parameters()": True,
+    "return model['args'].lr": True,
+    "args = model['args']\n    return args.lr": True,
+    "args = model['args']\n    for i in range(args.steps):\n        x = x * 2": True,
+    "return model['state'].items()": False,
+    "return model.keys()": False,
+    "return model.shape": False,
+    "return model['acc'].item()": False,
+    "net.load_state_dict(model)": False,
+    "if hasattr(model, 'module'):\n        model = model.module\n    return model": False,
+    "return model.state_dict() if isinstance(model, torch.nn.Module) else model": False,
+}  # fmt: skip
+LOADS = ["torch.load(path)", "torch.load(path, map_location='cpu')", "torch.load(open(path, 'rb'), 'cpu')"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("use", "load"), crossed(LOADED, LOADS, rounds=2))
+@pytest.mark.parametrize("style", ["native", "agnostic"])
+def test_an_object_that_is_loaded_is_not_loaded_by_default(use: str, load: str, style: str) -> None:
+    text = (
+        f"import torch\n\n\ndef f(path, x, net):\n    x = x.cuda()\n    model = {load}\n    {use}\n"
+    )
+    assert ("HPU615" in settled(text, style=style)[1]) is LOADED[use]
+    given = text.replace(load, f"{load[:-1]}, weights_only=True)")
+    assert "HPU615" not in settled(given, style=style)[1]

@@ -1,0 +1,72 @@
+"""What torch.load gives back is an object of Python: with the default of today's releases of torch the load fails."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hpushim.engine.base.code import Code
+from hpushim.engine.python.changes import Rewrite
+from hpushim.engine.rules.rule import Rule, Yield
+from hpushim.engine.rules.wants import Wants
+from hpushim.pycode.places import SAME
+from hpushim.pycode.values import Values
+from hpushim.pycode.walk import walk
+
+from ..analysis.names import called
+from ..edits.arguments import add
+from ..values.tensors import is_of_values
+
+if TYPE_CHECKING:
+    from hpushim.engine.python.module import Module
+
+_LOAD = "torch.load"
+_GIVEN = ("weights_only", None)
+#: What lets torch load such objects.
+_ALLOWED = frozenset(["safe_globals", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"])
+_ASKS = ("isinstance", "hasattr", "issubclass")
+
+
+class LoadedObject(Rule):
+    """``model = torch.load(path)`` and ``model(x)``."""
+
+    HPU615 = Code("object-from-checkpoint", severity="error", fix="unsafe")
+    wants = Wants(project=tuple(sorted(_ALLOWED)))
+    also = Wants(names=(_LOAD,))
+
+    def on_name(self, module: Module, node: ast.expr, name: str) -> Yield:
+        call = called(module, node)
+        if call is None or module.qualified(node) != _LOAD or not _ALLOWED.isdisjoint(module.project.mentions or ()):  # fmt: skip
+            return
+        if not call.args or any(keyword.arg in _GIVEN for keyword in call.keywords):
+            return
+        use = _used_as_object(module, call)
+        if use is not None:
+            yield self.finding(
+                module,
+                call,
+                f"from torch 2.6 on, `{module.source(node)}` reads only tensors and Python's own types, but "
+                f"`{module.source(use).splitlines()[0]}` shows another object, so the load fails. Pass `weights_only=False` if you trust the file",
+                fix=Rewrite("load objects too", "unsafe", (add(call, "weights_only=False"),)),
+                row="torch.load(weights_only=)",
+            )
+
+
+def _used_as_object(module: Module, call: ast.Call) -> ast.expr | None:
+    """The first place that calls what is loaded, or reads what neither tensors nor Python's own types have, under no question about its type."""
+    values = module.view(Values)
+    reached = [*values.reach(call, values.uses, SAME | {"taken"})]
+    uses: list[ast.expr] = [e.node for e in reached if e.how == "called" and isinstance(e.node, ast.Call)]  # fmt: skip
+    read = [e.node for e in reached if e.how == "read" and isinstance(e.node, ast.Attribute)]
+    uses += [node for node in read if not is_of_values(node.attr)]
+    uses = [use for use in uses if not _is_asked(module, use)]
+    return min(uses, key=lambda use: module.span(use).start, default=None)
+
+
+def _is_asked(module: Module, use: ast.expr) -> bool:
+    tests = [above.test for above in module.ancestors(use) if isinstance(above, (ast.If, ast.IfExp))]  # fmt: skip
+    return any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in _ASKS
+        for test in tests
+        for part in walk(test)
+    )
