@@ -446,6 +446,8 @@ def test_a_finding_takes_what_its_piece_takes(where: str, code: str) -> None:
     ],
 )  # fmt: skip
 def test_what_a_message_holds_for_as_well_is_named_by_what_it_is_about(messages: list[str], also: str) -> None:  # fmt: skip
-    found = [at(line, message, "HPU801") for line, message in enumerate(messages, 1)]
+    found = [
+        at(line, message, "HPU801", severity="note") for line, message in enumerate(messages, 1)
+    ]
     shown = render_text(report(python(*found)))
     assert (f"(the same for {also})" in shown) if also else ("the same for" not in shown)
