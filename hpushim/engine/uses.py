@@ -85,7 +85,7 @@ class Uses:
         )
 
     def _found(self, path: str, name: str) -> Iterator[tuple[_File, re.Match[bytes]]]:
-        """Where a name of a file may be used: there, in files that import it or its module, and by its package: ``ours.scale``."""
+        """Where a name of a file may be used: there, in files that import it or its module, by its package (``ours.scale``), and as a text."""
         written, place = name.encode(), PurePath(path)
         packages = {part.encode() for part in place.parts}
         taken = {written, b"*", place.stem.encode()}
@@ -93,8 +93,9 @@ class Uses:
             if written not in file.text:
                 continue
             near = file.path == path or file.imports is None or not taken.isdisjoint(file.imports)
-            for use in _word(name).finditer(file.text) if near or packages & file.imports else ():  # type: ignore[operator]
-                if near or file.text[use.start() - 1 : use.start()] == b".":
+            fronts = (b"'", b'"', b"." if packages & (file.imports or set()) else b"'")
+            for use in _word(name).finditer(file.text):
+                if near or file.text[use.start() - 1 : use.start()] in fronts:
                     yield file, use
 
     def _is_used(self, file: _File, use: re.Match[bytes], name: str) -> bool:

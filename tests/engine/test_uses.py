@@ -16,6 +16,8 @@ USERS = {
     "from ours.graph import *\n\nCALL = traced\n": True,
     "def other(traced):\n    return traced.graph\n\n\nother(1)\n": False,
     "x = net.traced\n": False,
+    "build(dict(type='traced'))\n": True,
+    "build('traced on')\n": False,
     "from ours.graph import traced\n\n__all__ = ['traced']\n": False,
     'from ours.graph import traced\n\n\ndef run(x):\n    """Uses traced.\n\n    Or not traced.\n    """\n    return x\n\n\nrun(1)\n': False,
     "from ours.graph import traced\n\n\ndef export(x):\n    return traced(x, x)\n": False,

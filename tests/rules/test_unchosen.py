@@ -122,7 +122,8 @@ def test_one_of_many_names(tmp_path: Path, asked: str, many: int) -> None:
     ("use", "unused"),
     [
         ("", True),
-        ("help_load()", False),
+        ("from run import help_load\nhelp_load()", False),
+        ("help_load()", True),
         ("from run import help_load", True),
         ("from run import (  # names\n    other,\n    help_load,\n)", True),
         ('__all__ = [\n    "other",\n    "help_load",\n]', True),
@@ -130,11 +131,14 @@ def test_one_of_many_names(tmp_path: Path, asked: str, many: int) -> None:
         ("x = dict(type='help_load')", False),
         ("import run\nrun.help_load()", False),
         ("# help_load\nraise ValueError('give help_load a path')", True),
-        ("def other():\n    return help_load()", True),
-        ("def other():\n    return help_load()\nother()", False),
-        ("class Other(help_load):\n    pass", True),
-        ("@registry.register_model\nclass Other(help_load):\n    pass", True),
-        ("@made\nclass Other(help_load):\n    pass", False),
+        ("from run import help_load\ndef other():\n    return help_load()", True),
+        ("from run import help_load\ndef other():\n    return help_load()\nother()", False),
+        ("from run import help_load\nclass Other(help_load):\n    pass", True),
+        (
+            "from run import help_load\n@registry.register_model\nclass Other(help_load):\n    pass",
+            True,
+        ),
+        ("from run import help_load\n@made\nclass Other(help_load):\n    pass", False),
     ],
 )
 @pytest.mark.parametrize("front", ["", "x = 1\n\n\n", "@register\n", "@MODELS.register_module()\n", "@made\n", "@register(\n    1\n)\n"])  # fmt: skip
