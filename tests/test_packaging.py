@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import shutil
@@ -131,6 +132,26 @@ def test_nothing_bounds_torch_or_asks_for_the_vendor_package() -> None:
         if r.name == "torch":
             assert {s.operator for s in r.specifier} == {">="}
     assert not any(r.name == "torch" for r in map(Requirement, project["dependencies"]))
+
+
+def test_what_is_imported_is_declared() -> None:
+    """Whatever torch, which is optional, would bring along."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {Requirement(text).name.replace("-", "_") for text in project["dependencies"]}
+    declared |= {"yaml" if "pyyaml" in declared else "", "torch", "habana_frameworks", "setuptools"}
+    files = [*(ROOT / "hpushim").rglob("*.py"), *(ROOT / "codemods").rglob("*.py")]
+    taken: dict[str, str] = {}
+    for path in files:
+        if "site" in path.relative_to(ROOT).parts:
+            continue  # what the emulator puts in place of Gaudi's packages
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                taken.update((alias.name.partition(".")[0], path.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                taken[(node.module or "").partition(".")[0]] = path.name
+    others = {name: path for name, path in taken.items() if name not in sys.stdlib_module_names}
+    assert {"jinja2", "libcst"} < {*others}
+    assert {name: path for name, path in others.items() if name not in declared | {"hpushim"}} == {}
 
 
 def test_the_root_holds_no_python() -> None:

@@ -26,7 +26,7 @@ from torch.nn import functional as F  # noqa: E402
 from hpushim.emulator import device  # noqa: E402
 
 Step = Callable[[], None]
-ALLOWED = {"tiny add": 3.0, "ResNet-like step": 1.05, "GPT step": 1.2, "GPT step, ledger on": 1.5}
+ALLOWED = {"tiny add": 3.0, "ResNet-like step": 1.05, "GPT step": 1.2, "LSTM step": 4.0, "GAN step": 1.2, "GPT step, ledger on": 1.5}  # fmt: skip
 
 
 class Residual(nn.Module):
@@ -86,6 +86,50 @@ def gpt(where: str) -> Step:
     )
 
 
+class Tagger(nn.Module):
+    def __init__(self, width: int):
+        super().__init__()
+        self.words = nn.Embedding(65, width)
+        self.lstm = nn.LSTM(width, width, num_layers=2, batch_first=True)
+        self.head = nn.Linear(width, 65)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.lstm(self.words(x))[0])
+
+
+def lstm(where: str) -> Step:
+    """For the CPU torch has one kernel, mkldnn; another device computes each step of the sequence with small operators."""
+    torch.manual_seed(0)
+    net, ids = Tagger(128).to(where), torch.randint(0, 65, (8, 32)).to(where)
+    return training_step(net, ids, ids, torch.optim.Adam(net.parameters(), lr=1e-3))
+
+
+def gan(where: str) -> Step:
+    """One step of the discriminator, on real and made images, and one of the generator."""
+    torch.manual_seed(0)
+    maker = nn.Sequential(
+        nn.ConvTranspose2d(32, 32, 4), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.ConvTranspose2d(32, 16, 4, 2, 1), nn.BatchNorm2d(16), nn.ReLU(), nn.ConvTranspose2d(16, 3, 4, 2, 1), nn.Tanh(),
+    ).to(where)  # fmt: skip
+    judge = nn.Sequential(
+        nn.Conv2d(3, 16, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(16, 32, 4, 2, 1), nn.BatchNorm2d(32), nn.LeakyReLU(0.2), nn.Conv2d(32, 1, 4), nn.Flatten(),
+    ).to(where)  # fmt: skip
+    made, judged = (torch.optim.Adam(net.parameters(), lr=2e-4, betas=(0.5, 0.999)) for net in (maker, judge))  # fmt: skip
+    images = torch.randn(16, 3, 16, 16).to(where)
+    true, false = torch.ones(16, 1, device=where), torch.zeros(16, 1, device=where)
+
+    def step() -> None:
+        fake = maker(torch.randn(16, 32, 1, 1, device=where))
+        judged.zero_grad()
+        (F.binary_cross_entropy_with_logits(judge(images), true) + F.binary_cross_entropy_with_logits(judge(fake.detach()), false)).backward()  # fmt: skip
+        judged.step()
+        made.zero_grad()
+        F.binary_cross_entropy_with_logits(judge(fake), true).backward()
+        made.step()
+
+    return step
+
+
 def training_step(
     net: nn.Module, inputs: torch.Tensor, targets: torch.Tensor, optimizer: torch.optim.Optimizer
 ) -> Step:
@@ -136,7 +180,7 @@ def record_everything(on: bool) -> None:
 
 
 def costs(pairs: int) -> None:
-    for name, make in (("tiny add", tiny), ("ResNet-like step", resnet), ("GPT step", gpt)):
+    for name, make in (("tiny add", tiny), ("ResNet-like step", resnet), ("GPT step", gpt), ("LSTM step", lstm), ("GAN step", gan)):  # fmt: skip
         show(name, *ratio(make, pairs))
     plain = gpt("cpu")
     watched = gpt("hpu")

@@ -15,6 +15,7 @@ import html
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import subprocess
@@ -167,6 +168,36 @@ def _said(*command: str | Path, **env: str) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
+def memory(trees: Sequence[Path], steps: int) -> Iterator[Group]:
+    """The most that processes need, and whether a run on the emulated HPU needs more the longer it goes on."""
+    files = [str(path) for tree in trees for path in sorted(tree.rglob("*.py")) if _parses(path)]
+    check = [sys.executable, "-m", "hpushim", "check", "--no-cache", "--jobs", "1", "--exit-zero"]
+    one = ROOT / "docs/example/train.py"
+    trees_kept = "import ast, sys\nkept = [ast.parse(open(name).read()) for name in sys.argv[1:]]"
+    yield f"Memory of processes, {len(files)} files", "MiB at most", [
+        (title, _peak(command))
+        for title, command in (
+            ("python", [sys.executable, "-c", "pass"]), ("hpushim check, a script of some lines", [*check, str(one)]),
+            ("hpushim check, all files", [*check, *map(str, trees)]), ("the trees of all files at once", [sys.executable, "-c", trees_kept, *files]),
+        )
+    ]  # fmt: skip
+    said = _said(sys.executable, HERE / "emulator_cost.py", "--memory", str(steps))
+    found = re.findall(r"step (\d+): (\d+) bytes .* peak (\d+) MiB", said)
+    if found:
+        yield f"Memory over {steps:,} steps on the emulated HPU: the process", "MiB at most", [
+            (f"after {int(step):,} steps", float(peak)) for step, _, peak in found[1:]
+        ]  # fmt: skip
+        yield f"Memory over {steps:,} steps on the emulated HPU: the device", "bytes in use", [
+            (f"after {int(step):,} steps", float(used)) for step, used, _ in found[1:]
+        ]  # fmt: skip
+
+
+def _peak(command: Sequence[str]) -> float:
+    """The most memory of a process and its children, in MiB."""
+    code = "import resource, subprocess, sys\nsubprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\nprint(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"  # fmt: skip
+    return float(_said(sys.executable, "-c", code, *command) or 0) / 1024
+
+
 def growth(sizes: Sequence[int]) -> Iterator[Group]:
     """The exponent by which the time of each case grows with its size: 1 is in proportion."""
     said = _said(sys.executable, HERE / "growth.py", "--sizes", *map(str, sizes))
@@ -218,12 +249,16 @@ def main() -> int:
         "--tree", type=Path, nargs="+", default=[ROOT / "hpushim", ROOT / "codemods"]
     )
     parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument(
+        "--steps", type=int, default=20_000, help="of the run whose memory is shown"
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 4000])
-    parser.add_argument("--only", nargs="*", help="processes, run, growth; all without it")
+    parser.add_argument("--only", nargs="*", help="processes, run, memory, growth; all without it")
     options = parser.parse_args()
     parts: dict[str, Callable[[], Iterator[Group]]] = {
         "processes": lambda: processes(options.tree),
         "run": lambda: at_run_time(options.pairs),
+        "memory": lambda: memory(options.tree, options.steps),
         "growth": lambda: growth(options.sizes),
     }
     groups: list[Group] = []

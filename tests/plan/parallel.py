@@ -7,10 +7,12 @@ import os
 import socket
 import sys
 import warnings
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 warnings.simplefilter("ignore")
 
@@ -50,6 +52,32 @@ def train(how: str, device: str) -> None:
         optimizer.zero_grad()
 
 
+class Sent(TorchDispatchMode):
+    """The bytes that this rank hands over in each collective, and the ranks of the group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, int, int]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace in ("c10d", "_c10d_functional"):
+            self._note(func._schema.name.partition("::")[2], args)
+        return func(*args, **(kwargs or {}))
+
+    def _note(self, name: str, args: tuple[Any, ...]) -> None:
+        group = next((dist.ProcessGroup.unbox(a) for a in args if isinstance(a, torch.ScriptObject) and "ProcessGroup" in str(a._type())), None)  # fmt: skip
+        if group is None and isinstance(args[-1], str):
+            group = dist.distributed_c10d._resolve_process_group(args[-1])
+        if group is not None:
+            # What is filled comes first, where both are given.
+            given = args[name in ("allgather_", "_allgather_base_", "_reduce_scatter_base_", "alltoall_base_", "scatter_")]  # fmt: skip
+            self.seen.append((name, _bytes(given), group.size()))
+
+
+def _bytes(given: Any) -> int:
+    return given.nbytes if isinstance(given, torch.Tensor) else sum(map(_bytes, given))
+
+
 def rank(hows: str, backend: str, device: str) -> None:
     dist.init_process_group(backend)
     for how in hows.split(","):
@@ -68,12 +96,9 @@ def main() -> None:
     here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": world}
     os.environ.update(here, RANK=str(number), LOCAL_RANK=str(number), LOCAL_WORLD_SIZE=world)
     if device == "cpu" and number == 0:
-        from torch.profiler import ProfilerActivity, profile
-
-        with profile(activities=[ProfilerActivity.CPU]) as seen:
+        with Sent() as sent:
             rank(hows, backend, device)
-        names = [one.name for one in seen.events() if one.name.startswith("c10d::")]
-        print(json.dumps(names))
+        print(json.dumps(sent.seen))
     else:
         rank(hows, backend, device)
     dist.destroy_process_group()
