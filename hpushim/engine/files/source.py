@@ -81,7 +81,7 @@ def decode(data: bytes, *, python: bool) -> Source:
             text.encode()  # what UTF-8 cannot hold has no offsets
     except (UnicodeError, LookupError, ValueError) as error:
         raise Unreadable(_why(encoding, error)) from None
-    if "\0" in text:
+    if b"\0" in body if encoding in _UTF8 else "\0" in text:
         raise Unreadable("contains a NUL character: not a text file")
     if encoding not in _UTF8 and _encoded(text, encoding) != body:
         raise Unreadable(f"decoding and encoding it as {encoding} changes its bytes")
