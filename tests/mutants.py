@@ -350,7 +350,7 @@ class Map(NamedTuple):
             is_near = file.startswith(tuple(near)) or own in Path(file).stem
             if not reaches and (not is_near or (test in self.reached and number is not None)):
                 return 3 if is_near else 9
-            return 0 if reaches and is_near else 1 if reaches else 2
+            return 0 if is_near and (reaches or test not in self.reached) else 1 if reaches else 2
 
         groups: dict[int, dict[str, list[tuple[float, str]]]] = {}
         for test in tests:
