@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -44,7 +45,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: E402
 DEVICE = torch.device(WHERE)
 dist.init_process_group("hccl" if WHERE == "hpu" else "gloo")
 RANK, WORLD = dist.get_rank(), dist.get_world_size()
-STEPS = 20
+STEPS = int(os.environ.get("STEPS", "20"))
 
 Weights = list[torch.Tensor]
 WAYS: dict[str, Callable[[], Weights]] = {}

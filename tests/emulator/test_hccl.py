@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import warm
+from crossed import EVERY
 from environments import plain_environment
 
 HERE = Path(__file__).parent
@@ -67,7 +68,10 @@ INSTEAD = {"fsdp1_offload": "fsdp1_flat"}
 def test_training_equals_gloo_on_the_cpu(tmp_path: Path, ranks: int) -> None:
     books_at = tmp_path / "ledger.json"
     files = {where: tmp_path / f"{where}.pt" for where in ("cpu", "hpu")}
-    launch(ranks, "hccl_training.py", "cpu", str(files["cpu"]), str(tmp_path))
+    steps = (
+        "20" if EVERY else "6"
+    )  # enough for each branch, and for PowerSGD, which begins with the third
+    launch(ranks, "hccl_training.py", "cpu", str(files["cpu"]), str(tmp_path), STEPS=steps)
     launch(
         ranks,
         "hccl_training.py",
@@ -75,6 +79,7 @@ def test_training_equals_gloo_on_the_cpu(tmp_path: Path, ranks: int) -> None:
         str(files["hpu"]),
         str(tmp_path),
         HPUSHIM_LEDGER=str(books_at),
+        STEPS=steps,
     )
     expected, got = (torch.load(files[where]) for where in ("cpu", "hpu"))
     assert set(got) == set(expected) and len(got) >= (23 if ranks == 2 else 25)
