@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -93,6 +94,21 @@ def test_children_may_have_children(jobs: int, count: int) -> None:
     items = list(range(count))
     found = dict(pool.each(_sum_of, items, [5_000_000] * count, jobs, lambda item, why: -1))
     assert found == {item: item + 1 for item in items}
+
+
+def _held(item: int) -> bool:
+    """Whether what a child came with stays out of the collector's sight, whatever ran in it."""
+    before = gc.get_freeze_count()
+    for _ in pool.each(_process, [item, 1], [1_000, 1_000], 1):
+        pass
+    return gc.get_freeze_count() >= before > 1_000
+
+
+def test_a_run_in_a_child_leaves_what_was_set_aside() -> None:
+    was = gc.get_freeze_count()
+    found = dict(pool.each(_held, [0, 1], [5_000_000] * 2, 2))
+    assert found == {0: True, 1: True}
+    assert gc.get_freeze_count() == was
 
 
 def test_a_large_file_is_left_to_a_child() -> None:

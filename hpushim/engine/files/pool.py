@@ -66,7 +66,7 @@ def _unwatched() -> Iterator[None]:
 
     And without warnings: Python's about what it parses would show lines of it as they are.
     """
-    was = gc.isenabled()
+    was, before = gc.isenabled(), gc.get_freeze_count()
     gc.disable()
     gc.freeze()  # the matrix and the rules stay anyway: no need to look at them
     try:
@@ -74,7 +74,10 @@ def _unwatched() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        gc.unfreeze()
+        if (
+            not before
+        ):  # else around another run, in whose child a look at everything would copy its memory
+            gc.unfreeze()
         if was:
             gc.enable()
 
