@@ -68,7 +68,7 @@ class MatrixName(RowNameRule):
         severity="error",
         effort="hours",
         effect="speed",
-        lower=by_row("warning", "note"),
+        lower=by_row("warning"),
     )
     HPU603 = Code("clip-grad-norm", effect="numbers")
     HPU604 = Code("foreach-option", effect="speed")
