@@ -1,8 +1,9 @@
 """Mutation testing: one small change of the sources at a time, and whether a related test fails.
 
 ``python tests/mutants.py [--count 100] [--seed 1] [--changed COMMIT] [--minutes 60]`` works on a copy of the tracked files. It
-runs all tests once to learn which of them reach each mutant, asks these, and lists the survivors. Those of ``mutants.toml`` change
-nothing that anybody could notice.
+runs all tests once to learn which lines each reaches (``--kept FILE`` keeps that for later runs), asks those that reach a mutant, near
+ones first, and lists the survivors. Those of ``mutants.toml`` change nothing that anybody could notice. With ``--changed`` the tests are
+those that names lead to.
 """
 
 from __future__ import annotations
@@ -217,8 +218,17 @@ def environment(folder: Path, files: list[str]) -> tuple[Path, str]:
     theirs = folder / "venv" / ours.relative_to(sys.prefix)
     for file in (*ours.glob("*hpushim*.pth"), *ours.glob("__editable__*.py")):
         (theirs / file.name).write_text(file.read_text().replace(str(ROOT), str(tree)))
-    (theirs / "zz_others.pth").write_text(f"{ours}\n")
-    return tree, str(folder / "venv" / "bin" / "python")
+    for other in ours.iterdir():
+        if not (theirs / other.name).exists():
+            (theirs / other.name).symlink_to(other)
+    bin_ = folder / "venv" / "bin"
+    for script in Path(sys.executable).parent.iterdir():  # torchrun, say, is started by its name
+        if not (bin_ / script.name).exists() and script.is_file():
+            text = script.read_bytes().replace(os.fsencode(sys.prefix), os.fsencode(folder / "venv"))  # fmt: skip
+            if text.startswith(b"#!"):
+                (bin_ / script.name).write_bytes(text)
+                (bin_ / script.name).chmod(0o755)
+    return tree, str(bin_ / "python")
 
 
 #: Loaded by every Python of a map's environment: what it reaches is said when it ends.
@@ -440,7 +450,9 @@ def main() -> int:
         tree, own = environment(Path(folder), files)
         kept = options.kept or Path(folder, "map")
         asked_files = options.tests or ["tests"]
-        if options.map or not kept.exists():
+        if options.changed and not kept.exists():  # what names lead to has to do
+            known = Map({}, {}, {}, 0, set())
+        elif options.map or not kept.exists():
             sources = [f for f in python if f.startswith(("codemods/", "hpushim/"))]
             known = mapped(tree, own, sources, kept, asked_files)
         else:
@@ -469,8 +481,11 @@ def main() -> int:
                     anew = why == "in a process of its own"
                     before = chosen_[: chosen_.index(by) + 1] if by in chosen_ else [by]
                     if tests.anew([by], known.seconds) if anew else tests.ask(before, known.seconds)["failed"]:  # fmt: skip
-                        print(f"{by} fails without a mutant, too", flush=True)
-                        known.failed.add(by)
+                        file = by.partition("::")[0]
+                        whole = [test for test in tests.tests if test.startswith(f"{file}::")]
+                        fail = {by, *tests.ask(whole, known.seconds, all=True).get("all failed", ())}  # fmt: skip
+                        print(f"without a mutant fail {len(fail)} tests of {file}, such as {by}", flush=True)  # fmt: skip
+                        known.failed.update(fail)
                         continue
                     sound.add(by)
                     break
