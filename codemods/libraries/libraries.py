@@ -14,6 +14,7 @@ from hpushim.matrix import load
 from hpushim.model import Span
 
 from ..analysis.identifiers import words_with
+from ..analysis.kinds import enclosing_class
 from ..analysis.names import word
 from ..analysis.optional_packages import guarded, optional, unguarded
 from ..analysis.project_facts import MAKERS, MAKERS_NAMED
@@ -25,6 +26,7 @@ from ..bases.row_argument import fix as fix_of_row
 from ..edits.lightning import ROWS as ACCELERATORS
 from ..edits.lightning import has_plugin, with_accelerator
 from ..edits.spelling import retext
+from ..values.training import serves_step
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -177,6 +179,8 @@ class Library(RowRule):
                 )
         elif severity == "error" and not certain:
             severity = "warning"
+        elif severity == "error" and row.rule == "HPU715" and not _serves_steps(module, alias):
+            severity, said = "warning", f"{said}; no training step of this file uses it"
         elif row.rule == "HPU714" and severity == "warning" and gives_device(module, row.names):
             severity, said = "note", f"{said}; this code passes a device"
         yield self.finding(
@@ -314,6 +318,16 @@ def _row(module: Module, name: str) -> Row | None:
             return row
         name = name.rpartition(".")[0]
     return None
+
+
+def _serves_steps(module: Module, alias: ast.alias) -> bool:
+    """May tensors on the device reach what an import brings: is it used in a step, or in a class with a forward pass?"""
+    uses = [use for use in module.index.names((alias.asname or alias.name).partition(".")[0]) if isinstance(use.ctx, ast.Load)]  # fmt: skip
+    return any(
+        serves_step(module, use)
+        or ((owner := enclosing_class(module, use)) is not None and any(getattr(each, "name", "") == "forward" for each in owner.body))
+        for use in uses
+    )  # fmt: skip
 
 
 def _part_is_told(module: Module, alias: ast.alias, name: str) -> bool:

@@ -29,7 +29,7 @@ def migrate(at: Path) -> tuple[Path, dict[str, Any]]:
     result = running.hpushim("migrate", "--allow-dirty", ".", cwd=copy)
     if result.rc not in (0, 1):
         raise RuntimeError(f"migrate: exit code {result.rc}: {result.tail()}")
-    return copy, stable(json.loads(report.output))
+    return copy, stable(json.JSONDecoder().raw_decode(report.output, report.output.index("{\n"))[0])
 
 
 def stable(report: dict[str, Any]) -> dict[str, Any]:

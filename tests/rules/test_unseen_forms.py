@@ -923,3 +923,25 @@ def test_an_object_that_is_loaded_is_not_loaded_by_default(use: str, load: str, 
     assert ("HPU615" in settled(text, style=style)[1]) is LOADED[use]
     given = text.replace(load, f"{load[:-1]}, weights_only=True)")
     assert "HPU615" not in settled(given, style=style)[1]
+
+
+GRAPHS = {"from torch_cluster import knn": "knn(x, x, 3)", "import torch_cluster": "torch_cluster.grid_cluster(x, x)", "import torch_sparse as ts": "ts.SparseTensor(x, x)", "import dgl": "dgl.knn_graph(x, 3)"}  # fmt: skip
+#: Where it is used, and whether tensors on the device may come there.
+AROUND = {
+    "class Sampled:\n    def __call__(self, x):\n        return {}\n": False,
+    "class Points(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        x = self.x[i]\n        return {}\n": False,
+    "def prepare(x):\n    return {}\n": False,
+    "class Net(torch.nn.Module):\n    def forward(self, x):\n        return {}\n": True,
+    "class Conv(MessagePassing):\n    def forward(self, x):\n        return self.near(x)\n\n    def near(self, x):\n        return {}\n": True,
+    "def near(x):\n    return {}\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return near(x)\n": True,
+    "def train(net, loader, optimizer):\n    for x in loader:\n        loss = net({})\n        loss.backward()\n        optimizer.step()\n": True,
+    "KINDS = 3\n": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("graph", "around"), crossed(GRAPHS, AROUND, rounds=3))
+def test_a_package_of_the_cpu_stops_steps_alone(graph: str, around: str) -> None:
+    text = f"import torch\nfrom torch_geometric.nn import MessagePassing\n{graph}\n\n\n{around.format(GRAPHS[graph])}\n\nmodel = torch.nn.Linear(2, 2).cuda()\n"
+    done = settle(text, "python", "ops.py", Context(Target(), load()))
+    levels = [f.severity for f in done.findings if f.code == "HPU715" and f.line == 3]
+    assert levels == ["error" if AROUND[around] else "warning"]
