@@ -80,7 +80,8 @@ def _may_be_negative(module: Module, index: ast.expr) -> bool:
     """Is one of the values that the file shows below zero, where no condition tests it?"""
     origins = module.view(Values).origins(index)
     values = [module.constant(each) for each in origins if isinstance(each, ast.expr)]
-    if not any(isinstance(value, int) and value < 0 for value in values):
+    known = all(isinstance(value, int) for value in values)  # else -1 stands until it is set
+    if not known or not any(isinstance(value, int) and value < 0 for value in values):
         return False
     written = module.source(index)
     tests = (above.test for above in module.ancestors(index) if isinstance(above, (ast.If, ast.IfExp)))  # fmt: skip

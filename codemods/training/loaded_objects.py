@@ -59,8 +59,16 @@ def _used_as_object(module: Module, call: ast.Call) -> ast.expr | None:
     uses: list[ast.expr] = [e.node for e in reached if e.how == "called" and isinstance(e.node, ast.Call)]  # fmt: skip
     read = [e.node for e in reached if e.how == "read" and isinstance(e.node, ast.Attribute)]
     uses += [node for node in read if not is_of_values(node.attr)]
-    uses = [use for use in uses if not _is_asked(module, use)]
+    uses = [use for use in uses if _is_plain(use) and not _is_asked(module, use)]
     return min(uses, key=lambda use: module.span(use).start, default=None)
+
+
+def _is_plain(use: ast.expr) -> bool:
+    """Is it a variable's, or an attribute's of the object itself? Other objects may have another attribute of that name."""
+    value: ast.expr = use.func if isinstance(use, ast.Call) else use.value  # type: ignore[attr-defined]
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    return not isinstance(value, ast.Attribute) or (isinstance(value.value, ast.Name) and value.value.id == "self")  # fmt: skip
 
 
 def _is_asked(module: Module, use: ast.expr) -> bool:

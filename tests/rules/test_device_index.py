@@ -93,6 +93,7 @@ NEGATIVE = {
     "p.add_argument('--gpu', type=int, default=-1)\nargs = p.parse_args()\nif args.gpu >= 0:\n    torch.cuda.set_device(args.gpu)": "set_device(args.gpu)",
     "p.add_argument('--gpu', type=int, default=0)\nargs = p.parse_args()\ntorch.cuda.set_device(args.gpu)": "set_device(args.gpu)",
     "gpu = 1\ntorch.cuda.set_device(gpu)": "set_device(gpu)",
+    "gpu = -1\ngpu = find()\ntorch.cuda.set_device(gpu)": "set_device(gpu)",
 }
 
 
