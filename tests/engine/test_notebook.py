@@ -11,9 +11,10 @@ import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpushim.engine.data.notebook import Notebook
 from hpushim.engine.one_file import settle
 from hpushim.engine.project import migrate, undo
-from hpushim.model import Target
+from hpushim.model import Span, Target
 
 pytestmark = pytest.mark.usefixtures("rules")
 
@@ -201,3 +202,31 @@ def test_random_notebooks_stay_notebooks(
 
 def _only_layout(a: str, b: str) -> bool:
     return "".join(a.split()) == "".join(b.split())
+
+
+#: What a cell may hold besides its source, in front of it and behind, in which the word appears as well.
+_BESIDE = [
+    '"outputs": []', '"outputs": [{"data": {"application/json": {"source": ["x = 1"]}}}]', '"metadata": {"source": "y", "input": ["z"]}',
+    '"outputs": [{"text": ["\\"source\\": [\\"a\\"]"]}]', '"outputs": [{"text": "source"}]', '"id": "source"', '"source": "gone = 1"', '"note": 1 /* "source": [] */',
+]  # fmt: skip
+_SOURCES = ['["import torch\\n", "x = \\"é\\"\\n", "y = x.cuda()"]', '"import torch\\nx = \\"\\u00e9\\"\\ny = x.cuda()"']  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["source", "input"])
+@pytest.mark.parametrize("source", _SOURCES)
+def test_a_source_is_found_whatever_else_its_cell_holds(name: str, source: str) -> None:
+    for before in _BESIDE:
+        for behind in _BESIDE:
+            if name == "input" and ('"source": "gone' in before + behind):
+                continue  # the newer name is the one that counts
+            if name == "source" and behind.startswith('"source"'):
+                continue  # as it is where a key comes twice: the last one
+            cell = f'{{{before}, "cell_type": "code", "{name}" : {source}, {behind}}}'
+            held = Notebook(f'{{"nbformat": 4, "cells": [{cell}, {{"cell_type": "markdown", "source": "z"}}]}}')  # fmt: skip
+            assert held.python == 'import torch\nx = "é"\ny = x.cuda()\n'
+            assert [each.number for each in held.cells] == [1]
+            at = held.python.encode().index(b"cuda")
+            span = held.span(Span(at, at + 4))
+            assert held.data[span.start : span.end] == b"cuda"
+            assert held.data[: span.start].endswith(b"x.")
+            assert source.encode() in held.data[span.start - len(source.encode()) : span.end + 20]
