@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import NamedTuple
@@ -65,9 +66,7 @@ def around(
     called = {path for path in scripts if PurePath(path).stem.lower().startswith("train")}
     starts = _own({*trains, *called} - found - foreign, paths, links)
     found |= elsewhere | (foreign - links.needs(starts))
-    python = {
-        p for p in paths if PurePath(p).suffix in (".py", ".ipynb") or p in trains or p in scripts
-    }
+    python = {p for p in paths if p.endswith((".py", ".ipynb")) or p in trains or p in scripts}
     shown = {path for path in paths if _SHOWN.search(path)}
     if any(
         _is_training(path, starts)
@@ -81,26 +80,37 @@ def around(
     program = min(programs, key=lambda path: _steps(path, starts), default="")
     if not starts:
         return _needed(found, {program}, links)
-    beside = {
-        p for p in programs if _is_called(p) and PurePath(p).parent == PurePath(program).parent
-    }
+    beside = {p for p in programs if _is_called(p) and _folder(p) == _folder(program)}
     within = links.needs(starts)
     needed = within | links.needs(_reach(starts, scripts, links) - found)
     rest = python - needed
     found |= {path for path in rest if path in scripts or path.endswith(".ipynb")}
-    folders = {PurePath(path).parent for path in needed}
+    folders = {_folder(path) for path in needed}
     purposes = {path for path in found & {*scripts} - shown if not _NAMED.search(path)}
     theirs = links.needs(purposes) - needed
     if not needed.isdisjoint(loads):  # it may load what is beside it
-        theirs -= links.needs({path for path in rest - found if PurePath(path).parent in folders})
+        theirs -= links.needs({path for path in rest - found if _folder(path) in folders})
     if needed.isdisjoint(loads):
         tops = {_top(path) for path in within}
         found |= {path for path in rest if "/" in path and _top(path) not in tops}
     else:  # what is loaded by its name is imported by nothing
-        folders |= {PurePath(path).parent for path in rest - theirs}
-    found |= {path for path in theirs if PurePath(path).parent not in folders}
+        folders |= {_folder(path) for path in rest - theirs}
+    found |= {path for path in theirs if _folder(path) not in folders}
     found |= _apart(paths, needed)
     return _needed(found - {"setup.py"}, [program, *(beside if _is_called(program) else ())], links)
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0] or "/"[: path.startswith("/")]
+
+
+@lru_cache(maxsize=10_000)
+def _above(folder: str) -> frozenset[str]:
+    """A folder with all that it is in."""
+    found = [folder]
+    while (outer := _folder(found[-1])) != found[-1]:
+        found.append(outer)
+    return frozenset(found)
 
 
 def _needed(found: Collection[str], programs: Collection[str], links: Links) -> Needed:
@@ -117,10 +127,10 @@ def _foreign(paths: Collection[str], frameworks: Mapping[str, bool | None]) -> s
         above
         for path, torch in frameworks.items()
         if torch is not False
-        for above in PurePath(path).parents
+        for above in _above(_folder(path))
     }
-    others = {above for path in frameworks for above in PurePath(path).parents} - with_torch
-    return {path for path in paths if with_torch and not others.isdisjoint(PurePath(path).parents)}
+    others = {above for path in frameworks for above in _above(_folder(path))} - with_torch
+    return {path for path in paths if with_torch and not others.isdisjoint(_above(_folder(path)))}
 
 
 def _elsewhere(
@@ -141,9 +151,9 @@ def _elsewhere(
 def _own(starts: set[str], paths: Collection[str], links: Links) -> set[str]:
     """Of files that train those for which the project is run: not those of a copy of another project, nor in a folder beside the package."""
     inner = _projects(paths)
-    if PurePath() not in inner:
+    if "" not in inner:
         return starts
-    own = {path for path in starts if len(set(PurePath(path).parents) & inner) == 1} or starts
+    own = {path for path in starts if len(_above(_folder(path)) & inner) == 1} or starts
     package = {path for path in own if _is_packaged(path, paths)}
     return own & links.around(package) if package else own
 
@@ -154,19 +164,19 @@ def _is_packaged(path: str, paths: Collection[str]) -> bool:
     return f"{path[: len(path) - len(inner)]}{_top(inner)}/__init__.py" in paths
 
 
-def _projects(paths: Collection[str]) -> set[PurePath]:
+def _projects(paths: Collection[str]) -> set[str]:
     """The folders in which a project is: its requirements are there, and it has code."""
-    found = {PurePath(path).parent for path in paths if _PROJECT.search(path)}
-    return found & {above for path in paths if path.endswith(".py") for above in PurePath(path).parents}  # fmt: skip
+    found = {_folder(path) for path in paths if _PROJECT.search(path)}
+    return found & {above for path in paths if path.endswith(".py") for above in _above(_folder(path))}  # fmt: skip
 
 
 def _apart(paths: Collection[str], needed: Collection[str]) -> set[str]:
     """What is in a project within this one from which nothing is needed."""
     inner = _projects(paths)
-    if PurePath() not in inner:
+    if "" not in inner:
         return set()
-    inner -= {above for path in needed for above in PurePath(path).parents}
-    return {path for path in paths if not inner.isdisjoint(PurePath(path).parents)}
+    inner -= {above for path in needed for above in _above(_folder(path))}
+    return {path for path in paths if not inner.isdisjoint(_above(_folder(path)))}
 
 
 def _programs(starts: Collection[str], scripts: Collection[str], links: Links) -> set[str]:
