@@ -616,3 +616,20 @@ def test_a_statement_behind_a_header_is_indented_as_that(head: str) -> None:
     m = module(f"{around}{head}x(); y()\n")
     indent = "  " if head[0] == "c" else ""
     assert m.indent(m.statement(node(m, "x()"))) == m.indent(m.statement(node(m, "y()"))) == indent
+
+
+@pytest.mark.parametrize("gap", [";", "; ", " ;  "])
+@pytest.mark.parametrize("around", ["", "if y: ", "if y:\n    "])
+@pytest.mark.parametrize("beside", ["a.c()", "a.b.d(1)", "a", "(a.b)", "b()", "a.b.c(2)"])
+def test_what_goes_may_begin_or_end_as_its_neighbours(gap: str, around: str, beside: str) -> None:
+    """What is taken out is the statement, not as much text from the middle of two."""
+    for parts in (["a.b.c()", beside], [beside, "a.b.c()"], [beside, "a.b.c()", beside], ["a.b.c()", "a.b.c()", beside]):  # fmt: skip
+        m = module(f"{around}{gap.join(parts)}\n")
+        gone = [n for n in ast.walk(m.tree) if isinstance(n, ast.Expr) and m.source(n) == "a.b.c()"]
+        edits, touched = rewrite(m, [Remove(n) for n in gone])
+        after = module(splice(m.data, edits).decode())
+        assert unproven(m, after, edits, touched) is None
+        kept = [each for each in parts if each != "a.b.c()"]
+        assert ast.dump(ast.parse(after.text)) == ast.dump(
+            ast.parse(f"{around}{'; '.join(kept)}\n")
+        )

@@ -26,6 +26,10 @@ def narrowed(start: int, old: str, new: str) -> list[Edit]:
     at = start + _bytes(before[:first])
     if not middle[0] and not middle[1]:
         return []
+    if not middle[1]:
+        moved = _to_the_left(before, first, len(middle[0]))
+        at -= _bytes(before[first - moved : first])
+        return [_edit(at, before[first - moved : first - moved + len(middle[0])], [])]
     if not all(middle) or max(map(len, middle)) > _MOST:
         return [_edit(at, middle[0], middle[1])]
     import difflib
@@ -40,6 +44,20 @@ def narrowed(start: int, old: str, new: str) -> list[Edit]:
             at += _bytes(middle[0][i:j])
             done = j
     return edits
+
+
+def _to_the_left(tokens: list[str], first: int, size: int) -> int:
+    """How far to the left the same may be taken out so that it begins where a statement does: of ``a.b; a.c`` not ``b; a.``, but ``a.b; ``."""
+    moved = 0
+    while moved < first and tokens[first - moved - 1] == tokens[first - moved - 1 + size]:
+        moved += 1
+        if (
+            moved == first
+            or tokens[first - moved - 1].isspace()
+            or tokens[first - moved - 1] == ";"
+        ):
+            return moved
+    return 0
 
 
 Opcode = tuple[str, int, int, int, int]
