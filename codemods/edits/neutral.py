@@ -16,6 +16,7 @@ from hpushim.engine.python import imports
 from hpushim.matrix import signatures
 from hpushim.model import Span
 from hpushim.patterns import lazily
+from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from .at_hand import (
@@ -254,6 +255,8 @@ def literal(module: Module, node: ast.expr, mark: str) -> str:
         if made.arg == "choices":
             return NONE
         made = module.parent(made)
+    if isinstance(made, ast.Call) and module.view(Values).enumeration(made) is not None:
+        return NONE  # a member by its value, which stays
     if isinstance(made, ast.Call) and module.qualified(made.func) == "torch.device":
         outer = made
     if is_chosen(module, outer):

@@ -696,3 +696,8 @@ def test_a_default_is_looked_up_when_it_is_used(declared: str, text: str) -> Non
 def test_a_field_that_is_read_from_its_class_stays() -> None:
     code = 'from dataclasses import dataclass\nimport torch\n@dataclass\nclass Config:\n    device: str = "cuda"\nx = torch.zeros(1, device=Config.device)\n'
     assert written(code).text == code
+
+
+def test_a_member_that_is_picked_by_its_value_stays() -> None:
+    code = 'import enum\nimport torch\nclass Kind(str, enum.Enum):\n    CPU = "cpu"\n    GPU = "cuda"\nkind = Kind("cuda") if torch.cuda.is_available() else Kind.CPU\nx = torch.ones(2, device=kind.value)\n'
+    assert written(code).text == code
