@@ -22,7 +22,7 @@ from ..edits.spelling import on_gaudi
 from .defaults import resolved
 from .device_index import reads_index
 from .device_lists import over_all_devices
-from .device_numbers import sets_device
+from .device_numbers import is_current, sets_device
 from .device_texts import (
     DeviceText,
     device_name,
@@ -473,8 +473,10 @@ class Finder:
         if index is None:
             index = next((k for k in call.keywords if k.arg == "index"), None)
         value = index.value if isinstance(index, ast.keyword) else index
-        if index is None or self.module.constant(value) == 0:
+        if index is None or value is None or self.module.constant(value) == 0:
             return None
+        if is_current(self.module, value):
+            return None  # Gaudi has the function, and its answer is right there
         others = [a for a in (*call.args, *call.keywords) if a is not index]
         before = [a for a in others if self.module.span(a).end <= self.module.span(index).start]
         return index if before else None

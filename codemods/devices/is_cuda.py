@@ -17,6 +17,7 @@ from ..analysis.verdict import ask
 from ..edits import comparisons
 from ..edits.arguments import call_of, unwrapped
 from ..edits.spelling import agnostic, quoted
+from ..values.trained import unmoved
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -38,6 +39,8 @@ class IsCuda(Rule):
             return  # a method of that name is not a tensor's
         if foreign(module, node) or defines_method(module, "is_cuda"):
             return
+        if _is_own(module, node.value):
+            return  # a property of the project, whose body is rewritten
         if isinstance(node.value, ast.Name) and module.index.stored("is_cuda"):
             return  # the file gives objects of its own such an attribute
         answer = ask(module, "torch.Tensor.is_cuda")
@@ -48,6 +51,15 @@ class IsCuda(Rule):
             fix=Rewrite("compare the device type", answer.safety, (_asked(module, node, parent),)),
             row=answer.row,
         )
+
+
+def _is_own(module: Module, node: ast.expr) -> bool:
+    """Is it an object of a class of the file that has ``is_cuda`` itself?"""
+    values = module.view(Values)
+    made = (unmoved(each) for each in (node, *values.origins(node)) if isinstance(each, ast.expr))
+    return any(
+        values.calls.method(owner, "is_cuda") for each in made for owner in values.calls.classes_of(each)  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 def _asked(module: Module, node: ast.Attribute, parent: ast.AST | None) -> Replace:

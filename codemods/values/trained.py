@@ -166,7 +166,7 @@ def _stored(
         found.reason = f"line {line} assigns `{found.text}` together with other names"
         return
     value = statement.value
-    base = _base(value)
+    base = unmoved(value)
     own = [
         n
         for n in _occurrences(module, target)
@@ -203,7 +203,7 @@ def _is_package(module: Module, node: ast.expr, base: ast.expr | None) -> bool:
     )
 
 
-def _base(value: ast.expr | None) -> ast.expr | None:
+def unmoved(value: ast.expr | None) -> ast.expr | None:
     """The model in ``model.train().to(device)``."""
     while (
         isinstance(value, ast.Call)
