@@ -60,13 +60,19 @@ def each(
             yield from _in_processes(task, workers)
 
 
+#: How many runs this process is in, with those of its parents.
+_runs = 0
+
+
 @contextmanager
 def _unwatched() -> Iterator[None]:
     """Without the collector of circles: a tree has none, and looking through it again and again is slow.
 
     And without warnings: Python's about what it parses would show lines of it as they are.
     """
-    was, before = gc.isenabled(), gc.get_freeze_count()
+    global _runs
+    was = gc.isenabled()
+    _runs += 1
     gc.disable()
     gc.freeze()  # the matrix and the rules stay anyway: no need to look at them
     try:
@@ -74,9 +80,8 @@ def _unwatched() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        if (
-            not before
-        ):  # else around another run, in whose child a look at everything would copy its memory
+        _runs -= 1
+        if not _runs:  # else in a child of a run, where a look at everything would copy its memory
             gc.unfreeze()
         if was:
             gc.enable()
