@@ -54,9 +54,13 @@ def trains(command: Command) -> bool:
 def in_comments(document: Document, name: str, lines: range | None = None) -> list[Span]:
     """Where ``name`` is a word in lines that are comments: in all of them, or in some."""
     found: list[Span] = []
-    for match in _word(name).finditer(document.data):
+    start, end = 0, len(document.data)
+    if lines is not None:
+        within = [document.line_span(line) for line in lines if line > 0]
+        start, end = (within[0].start, within[-1].end) if within else (0, 0)
+    for match in _word(name).finditer(document.data, start, end):
         line, _ = document.position(match.start())
-        if _COMMENT.match(document.data, document.line_starts[line - 1]) and (lines is None or line in lines):  # fmt: skip
+        if _COMMENT.match(document.data, document.line_starts[line - 1]):
             found.append(Span(match.start(), match.end()))
     return found
 

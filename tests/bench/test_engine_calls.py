@@ -203,3 +203,13 @@ def test_a_program_is_looked_at_in_so_many_calls_for_a_node(name: str, most: flo
     calls = counted(lambda: [one_file.examine(text, "python", "a.py", context) for text in texts])
     dear = ", ".join(f"{count} {where}:{what}" for (where, what), count in calls.most_common(12))
     assert calls.total() / nodes < most, f"{calls.total()} calls for {nodes} nodes, of which {dear}"
+
+
+def test_four_times_the_lines_of_a_script_are_four_times_the_work() -> None:
+    context = Context(Target(), load())
+
+    def calls(lines: int) -> int:
+        text = "".join(f"CUDA_VISIBLE_DEVICES={n} python a.py --backend nccl # x\n" for n in range(lines))  # fmt: skip
+        return counted(lambda: one_file.settle(text, "shell", "a.sh", context)).total()
+
+    assert calls(200) < 5 * calls(50)
