@@ -153,13 +153,17 @@ class Defaults:
 
     def _of(self, node: ast.AST) -> object:
         """The one value that an expression has by default."""
-        found = [*self._each(At(node))]
-        return found[0] if found and all(each == found[0] for each in found) else _OPEN
+        found = self._each(At(node), set())
+        first = next(found, _OPEN)
+        # The first that is open, or another, is enough.
+        return first if first is not _OPEN and all(each == first for each in found) else _OPEN
 
-    def _each(self, at: At) -> Iterator[object]:
+    def _each(self, at: At, seen: set[At]) -> Iterator[object]:
+        """The values by all ways; ``seen``: the places that another way has been at, which say the same again."""
         node = at.node
-        if at in self._asked:
+        if at in self._asked or at in seen:
             return
+        seen.add(at)
         match node:
             case ast.Constant() if not at.way:
                 yield node.value
@@ -184,15 +188,19 @@ class Defaults:
                 yield self._of(node.args[1]) if len(node.args) == 2 else None
                 return
         self._asked.add(at)
-        back = [edge for edge in self._values.sources(at) if edge.how != "option"]
-        if not isinstance(node, Cell) and not back:
-            yield _OPEN
-        for edge in back:
-            if edge.how not in SAME and not (edge.how == "given" and self._stays_off(edge.node)):
+        try:
+            back = [edge for edge in self._values.sources(at) if edge.how != "option"]
+            if not isinstance(node, Cell) and not back:
                 yield _OPEN
-            else:
-                yield from self._each(edge.at)
-        self._asked.discard(at)
+            for edge in back:
+                if edge.how not in SAME and not (
+                    edge.how == "given" and self._stays_off(edge.node)
+                ):
+                    yield _OPEN
+                else:
+                    yield from self._each(edge.at, seen)
+        finally:  # who has seen enough goes away
+            self._asked.discard(at)
 
     def _stays_off(self, node: ast.AST | Cell) -> bool:
         """Is it a parameter that is False by default, and that no call in the project gives anything else by its name?"""

@@ -213,3 +213,15 @@ def test_four_times_the_lines_of_a_script_are_four_times_the_work() -> None:
         return counted(lambda: one_file.settle(text, "shell", "a.sh", context)).total()
 
     assert calls(200) < 5 * calls(50)
+
+
+def test_conditions_of_values_by_many_ways_are_soon_answered() -> None:
+    """Thirty choices one behind the other are a thousand million ways."""
+    context = Context(Target(), load())
+
+    def calls(choices: int) -> int:
+        lines = "".join(f"    a{n + 1} = a{n} if c else a{n}\n" for n in range(choices))
+        text = f"import torch\ndef f(c):\n    a0 = False\n{lines}    if a{choices}:\n        torch.cuda.nvtx.range_push('a').x()\n        torch.cuda.amp.custom(1)\n"
+        return counted(lambda: one_file.examine(text, "python", "a.py", context)).total()
+
+    assert calls(24) < 3 * calls(12)
