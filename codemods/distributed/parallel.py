@@ -201,7 +201,7 @@ class DeviceIds(Rule):
         unseen = (
             ""
             if module.view(LeftBehind).seen
-            else "; this wrapper does not move inputs on Gaudi: move each batch with `.to(device)`"
+            else "; on Gaudi neither moves inputs, so move each batch with `.to(device)`"
         )
         return self.finding(
             module,

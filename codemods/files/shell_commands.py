@@ -278,6 +278,7 @@ class ShellCommands(TextRule):
         if _LAZY in document.text:
             return
         value = wanted(document) or "0"
+        mode = "lazy" if value == "1" else "eager"
         sets = "ENV" if document.kind == "dockerfile" else "export"
         started = [i.span for i in document.instructions if i.keyword in ("CMD", "ENTRYPOINT")]
         for command in commands(document):
@@ -287,7 +288,7 @@ class ShellCommands(TextRule):
                 yield self.finding(
                     document,
                     command.words[0].span,
-                    f"`{_LAZY}` is not set, and its default differs between releases and libraries; set it to `{value}`",
+                    f"`{_LAZY}` is not set, and its default differs between releases and libraries; set it to `{value}`, for {mode} mode",
                     fix=Fix(f"set {_LAZY}={value}", "safe", (edit,)),
                     row=ask(document, _LAZY).row,
                     code="HPU809",

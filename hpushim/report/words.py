@@ -77,8 +77,8 @@ def work(found: Work) -> tuple[str, str, str]:
         where += f" in {found.function}"
     if len(found.places) > 1:
         files = len({place.rsplit(":", 1)[0] for place in found.places})
-        rest = f"{len(found.places) - 1:,} more"
-        where += f" and {rest}" + (f" in {count(files, 'file')}" if files > 1 else "")
+        where += f" and {count(len(found.places) - 1, 'more place')}"
+        where += f" ({count(files, 'file')})" if files > 1 else ""
     if found.aside:
         where += " (outside the training code)"
     return takes, f"{found.code} {found.message}", where

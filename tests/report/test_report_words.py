@@ -223,8 +223,8 @@ def test_where_a_piece_of_work_is(aside: bool, function: str, places: tuple[str,
     import msgspec
 
     _, what, where = words.work(msgspec.structs.replace(work, places=places, function=function, aside=aside))  # fmt: skip
-    rest = {1: "", 2: " and 1 more", 3: " and 2 more"}[len(places)]
-    files = " in 2 files" if "b.py:2" in places else ""
+    rest = {1: "", 2: " and 1 more place", 3: " and 2 more places"}[len(places)]
+    files = " (2 files)" if "b.py:2" in places else ""
     assert where == f"a.py:1{' in f' if function else ''}{rest}{files}{' (outside the training code)' if aside else ''}"  # fmt: skip
     assert what == "HPU515 m"
     found = msgspec.structs.replace(work, required=False, chosen=True)

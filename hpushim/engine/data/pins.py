@@ -19,6 +19,8 @@ _ON_A_LINE = lazily(rf"^[ \t]*(?:-[ \t]+)?[\"']?{_NAME}{_SPECIFIER}", re.MULTILI
 _IN_QUOTES = lazily(rf"[\"']{_NAME}{_SPECIFIER}")
 #: A requirement, with or without a version.
 _ASKED = lazily(r"^[ \t]*([A-Za-z][\w.-]*)(?=[ \t]*(?:[\[;#=<>!~@\r]|$))", re.MULTILINE)
+#: What a conda environment lists and no import names.
+_INTERPRETER = {"python", "pip"}
 _LARGEST = 200_000
 
 
@@ -42,7 +44,7 @@ def pins(data: bytes, kind: str) -> dict[str, str]:
 
 def names(data: bytes, kind: str) -> set[str]:
     """The packages that a requirements file requests, in whatever version; of other files those with a version."""
-    found = set(pins(data, kind))
+    found = set(pins(data, kind)) - _INTERPRETER
     if kind == "requirements" and len(data) <= _LARGEST:
         text = data.decode("utf-8", "replace")
         found |= {re.sub(r"[-_.]+", "-", name).lower() for name in _ASKED.findall(text)}
