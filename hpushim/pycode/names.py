@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _LOADERS = frozenset(["importorskip", "import_module", "__import__", "try_import", "LazyLoader"])
 #: What people call parts of a package. Unbound where something is star-imported, such a name comes from there.
 _USUAL = {"nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
-#: Expressions that may hold a package.
-_HOLDERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _MISSING = ("ImportError", "ModuleNotFoundError")
 _NOTHING: frozenset[str] = frozenset()
 #: A name and the innermost scope that it stands in.
@@ -69,24 +67,28 @@ class Names:
         Empty when one of the ways is not a dotted name.
         """
         known = self._known.get(node) if node is not None else _NOTHING
-        if known is None:
-            assert node is not None
-            known = self._known[node] = _NOTHING  # what comes from itself adds nothing
-            known = self._known[node] = self._of(node) or self._carried(node)
-        return known
-
-    def _of(self, node: ast.AST) -> frozenset[str]:
-        """What an expression means by how it is written."""
-        if isinstance(node, ast.Name):
-            return self.of_name(self._index.scope(node), node.id)
-        if isinstance(node, ast.Attribute):
-            return frozenset(f"{base}.{node.attr}" for base in self.possible(node.value))
-        return _loaded(node) if isinstance(node, ast.Call) else _NOTHING
+        if known is not None:
+            return known
+        assert node is not None
+        self._known[node] = found = _NOTHING  # what comes from itself adds nothing
+        kind = node.__class__
+        if kind is ast.Name:
+            found = self.of_name(self._index.scope(node), node.id)  # type: ignore[attr-defined]
+        elif kind is ast.Attribute:
+            bases = self.possible(node.value)  # type: ignore[attr-defined]
+            if bases:
+                found = frozenset([f"{base}.{node.attr}" for base in bases])  # type: ignore[attr-defined]
+        elif kind is ast.Call:
+            found = _loaded(node)  # type: ignore[arg-type]
+        elif kind is not ast.Subscript:
+            return found
+        if not found and self._hands_on:
+            found = self._carried(node)
+        self._known[node] = found
+        return found
 
     def _carried(self, node: ast.AST) -> frozenset[str]:
         """What it means by its values, in a file that hands a package on: ``th, nn = load()``, ``self.torch``, ``f(torch)``."""
-        if not isinstance(node, _HOLDERS) or not self._hands_on:
-            return _NOTHING
         names: set[str] = set()
         for origin in self.origins(node):
             if isinstance(origin, ast.Constant) and origin.value is None:
