@@ -16,7 +16,7 @@ from ..analysis.device_lists import device_lists
 from ..analysis.devices import Devices, spelled_by
 from ..analysis.numbered import numbered, uses
 from ..analysis.roles import Role
-from ..edits.spelling import ACCELERATOR, DEVICE, shared
+from ..edits.spelling import ACCELERATOR, DEVICE, agnostic, shared
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -28,7 +28,12 @@ class DeviceLiteral(Rule):
     """``torch.device("cuda")`` and every string that becomes a device."""
 
     HPU101 = Code("cuda-device-literal", severity="error", fix=("safe", "manual"))
-    HPU013 = Code("cuda-option-default", severity="error", fix="safe")
+    HPU013 = Code(
+        "cuda-option-default",
+        severity="error",
+        fix=("safe", "manual"),
+        lower={"note": "it is one of several choices, and the style names no device"},
+    )
     HPU015 = Code("cuda-text-unproven", severity="unknown")
     HPU121 = Code("several-devices-in-one-process", severity="error", effort="hours")
     wants = Wants(words=("cuda",))
@@ -70,6 +75,7 @@ class DeviceLiteral(Rule):
             fix=Rewrite("write hpu", "safe", site.changes, devices.group(site.node)),
             row="cuda",
             code="HPU013" if site.role is Role.OPTION else None,
+            severity="note" if agnostic(module) and _is_choice(module, site.node) else None,
             claims=site.claims,
         )
 
@@ -151,3 +157,10 @@ class DeviceLiteral(Rule):
                 "characters",
                 fix=Rewrite("use the length of hpu", "safe", (Replace(cut.slice.lower, length),)),
             )
+
+
+def _is_choice(module: Module, node: ast.AST) -> bool:
+    """Is it one of ``choices=["cuda", "cpu"]``, which stop nobody who chooses another?"""
+    listed = module.parent(node)
+    above = module.parent(listed) if listed is not None else None
+    return isinstance(above, ast.keyword) and above.arg == "choices"

@@ -132,6 +132,14 @@ def test_a_mark_of_another_kind_says_what_it_raises(script) -> None:
     assert "ZeroDivisionError" in done.stderr and "script.py" in done.stderr
 
 
+@pytest.mark.parametrize(("lazy", "order"), [("1", "mark back mark step"), ("0", "back step")])
+def test_each_backward_pass_and_each_step_ends_with_a_mark(script, lazy: str, order: str) -> None:
+    marks = json.dumps({"habana_frameworks.torch.core.mark_step": "lambda: print('mark', end=' ')"})
+    code = LAZY.replace(".backward()", ".backward(); print('back', end=' ')").replace("print(w", "print('step', w")  # fmt: skip
+    done = script(code, PT_HPU_LAZY_MODE=lazy, PRETEND_DIFFERENT=marks)
+    assert done.stdout.startswith(f"{order} [0.8999"), done.stdout
+
+
 PROCESS_GROUP = """
 import hpushim, torch
 import torch.distributed as dist
