@@ -20,6 +20,8 @@ TREES = {
     "pytorch_lightning": ("trainer.connectors.accelerator_connector", "_AcceleratorConnector"),
     "lightning_fabric": ("connector", "_Connector"),
 }
+#: Where the functions of a tree are that are Fabric's.
+FABRIC = {"lightning.pytorch": "lightning.fabric", "pytorch_lightning": "lightning_fabric"}
 _Device = types.SimpleNamespace
 
 
@@ -41,11 +43,16 @@ class _Group:
             ddp = self.made(f"{tree}.strategies.ddp")
             if not old:
                 ddp._init_dist_connection = lambda *args, **kwargs: (args, kwargs)
-            fabric = {"lightning.pytorch": "lightning.fabric", "pytorch_lightning": "lightning_fabric"}.get(tree, tree)  # fmt: skip
-            self.made(f"{fabric}.utilities.distributed")._sync_ddp = lambda result, group=None, reduce_op=None: ("real", result, group, reduce_op)  # fmt: skip
+            self.made(
+                f"{FABRIC.get(tree, tree)}.utilities.distributed"
+            )._sync_ddp = self._synchronised
 
     def mark(self) -> None:
         self.marks += 1
+
+    @staticmethod
+    def _synchronised(result: Any, group: Any = None, reduce_op: Any = None) -> Any:
+        return result if reduce_op == "sum" else ("real", result, group, reduce_op)
 
     @staticmethod
     def _connector() -> type:
@@ -126,6 +133,10 @@ def test_each_tree_that_is_there_is_adapted_once(empty: pytest.MonkeyPatch, tree
         if not old:
             for given, kept in ({"device_id": "hpu:0"}, {}), ({"device_id": torch.device("cpu")},) * 2, ({"x": 1},) * 2:  # type: ignore[misc]  # fmt: skip
                 assert ddp._init_dist_connection(5, **given) == ((5,), kept)
+        fabric = group.modules[f"{FABRIC.get(tree, tree)}.utilities.distributed"]
+        empty.setattr(torch.distributed, "get_world_size", lambda group: {"g": 4}[group])
+        assert fabric._sync_ddp(_Result("hpu"), "g", reduce_op="avg") == (4, None)
+        assert fabric._sync_ddp(result := _Result("cpu"), "g", reduce_op="avg") == ("real", result, "g", "avg")  # fmt: skip
         wrapped = strategies.Strategy.backward
         lightning._around(strategies.Strategy, "backward", lightning._backward)
         assert strategies.Strategy.backward is wrapped

@@ -1,4 +1,4 @@
-"""A tensor that is written as a number in each step is read there."""
+"""A tensor that is written as a number in each step, or read by a method, is read there."""
 
 from __future__ import annotations
 
@@ -32,3 +32,20 @@ def test_a_tensor_that_is_formatted(written: str, value: str, inside: bool) -> N
     )
     found = examine(text, "python", "train.py", Context(Target(), load()))
     assert ("HPU513" in {f.code for f in found}) == (VALUES[value] and inside)
+
+
+READ = {"loss": True, "out.loss": True, "state.step": True, "out.shape.loss": True, "out.queue.loss": True, "x.shape": False, "out.loss.shape": False, "out.queue": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", READ)
+@pytest.mark.parametrize("method", ["item", "cpu", "numpy"])
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_tensor_that_is_read_by_a_method(value: str, method: str, bare: bool) -> None:
+    """Shapes are of the host, and a queue has methods of the same names."""
+    read = f"{value}.{method}()"
+    text = (
+        f"import torch\n\n\ndef train(net, loader, optimizer, state):\n    for x in loader:\n        out = net(x.cuda())\n        loss = out.loss\n"
+        f"        loss.backward()\n        optimizer.step()\n        optimizer.zero_grad()\n        {read if bare else f'bar.set({read})'}\n"
+    )
+    found = examine(text, "python", "train.py", Context(Target(), load()))
+    assert ("HPU513" in {f.code for f in found}) == READ[value]

@@ -67,6 +67,67 @@ def test_only_a_regular_file_is_read(tmp_path: Path, kind: str, monkeypatch: pyt
                 assert (error.value.strerror, error.value.errno) == (f"{WORDS[kind]}, not a regular file", errno.EINVAL)  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe", "socket", "link", "device", "link to a pipe"])
+@pytest.mark.parametrize("way", ["read", "read without following", "head", "read in a folder", "open in a folder"])  # fmt: skip
+def test_what_takes_a_file_s_place_after_the_look_is_not_read(tmp_path: Path, kind: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """The look says that it is a regular file; what is then opened is looked at again."""
+    place = _lay(tmp_path / "x", "file")
+    really, descriptor = os.open, -1
+
+    def swapped(name: Any, *args: Any, **kwargs: Any) -> int:
+        nonlocal descriptor
+        place.unlink()
+        if kind == "device":
+            place.symlink_to("/dev/null")
+        elif kind == "link to a pipe":
+            os.mkfifo(tmp_path / "pipe")
+            place.symlink_to("pipe")
+        else:
+            _lay(place, kind)
+        descriptor = really(name, *args, **kwargs)
+        return descriptor
+
+    with Folder.at(tmp_path) as folder:
+        ways: dict[str, Callable[[], Any]] = {
+            "read": lambda: safe_files.read(place),
+            "read without following": lambda: safe_files.read(place, follow=False),
+            "head": lambda: safe_files.head(place, 3),
+            "read in a folder": lambda: folder.read("x"),
+            "open in a folder": lambda: folder.open("x", os.O_RDONLY),
+        }
+        monkeypatch.setattr(os, "open", swapped)
+        if kind == "link" and way in ("read", "head"):
+            assert ways[way]() == b"12345"[: 3 if way == "head" else 5]
+        else:
+            with pytest.raises(OSError, match=r".") as error:
+                ways[way]()
+            assert error.value.errno in (errno.EINVAL, errno.ELOOP, errno.ENXIO)
+    if descriptor >= 0:
+        with pytest.raises(OSError, match=r"."):
+            os.fstat(descriptor)
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe", "link"])
+def test_what_takes_a_folder_s_place_after_the_look_is_not_entered(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    (tmp_path / "x").mkdir()
+    really = os.open
+
+    def swapped(name: Any, *args: Any, **kwargs: Any) -> int:
+        (tmp_path / "x").rmdir()
+        if kind == "link":
+            (tmp_path / "y").mkdir()
+            (tmp_path / "x").symlink_to("y")
+        else:
+            _lay(tmp_path / "x", kind)
+        return really(name, *args, **kwargs)
+
+    with Folder.at(tmp_path) as folder:
+        monkeypatch.setattr(os, "open", swapped)
+        with pytest.raises(OSError, match=r".") as error:
+            folder.inner("x")
+        assert error.value.errno in (errno.ENOTDIR, errno.ELOOP)
+
+
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 6, 4096])
 @pytest.mark.parametrize("limit", [0, 1, 5, 4096])
 def test_never_more_than_the_limit(tmp_path: Path, size: int, limit: int) -> None:
