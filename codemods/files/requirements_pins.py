@@ -35,8 +35,9 @@ _REPOSITORY = re.compile(r"[@/].*/([\w.-]+?)(?:\.git)?/?$")
 #: Those of Linux distributions, and the packages of CUDA in them.
 _SYSTEM = frozenset(["apt", "apt-get", "aptitude", "yum", "dnf", "microdnf"])
 _IN_SYSTEM = re.compile(rf"(?:{LIBRARIES}|cuda|nvidia-(?:cuda|cudnn)|tensorrt)(?:[-=\d$].*)?")
-_CUDA_BUILD = re.compile(r"\+cu\d+")
-_CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu\d+")
+#: Its version is a number or, as in ``cu$CU``, a variable.
+_CUDA_BUILD = re.compile(r"\+cu[\d$]")
+_CUDA_INDEX = re.compile(r"/whl/(nightly/|test/)?cu[\d$]")
 #: Of packages for NVIDIA GPUs alone; torch is not among them.
 _VENDORS = re.compile(r"pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 
@@ -204,7 +205,7 @@ class RequirementsPins(TextRule):
                 "one in the Gaudi image"
             )
             yield self.finding(document, item.span, text, fix=fix, row=row)
-        elif item.url and re.search(r"cu\d+", item.url):
+        elif item.url and re.search(r"cu\d+|[+/]cu\$", item.url):
             text = f"`{item.name}` comes from a CUDA build; use the one in the Gaudi image"
             yield self.finding(document, item.span, text, row=row)
         elif leaves_out_gaudis(item.name, item.specifier):

@@ -33,6 +33,9 @@ _IGNORED = re.compile(
 _GRAPHICS = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
 _PATHS = re.compile(r"^CUDA_(HOME|PATH|ROOT)$|/usr/local/cuda")
 _PROGRAMS = {"nvidia-smi": "hl-smi"}
+#: The devices, a line for each; in a list of hl-smi each has several.
+_LISTS = ("-L", "--list-gpus")
+_COUNTS = re.compile(rb"[ \t]*\|(?:\s|\\\n)*wc\s+(?:-l|--lines)\b")
 #: The questions that both programs answer under the same names.
 _QUERY = re.compile(
     r"--query-gpu=(?P<fields>((name|index|uuid|timestamp|driver_version|memory\.(total|used|free))(,|$))+)"
@@ -207,6 +210,9 @@ class ShellCommands(TextRule):
             if asked and query is not None and option.inner is not None:
                 text = f"{query.target.split()[-1]}={asked['fields']}"
                 edits.append(document.replace(option.inner, text))
+            elif document.text_at(option.span) in _LISTS and _COUNTS.match(document.data, command.span.end):  # fmt: skip
+                edits.append(document.replace(option.span, "-Q module_id -f csv,noheader"))
+                safety = "unsafe"
             elif not option.text.startswith("--format="):
                 safety = "unsafe"
         return self.finding(

@@ -85,6 +85,16 @@ def test_magics_are_left(source: list[str], expected: list[str] | None) -> None:
     assert settled(before) == notebook(code(expected or source), code(["new_name"]))
 
 
+@pytest.mark.parametrize("above", [[], ["\n"], ["#@title Setup\n"], ["# one\n", "\n", "  #@markdown two\n"]])  # fmt: skip
+@pytest.mark.parametrize(("magic", "shell"), [("%%bash", True), ("%%sh", True), ("%%script bash", True), ("%%writefile a.py", False), ("%%html", False)])  # fmt: skip
+def test_comments_before_the_magic_of_a_cell(above: list[str], magic: str, shell: bool) -> None:
+    book = notebook(code([*above, f"{magic}\n", "if [ -e a ]; then b; fi"]), code(["old_name"]))
+    settled = settle(book, "notebook", "a.ipynb", toys.context())
+    assert [f.code for f in settled.findings] == ["HPU901"]
+    commands = [text.strip() for _, text in Notebook(book, book.encode()).commands()]
+    assert commands == ([b"if [ -e a ]; then b; fi"] if shell else [])
+
+
 def test_a_cell_that_is_not_python_is_said_and_the_others_are_done() -> None:
     text = notebook(code(["def f(:\n"]), code(["old_name"]))
     found = settle(text, "notebook", "a.ipynb", toys.context()).findings

@@ -92,6 +92,15 @@ class Cell:
     def ends_empty(self) -> bool:
         return self.listed and len(self.pieces) > 1 and not self.pieces[-1].inner
 
+    @cached_property
+    def magic(self) -> int | None:
+        """The line of the magic that says what the cell is; as in Colab, comments may stand before it."""
+        for number, line in enumerate(self.text.split(b"\n")):
+            line = line.strip()
+            if line and not line.startswith(b"#"):
+                return number if line.startswith(b"%%") else None
+        return None
+
     def piece(self, offset: int, *, forward: bool) -> tuple[int, int]:
         """The string that holds an offset of the cell, and the offset in it.
 
@@ -138,9 +147,9 @@ class Cell:
         told = any(_MAGIC_LINE.match(line) or _MAGIC_VALUE.match(line) for line in lines)
         if not told or _parses(self.text) is None:
             return
-        first = lines[0].lstrip()
-        if first.startswith(b"%%"):
-            magic = first[2:].split(b" ")[0].strip().decode(errors="replace")
+        at = self.magic
+        if at is not None:
+            magic = lines[at].strip()[2:].split(b" ")[0].strip().decode(errors="replace")
             if magic not in _PYTHON_MAGICS:
                 self.python = _blank(self.text)
                 return

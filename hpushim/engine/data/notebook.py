@@ -74,11 +74,12 @@ class Notebook:
                 continue
             start, end = cell.pieces[0].span.start, cell.pieces[-1].span.end
             kept = bytearray(blank(self.data[start:end]))
-            first = cell.text.split(b"\n")[0].strip()
+            at = cell.magic
+            first = cell.text.split(b"\n")[at or 0].strip()
             whole = first in (b"%%bash", b"%%sh", b"%%script bash")
             for number, piece in enumerate(cell.pieces):
                 line = piece.text.strip()
-                mine = (whole and number > 0) or (
+                mine = (whole and number > (at or 0)) or (
                     line.startswith(b"!") and not line.startswith(b"!=")
                 )
                 raw = piece.inner.removesuffix(b"\\n")

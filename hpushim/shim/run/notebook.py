@@ -71,7 +71,7 @@ def read(path: Path) -> list[Cell]:
 def _plain(text: str, where: str) -> str:
     """The code of a cell without IPython's own syntax; lines keep their numbers. Raises HpushimError."""
     lines = text.split("\n")
-    first = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    first = next((n for n, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"), 0)
     if lines[first].startswith("%%"):
         name, _, rest = lines[first][2:].strip().partition(" ")
         body = "\n".join(lines[first + 1 :])
