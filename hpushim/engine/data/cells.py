@@ -94,7 +94,7 @@ class Cell:
 
     @cached_property
     def magic(self) -> int | None:
-        """The line of the magic that says what the cell is; as in Colab, comments may stand before it."""
+        """The line of the magic that says what the cell is; as in Colab, comments may come before it."""
         for number, line in enumerate(self.text.split(b"\n")):
             line = line.strip()
             if line and not line.startswith(b"#"):
