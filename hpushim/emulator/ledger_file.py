@@ -250,8 +250,8 @@ def _is_complete(path: Path) -> bool:
     try:
         if not stat.S_ISREG(path.lstat().st_mode):  # a pipe would have this process wait
             return False
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
+        quietly = os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | quietly)) as file:
             books = json.loads(file.read())
     except (OSError, ValueError):
         return False

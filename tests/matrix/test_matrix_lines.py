@@ -48,3 +48,8 @@ def test_a_key_that_is_not_there_has_the_line_of_its_table(table: str, key: str)
 )  # fmt: skip
 def test_a_field_is_found_in_its_row(index: int, field: str, line: int) -> None:
     assert row_line(TEXT, index, field) == line
+
+
+@pytest.mark.parametrize("text", ["", "format = 1", "[sources]\nname = 4", TEXT.replace("[[row]]", "[[line]]")])  # fmt: skip
+def test_without_a_row_it_is_the_first_line(text: str) -> None:
+    assert [row_line(text, index, field) for index in (0, 1) for field in ("", "name")] == [1] * 4

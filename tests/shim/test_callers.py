@@ -53,3 +53,9 @@ def test_without_a_caller_it_is_the_program(stack: tuple[str, ...], monkeypatch:
 @pytest.mark.parametrize(("name", "file", "counts"), [("user", "made.py", True), ("__main__", "made.py", True), ("user", "<string>", False), ("__main__", "<stdin>", True), ("torch", "made.py", False)])  # fmt: skip
 def test_the_site_is_the_innermost_that_somebody_wrote(inner: tuple[str, ...], name: str, file: str, counts: bool) -> None:  # fmt: skip
     assert (_asked((name, *inner), callers.user_site, file) == (file, 2)) is counts
+
+
+@pytest.mark.parametrize("stack", [("user", "torch.utils.data"), ("torch.utils.data", "user"), ("user", "multiprocess.pool", "user"), ("user", "pool"), ("user",)])  # fmt: skip
+def test_through_is_by_name_or_by_its_end(stack: tuple[str, ...]) -> None:
+    found = _asked(stack, partial(callers.through, "torch.utils.data", ".pool"))
+    assert found is any(name in ("torch.utils.data", "multiprocess.pool") for name in stack)

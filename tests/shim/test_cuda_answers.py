@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
+import os
 import types
 from collections.abc import Callable
 from typing import Any
@@ -66,10 +69,11 @@ def test_each_row_s_result_is_handed_back_and_warned_of(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("warn", [False, True])
 def test_a_refusal_is_raised_but_not_at_torch_itself(monkeypatch: pytest.MonkeyPatch, warn: bool) -> None:  # fmt: skip
-    for row in (_row("raise", warn=warn), _row("alias", warn=warn, target="torch.hpu.gone")):
+    for row in (_row("raise", warn=warn, rule="HPU123"), _row("alias", warn=warn, target="torch.hpu.gone")):  # fmt: skip
         call, _ = _answer(monkeypatch, row)
-        with pytest.raises(UnsupportedOnHpu, match=r"torch\.cuda\.x does not work on HPU"):
+        with pytest.raises(UnsupportedOnHpu, match=r"torch\.cuda\.x does not work on HPU") as error:
             call()
+        assert (row.rule or "HPU904") in str(error.value)
         monkeypatch.setattr(cuda_names.callers, "of_patched", lambda module: "torch.nn")
         assert call(1, 2, k=3) == ("own", 1, 2, None, {"k": 3})
         monkeypatch.undo()
@@ -102,6 +106,29 @@ def test_a_region_that_does_nothing_can_be_entered(monkeypatch: pytest.MonkeyPat
     call, _ = _answer(monkeypatch, _row("noop"), _region)
     with call(1) as given:
         assert given is None
+
+
+@pytest.mark.parametrize("original", [functools.wraps(_original)(lambda *args: "own"), _original])
+def test_a_call_that_does_nothing_gives_nothing(monkeypatch: pytest.MonkeyPatch, original: Any) -> None:  # fmt: skip
+    call, _ = _answer(monkeypatch, _row("noop"), original)
+    assert call(1) is None
+
+
+@pytest.mark.parametrize("rule", ["", "HPU123"])
+def test_what_hpu_does_not_implement_is_refused(monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    def missing() -> None:
+        raise NotImplementedError("not yet")
+
+    call, _ = _answer(monkeypatch, _row("alias", rule=rule))
+    monkeypatch.setattr(cuda_names, "_resolve", lambda name: missing)
+    with pytest.raises(UnsupportedOnHpu, match=r"torch\.cuda\.x: not yet") as error:
+        call()
+    assert (rule or "HPU904") in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "found"), [("functools.wraps", functools.wraps), ("os.path.join", os.path.join), ("json.decoder.JSONDecoder.decode", json.JSONDecoder.decode), ("print_", None), ("json.gone", None), ("json.gone.further", None), ("json.decoder.JSONDecoder.gone", None), ("no.such", None)])  # fmt: skip
+def test_a_dotted_name_is_what_it_names(name: str, found: Any) -> None:
+    assert cuda_names._resolve(name) == found
 
 
 @pytest.mark.parametrize("error", [AssertionError, AttributeError, ImportError, RuntimeError, TypeError, ValueError])  # fmt: skip
