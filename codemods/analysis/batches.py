@@ -106,7 +106,7 @@ def _assigned(module: Module, loop: Loop, target: ast.expr, value: ast.expr, sur
         loop.device = loop.device or _device(move)
     elif not isinstance(target, ast.Name):
         return
-    elif (source := _part(value)) in loop.parts and source is not None:
+    elif (source := _part(_converted(value))) in loop.parts and source is not None:
         loop.parts.add(name)
         if source in loop.always:
             loop.always.add(name)

@@ -49,6 +49,7 @@ _OPTION = lazily(rb"[\"'](--[A-Za-z0-9][A-Za-z0-9_-]*)[\"']")
 _DECLARATION = lazily(rb"(?:add_argument|add_option|click\.option)\(((?:[^()]|\([^()]*\))*)\)")
 _DEVICE = lazily(rb"[\"']cuda(:\d+)?[\"']")
 _OTHER_DEVICE = lazily(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
+_NEGATIVE = lazily(rb"\bdefault\s*=\s*-\s*\d")
 #: An option that is given indices.
 _NUMBERED = lazily(rb"\b(?:default\s*=\s*[\"']?\d|type\s*=\s*int\b)")
 
@@ -71,6 +72,17 @@ def _device_options(data: bytes) -> Iterable[bytes]:
                 yield option.lstrip(b"-").replace(b"-", b"_")
 
 
+def _negative_options(data: bytes) -> Iterable[bytes]:
+    """The options, as they are read, whose default is a negative number."""
+    if b"add_argument(" not in data and b"option(" not in data:
+        return
+    for declared in _DECLARATION.findall(data):
+        if _NEGATIVE.search(declared):
+            for option in _OPTION.findall(declared):
+                yield option.lstrip(b"-").replace(b"-", b"_")
+
+
+NEGATIVE_OPTIONS = ProjectFact("options that are negative by default", _negative_options)
 #: As they are read: ``where`` for ``--where``.
 DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)
 

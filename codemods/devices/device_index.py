@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Replace
 from hpushim.engine.rules.rule import Found, Yield
+from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.values import Values
 
 from ..analysis.device_numbers import is_device_number, is_other_device_number
 from ..analysis.names import called
 from ..analysis.numbered import number_of
+from ..analysis.project_facts import NEGATIVE_OPTIONS
 from ..analysis.verdict import known
 from ..bases.torch_name import Name, NameRule, by_name
 from ..edits.spelling import shared, zero
@@ -31,6 +33,8 @@ class DeviceIndex(NameRule):
         fix=("safe", "unsafe", "manual"),
         lower=by_name("warning"),
     )
+
+    also = Wants(facts=(NEGATIVE_OPTIONS,))
 
     def special(self, module: Module, use: Name, code: str) -> Yield | None:
         call = called(module, use.node)
@@ -77,11 +81,15 @@ class DeviceIndex(NameRule):
 
 
 def _may_be_negative(module: Module, index: ast.expr) -> bool:
-    """Is one of the values that the file shows below zero, where no condition tests it?"""
+    """Is one of the values that the file shows below zero, or the default of the project's option of that name, where no condition tests it?"""
     origins = module.view(Values).origins(index)
     values = [module.constant(each) for each in origins if isinstance(each, ast.expr)]
-    known = all(isinstance(value, int) for value in values)  # else -1 stands until it is set
-    if not known or not any(isinstance(value, int) and value < 0 for value in values):
+    numbers = [value for value in values if isinstance(value, int)]
+    if numbers:
+        below = len(numbers) == len(values) and min(numbers) < 0  # else -1 stands until it is set
+    else:
+        below = isinstance(index, ast.Attribute) and index.attr in module.project.names(NEGATIVE_OPTIONS.name)  # fmt: skip
+    if not below:
         return False
     written = module.source(index)
     tests = (above.test for above in module.ancestors(index) if isinstance(above, (ast.If, ast.IfExp)))  # fmt: skip

@@ -14,7 +14,7 @@ from ..analysis.verdict import ask
 from ..edits.arguments import called
 from ..edits.spelling import DEVICE, agnostic, quoted
 from ..values.data_parallel import LeftBehind
-from ..values.tensors import used_as_torch
+from ..values.tensors import is_tensor, used_as_torch
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -61,4 +61,4 @@ def _device(module: Module, loop: Loop | None, call: ast.Call) -> str:
 
 
 def _is_tensor(module: Module, loop: Loop, part: ast.expr) -> bool:
-    return isinstance(part, ast.Name) and (part.id in loop.sometimes or used_as_torch(module, part))
+    return isinstance(part, ast.Name) and (part.id in loop.sometimes or used_as_torch(module, part) or is_tensor(module, part))  # fmt: skip

@@ -9,13 +9,13 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.python.changes import Rewrite
 from hpushim.engine.rules.rule import Rule, Yield
 from hpushim.engine.rules.wants import Wants
-from hpushim.pycode.places import SAME
+from hpushim.pycode.places import SAME, Cell, Edge
 from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.names import called
 from ..edits.arguments import add
-from ..values.tensors import is_of_values
+from ..values.tensors import gives_tensor, is_of_values
 
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
@@ -54,13 +54,32 @@ class LoadedObject(Rule):
 
 def _used_as_object(module: Module, call: ast.Call) -> ast.expr | None:
     """The first place that calls what is loaded, or reads what neither tensors nor Python's own types have, under no question about its type."""
-    values = module.view(Values)
-    reached = [*values.reach(call, values.uses, SAME | {"taken"})]
+    reached, remade = _reached(module, call)
     uses: list[ast.expr] = [e.node for e in reached if e.how == "called" and isinstance(e.node, ast.Call)]  # fmt: skip
     read = [e.node for e in reached if e.how == "read" and isinstance(e.node, ast.Attribute)]
     uses += [node for node in read if not is_of_values(node.attr)]
-    uses = [use for use in uses if _is_plain(use) and not _is_asked(module, use)]
+    uses = [use for use in uses if use not in remade and _is_plain(use) and not _is_asked(module, use)]  # fmt: skip
     return min(uses, key=lambda use: module.span(use).start, default=None)
+
+
+def _reached(module: Module, load: ast.Call) -> tuple[list[Edge], set[ast.AST | Cell]]:
+    """Where the object gets to, through ``.cuda()`` and others that give a tensor of a tensor; and the places where one made of it may stand instead.
+
+    ``args = Namespace(**args)`` says nothing of what was loaded; ``DataParallel(model)`` takes nothing but a module.
+    """
+    values = module.view(Values)
+    reached: list[Edge] = []
+    todo: list[ast.AST] = [load]
+    made: set[ast.AST] = set()
+    while todo:
+        for edge in values.reach(todo.pop(), values.uses, SAME | {"taken"}):
+            reached.append(edge)
+            node, above = edge.node, module.parent(edge.node) if isinstance(edge.node, ast.AST) else None  # fmt: skip
+            if edge.how == "read" and isinstance(node, ast.Attribute) and isinstance(above, ast.Call) and above.func is node and gives_tensor(node.attr):  # fmt: skip
+                todo.append(above)
+            elif edge.how in ("passed", "unpacked"):
+                made.update(each for each in (node, above) if isinstance(each, ast.Call) and not (module.qualified(each.func) or "").startswith("torch."))  # fmt: skip
+    return reached, {edge.node for call in made for edge in values.reach(call, values.uses)}
 
 
 def _is_plain(use: ast.expr) -> bool:

@@ -216,8 +216,7 @@ class Kinds(Circular):
         if isinstance(func, ast.Attribute) and not name:
             if func.attr in _ARRAYS_ALONE:
                 return Is.OTHER
-            returned = _members("Tensor").get(func.attr)
-            if returned is not None and "tensor" in returned.kinds and func.attr in _tensors_alone() and not defines_method(self._module, func.attr):  # fmt: skip
+            if gives_tensor(func.attr) and func.attr in _tensors_alone() and not defines_method(self._module, func.attr):  # fmt: skip
                 return Is.LIKELY
             return NOTHING
         return NOTHING if any(self._edges(At(node))) else Is.UNSEEN
@@ -401,6 +400,12 @@ _BUILTIN = frozenset(name for kind in (str, bytes, list, dict, set, int, float, 
 def is_of_values(name: str) -> bool:
     """Is it what tensors, or Python's own numbers, texts and containers have under a name?"""
     return name in _BUILTIN or name in _members("Tensor")
+
+
+def gives_tensor(method: str) -> bool:
+    """Is it a method with which a tensor gives a tensor?"""
+    known = _members("Tensor").get(method)
+    return known is not None and "tensor" in known.kinds
 
 
 @cache

@@ -8,6 +8,8 @@ import re
 import pytest
 from crossed import crossed
 
+from codemods.analysis.project_facts import NEGATIVE_OPTIONS
+from hpushim.engine.base.text import Project
 from hpushim.engine.context import Context
 from hpushim.engine.one_file import settle
 from hpushim.matrix import load
@@ -106,3 +108,26 @@ def test_a_negative_index_which_cuda_ignores_is_the_first(written: str) -> None:
 @pytest.mark.parametrize("style", ["dual", "agnostic"])
 def test_other_styles_keep_it(style: Style) -> None:
     assert "max(" not in migrated("import torch\n\ntorch.cuda.set_device(-1)\n", style)
+
+
+DECLARED = ["p.add_argument('--gpu', '-gpu', default=-1)", "p.add_argument('--gpu', type=int, default = -1, help='(x)')", "@click.option('--gpu', default=-1)", "p.add_argument('--gpu', type=int, default=0)"]  # fmt: skip
+#: What is written for an option of that name which another file declares with the first three.
+FAR = {
+    "self.opt.gpu": True,
+    "args.gpu": True,
+    "args.rank": False,
+    "gpu": False,
+}
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize("index", FAR)
+def test_the_option_that_holds_it_is_declared_elsewhere(declared: str, index: str) -> None:
+    names = frozenset(name.decode() for name in NEGATIVE_OPTIONS.find(declared.encode()))
+    project = Project(collected=((NEGATIVE_OPTIONS.name, names),))
+    context = Context(Target(mode="eager"), load(), project)
+    lines = "import torch\n\n\ndef f(self, args, gpu):\n"
+    after = settle(f"{lines}    torch.cuda.set_device({index})\n", "python", "train.py", context).text  # fmt: skip
+    assert (f"set_device(max({index}, 0))" in after) is (FAR[index] and "-1" in declared)
+    guarded = f"{lines}    if {index} >= 0:\n        torch.cuda.set_device({index})\n"
+    assert "max(" not in settle(guarded, "python", "train.py", context).text

@@ -75,6 +75,20 @@ def test_parts_of_a_batch_are_as_little_moved_as_the_batch(wrapper: str, part: s
     assert ("HPU321" in settled(text)[1]) == (not moved)
 
 
+#: What is made of a part of the batch, and whether it is left on the host as the part is.
+DERIVED = {"x.flip(3)": True, "x.float().flip(3)": True, "x[:, :1]": True, "x.cuda().flip(3)": False, "x.flip(3).cuda()": False, "x.size(0)": False, "find(x)": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", DERIVED)
+@pytest.mark.parametrize("turn", ["", "if flip:\n            "])
+def test_what_is_made_of_a_part_that_a_call_moves(made: str, turn: str) -> None:
+    text = f"import torch\n\n\ndef f(model, loader, flip):\n    model = torch.nn.DataParallel(model).cuda()\n    for x, y in loader:\n        a = model(x) + x.mean()\n        {turn}z = {made}\n        {turn}b = model(z)\n"
+    done, codes = settled(text)
+    assert "model(x.to(next(model.parameters()).device))" in done
+    assert ("model(z.to(next(model.parameters()).device))" in done) is DERIVED[made]
+    assert codes.count("HPU321") == 1 + DERIVED[made]
+
+
 OWN = ["device = torch.device('cpu')", "device = 'cpu'", "dev = torch.device('cpu')"]
 USES = ["model = model.to({0})", "x = torch.ones(2, device={0})", "x = x.to(device={0})"]
 
@@ -906,6 +920,14 @@ LOADED = {
     "self.net = model\n    return self.net(x)": True,
     "self.step = model['step']\n    return other.step(x)": False,
     "return model['state'].items()": False,
+    "return model.cuda().eval()": True,
+    "return model['net'].to('cpu').float().eval()": True,
+    "net = model['net'].cuda()\n    return net(x)": True,
+    "return model['mean'].cuda().float().item()": False,
+    "opts = model['opts']\n    opts.update(vars(net))\n    opts = Namespace(**opts)\n    return opts.lr": False,
+    "opts = model['opts']\n    opts = Namespace(**opts)\n    print(opts)\n    return opts.lr": False,
+    "opts = model['opts']\n    opts = EasyDict(opts)\n    return opts.lr": False,
+    "model = torch.nn.DataParallel(model)\n    return model(x)": True,
     "return model.keys()": False,
     "return model.shape": False,
     "return model['acc'].item()": False,
