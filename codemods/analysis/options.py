@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..edits.spelling import BACKEND, hpu
 from .device_texts import device_name
-from .project_facts import COMPARED_DEVICES, DEVICE_OPTIONS
+from .project_facts import COMPARED_DEVICES, DEVICE_OPTIONS, OPTION_CHOICES
 
 if TYPE_CHECKING:
     from hpushim.engine.base.text import Project, Text
@@ -57,6 +57,13 @@ def gaudi_value(option: str, value: str, project: Project) -> str | None:
     if value == "nccl" and _BACKEND_OPTION.search(option):
         return BACKEND
     return None
+
+
+def rejects(name: str, value: str, project: Project) -> bool:
+    """Does every option of that name which the project declares with ``choices`` lack the value?"""
+    word = name.lstrip("-").replace("-", "_")
+    taken = project.names(OPTION_CHOICES.name)
+    return f"{word}={value}" not in taken and any(each.startswith(f"{word}=") for each in taken)
 
 
 def bfloat16_value(option: str, value: str) -> str | None:

@@ -50,6 +50,8 @@ _DECLARATION = lazily(rb"(?:add_argument|add_option|click\.option)\(((?:[^()]|\(
 _DEVICE = lazily(rb"[\"']cuda(:\d+)?[\"']")
 _OTHER_DEVICE = lazily(rb"[\"'](?:cpu|mps|xpu)(?::\d+)?[\"']")
 _NEGATIVE = lazily(rb"\bdefault\s*=\s*-\s*\d")
+_CHOICES = lazily(rb"\bchoices\s*=\s*([\[({][^\])}]*)")
+_TEXT = lazily(rb"[\"']([^\"'\s]+)[\"']")
 #: An option that is given indices.
 _NUMBERED = lazily(rb"\b(?:default\s*=\s*[\"']?\d|type\s*=\s*int\b)")
 
@@ -82,6 +84,18 @@ def _negative_options(data: bytes) -> Iterable[bytes]:
                 yield option.lstrip(b"-").replace(b"-", b"_")
 
 
+def _option_choices(data: bytes) -> Iterable[bytes]:
+    """``model_dtype=fp16`` for each text that an option takes, where it takes no others."""
+    if b"choices" not in data:
+        return
+    for declared in _DECLARATION.findall(data):
+        for taken in _CHOICES.findall(declared):
+            for option in _OPTION.findall(declared):
+                name = option.lstrip(b"-").replace(b"-", b"_")
+                yield from (name + b"=" + text for text in _TEXT.findall(taken))
+
+
+OPTION_CHOICES = ProjectFact("choices of options", _option_choices)
 NEGATIVE_OPTIONS = ProjectFact("options that are negative by default", _negative_options)
 #: As they are read: ``where`` for ``--where``.
 DEVICE_OPTIONS = ProjectFact("options that hold devices", _device_options)

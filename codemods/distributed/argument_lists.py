@@ -11,7 +11,7 @@ from hpushim.engine.rules.rule import Found, Rule, Yield
 from hpushim.engine.rules.wants import Wants
 
 from ..analysis.options import gaudi_value
-from ..analysis.project_facts import DEVICE_OPTIONS
+from ..analysis.project_facts import DEVICE_OPTIONS, OPTION_CHOICES
 from ..analysis.verdict import ask
 from ..edits.spelling import BACKEND, Literal, chosen, retext, shared
 
@@ -23,7 +23,7 @@ class ArgumentList(Rule):
     """``subprocess.run([…, "--device", "cuda"])``."""
 
     HPU330 = Code("cuda-in-argument-list", severity="error", fix="safe")
-    wants = Wants(strings=("cuda", "nccl"), facts=(DEVICE_OPTIONS,))
+    wants = Wants(strings=("cuda", "nccl"), facts=(DEVICE_OPTIONS, OPTION_CHOICES))
 
     def on_string(self, module: Module, node: ast.Constant) -> Yield:
         around = module.parent(node)

@@ -10,7 +10,7 @@ from hpushim.engine.base.code import Code
 from hpushim.engine.rules.rule import TextRule
 from hpushim.model import Edit, Finding, Fix, Safety, Span
 
-from ..analysis.options import CUDA_DEVICE, HALF, attention, holds_device
+from ..analysis.options import CUDA_DEVICE, HALF, attention, holds_device, rejects
 from ..analysis.settings_files import builds
 from ..analysis.verdict import ask, inside, sentence
 from ..analysis.versions import judge
@@ -171,11 +171,14 @@ class ConfigValues(TextRule):
         )
 
     def _half(self, document: Document, entry: Entry, new: str) -> Finding:
+        fix, text = Fix("use bfloat16", "unsafe", (document.rewrite(entry, new),)), ""
+        if rejects(entry.name, new, document.project):
+            fix, text = None, f"; this project's option does not take `{new}`"
         return self.finding(
             document,
             entry.span,
-            f"`{entry.dotted}` selects float16; use bfloat16 on Gaudi",
-            fix=Fix("use bfloat16", "unsafe", (document.rewrite(entry, new),)),
+            f"`{entry.dotted}` selects float16; use bfloat16 on Gaudi{text}",
+            fix=fix,
             row=ask(document, "torch.float16").row,
             code="HPU802",
         )

@@ -13,7 +13,7 @@ from hpushim.model import Finding, Fix, Safety, Span
 from ..analysis.launches import commands, in_comments, launches, lists_devices, mentions, trains
 from ..analysis.modes import VARIABLE as _LAZY
 from ..analysis.modes import wanted
-from ..analysis.options import attention, bfloat16_value, gaudi_value, options
+from ..analysis.options import attention, bfloat16_value, gaudi_value, options, rejects
 from ..analysis.verdict import ask, inside
 from ..edits.shell import line_before, revalue
 from ..edits.spelling import BACKEND
@@ -255,11 +255,14 @@ class ShellCommands(TextRule):
     def _precision(
         self, document: Document, word: Word, option: str, value: str, new: str
     ) -> Finding:
+        fix, text = Fix("use bfloat16", "unsafe", (revalue(document, word, value, new),)), ""
+        if rejects(option, new, document.project):
+            fix, text = None, f"; this project's option does not take `{new}`"
         return self.finding(
             document,
             word.span,
-            f"`{option} {value}` selects float16; use bfloat16 on Gaudi",
-            fix=Fix("use bfloat16", "unsafe", (revalue(document, word, value, new),)),
+            f"`{option} {value}` selects float16; use bfloat16 on Gaudi{text}",
+            fix=fix,
             row=ask(document, "torch.float16").row,
             code="HPU806",
         )

@@ -148,6 +148,28 @@ def test_a_setting_that_scales_the_loss_of_float16(kind: str, value: str) -> Non
         assert told not in settled(text.replace("fp16", other), kind, f"config.{kind}")[1]
 
 
+#: How an option limits what it takes, and whether bfloat16 may be written for its float16.
+TAKES = {
+    "choices=['fp32', 'fp16']": False,
+    "default='fp32', choices=('fp32', 'fp16'), help='(x)'": False,
+    "choices=['fp32', 'fp16', 'bf16']": True,
+    "default='fp32'": True,
+}
+
+
+@pytest.mark.parametrize("takes", TAKES)
+@pytest.mark.parametrize("option", ["--model-dtype", "-model_dtype', '--model_dtype"])
+def test_a_value_that_the_option_rejects_is_not_written(tmp_path: Path, takes: str, option: str) -> None:  # fmt: skip
+    (tmp_path / "opts.py").write_text(f"import torch\n\np.add_argument('{option}', {takes})\n")
+    (tmp_path / "base.yaml").write_text("model_dtype: fp16\n")
+    (tmp_path / "run.sh").write_text("python train.py --model_dtype fp16\n")
+    told = {f.path: f.findings for f in analyse([tmp_path], Target(), jobs=1).files}
+    for path in ("base.yaml", "run.sh"):
+        (found,) = [each for each in told[path] if each.code in ("HPU802", "HPU806")]
+        assert (found.fix is not None) is TAKES[takes]
+        assert ("does not take `bf16`" in found.message) is not TAKES[takes]
+
+
 USED = {
     "HPU717": ["from mmcv.runner import {0}\n\nuse({0}())\n", "import mmcv.runner\n\nuse(mmcv.runner.{0}(model))\n", "from mmcv.runner import build, {0} as ours\n\nif half:\n    ours(model)\n"],
     "HPU710": ["from {0} import DCN\n", "import {0}\n", "from {0}.more import DCN as D\n"],
