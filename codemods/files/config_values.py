@@ -171,7 +171,8 @@ class ConfigValues(TextRule):
         )
 
     def _half(self, document: Document, entry: Entry, new: str) -> Finding:
-        fix, text = Fix("use bfloat16", "unsafe", (document.rewrite(entry, new),)), ""
+        text = ""
+        fix: Fix | None = Fix("use bfloat16", "unsafe", (document.rewrite(entry, new),))
         if rejects(entry.name, new, document.project):
             fix, text = None, f"; this project's option does not take `{new}`"
         return self.finding(

@@ -255,7 +255,8 @@ class ShellCommands(TextRule):
     def _precision(
         self, document: Document, word: Word, option: str, value: str, new: str
     ) -> Finding:
-        fix, text = Fix("use bfloat16", "unsafe", (revalue(document, word, value, new),)), ""
+        text = ""
+        fix: Fix | None = Fix("use bfloat16", "unsafe", (revalue(document, word, value, new),))
         if rejects(option, new, document.project):
             fix, text = None, f"; this project's option does not take `{new}`"
         return self.finding(
