@@ -63,7 +63,7 @@ def _used_as_object(module: Module, call: ast.Call) -> ast.expr | None:
 
 
 def _reached(module: Module, load: ast.Call) -> tuple[list[Edge], set[ast.AST | Cell]]:
-    """Where the object gets to, through ``.cuda()`` and others that give a tensor of a tensor; and the places where one made of it may stand instead.
+    """Where the object gets to, through ``.cuda()`` and others that give a tensor of a tensor; and the places that may hold one made of it instead.
 
     ``args = Namespace(**args)`` says nothing of what was loaded; ``DataParallel(model)`` takes nothing but a module.
     """
