@@ -23,6 +23,7 @@ def test_threads_with_the_ledger_on_go_on(mode):
     assert crowd.repeat(3, mode, plain_environment()) == ""
 
 
+@pytest.mark.slow
 def test_a_process_that_stands_still_is_found(monkeypatch):
     monkeypatch.setattr(crowd, "STANDSTILL_S", 12.0)
     monkeypatch.setattr(crowd, "NO_WORK_S", 0.4)
