@@ -16,8 +16,8 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
-# Three workers keep two cores busy while a test waits; they fit the smallest machine that the tests are meant for.
-WORKERS ?= 3
+# Two workers fit the smallest machine that the tests are meant for; a third gains nothing on two cores.
+WORKERS ?= 2
 
 .PHONY: demo test quick test-all mutants test-frameworks test-versions lint types pytest bench hostile fuzz site clean
 
