@@ -58,7 +58,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not crossed.EVERY and not any("::" in word for word in config.args):  # those were asked for
+    if not crossed.EVERY and not any(
+        "::" in word for word in config.args
+    ):  # a command line names those
         items[:] = crossed.thinned(items)
     places = {name: place for place, name in enumerate(LONG)}
     here = Path(__file__).parent

@@ -16,12 +16,13 @@ from .kinds import base_words
 from .names import word
 from .project_facts import CLASSES
 
-_DEVICES = ("cuda", "cuda:0")
-#: What the options are called where a function returns them at once.
-_READ = "args"
-
 if TYPE_CHECKING:
     from hpushim.engine.python.module import Module
+
+_DEVICES = ("cuda", "cuda:0")
+_FIELD = "dataclasses.field"
+#: What the options are called where a function returns them at once.
+_READ = "args"
 
 
 def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
@@ -35,7 +36,8 @@ def resolved(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
         call = module.parent(above)
         if isinstance(call, ast.Call) and word(call.func) == "add_argument":
             return _of_option(module, node, call)
-        return _of_field(module, node, module.parent(call)) if call is not None else None
+        own = isinstance(call, ast.Call) and module.qualified(call.func) == _FIELD
+        return _of_field(module, node, module.parent(call)) if own and call is not None else None
     return _of_field(module, node, above)
 
 
@@ -58,6 +60,9 @@ def _of_parameter(module: Module, node: ast.expr) -> tuple[Change, ...] | None:
 
 def _of_option(module: Module, node: ast.expr, call: ast.Call) -> tuple[Change, ...] | None:
     """``add_argument("--device", default="cuda")``: None, and the device in its place once the options are read."""
+    given_types = [each.value for each in call.keywords if each.arg == "type"]
+    if any(word(each) != "str" for each in given_types) or module.index.calls("add_subparsers"):
+        return None  # the option makes something else of its text, or only one command has it
     name = module.view(Options).name(call)
     reads = [*module.index.calls("parse_args"), *module.index.calls("parse_known_args")]
     statement = module.statement(reads[0]) if len(reads) == 1 else None
@@ -108,10 +113,12 @@ def _of_field(
     given = neutral.device(module, None) if whole else neutral.kind(module, None)
     written = whole or node
     later = f"default_factory=lambda: {given}"
-    if isinstance(statement.value, ast.Call) and written is not statement.value:
-        keyword = module.parent(written)
-        return (Replace(keyword, later),) if isinstance(keyword, ast.keyword) else None
-    name, needed = imports.through(module, node, "dataclasses.field")
+    keyword = module.parent(written)
+    if isinstance(keyword, ast.keyword):
+        return (Replace(keyword, later),)
+    if written is not statement.value:
+        return None
+    name, needed = imports.through(module, node, _FIELD)
     return Replace(written, f"{name}({later})"), *needed
 
 

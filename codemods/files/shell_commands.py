@@ -33,8 +33,6 @@ _IGNORED = re.compile(
 _GRAPHICS = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
 _PATHS = re.compile(r"^CUDA_(HOME|PATH|ROOT)$|/usr/local/cuda")
 _PROGRAMS = {"nvidia-smi": "hl-smi"}
-#: The devices, a line for each; in a list of hl-smi each has several.
-_LISTS = ("-L", "--list-gpus")
 _COUNTS = re.compile(rb"[ \t]*\|(?:\s|\\\n)*wc\s+(?:-l|--lines)\b")
 #: The questions that both programs answer under the same names.
 _QUERY = re.compile(
@@ -204,14 +202,15 @@ class ShellCommands(TextRule):
         where = Span(end - len(command.program), end)
         edits = [document.replace(where, new)]
         safety: Safety = "safe"
-        query = document.matrix.row(f"{command.program} --query-gpu")
+        row = document.matrix.row
+        query = row(f"{command.program} --query-gpu")
         for option in command.words[1:]:
             asked = _QUERY.fullmatch(option.text)
             if asked and query is not None and option.inner is not None:
                 text = f"{query.target.split()[-1]}={asked['fields']}"
                 edits.append(document.replace(option.inner, text))
-            elif document.text_at(option.span) in _LISTS and _COUNTS.match(document.data, command.span.end):  # fmt: skip
-                edits.append(document.replace(option.span, "-Q module_id -f csv,noheader"))
+            elif (lines := row(f"{command.program} {option.text}")) is not None and _COUNTS.match(document.data, command.span.end):  # fmt: skip
+                edits.append(document.replace(option.span, lines.target.partition(" ")[2]))
                 safety = "unsafe"
             elif not option.text.startswith("--format="):
                 safety = "unsafe"

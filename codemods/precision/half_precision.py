@@ -14,7 +14,7 @@ from hpushim.engine.rules.wants import Wants
 from hpushim.pycode.walk import walk
 
 from ..analysis.float16_uses import HALF, asks, autocast_halves, followers
-from ..analysis.kinds import defines_method, is_in_module
+from ..analysis.kinds import defines_method, is_in_module, said
 from ..analysis.names import foreign, word
 from ..analysis.placement import is_on_device
 from ..analysis.project_facts import HALVED
@@ -182,7 +182,7 @@ class AutocastHalf(Rule):
         above = module.parent(node)
         several = isinstance(above, (ast.Tuple, ast.List, ast.Set))
         compare = module.parent(above) if several and above is not None else above
-        cast = module.project.names(HALVED.name) or HALVED.find(b"\n" + module.data)
+        cast = said(module, HALVED)
         if not cast or not isinstance(compare, ast.Compare) or node not in module.view(followers):
             return
         fix = Rewrite("know bfloat16, too", "unsafe", _with_bfloat16(module, compare, node))

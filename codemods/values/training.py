@@ -19,7 +19,7 @@ from hpushim.pycode.values import Values
 from hpushim.pycode.walk import walk
 
 from ..analysis.identifiers import calls_like
-from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module
+from ..analysis.kinds import base_words, enclosing_class, is_in_module, names_module, said
 from ..analysis.names import word
 from ..analysis.project_facts import SCALERS, STEP, STEP_CALLS
 
@@ -440,10 +440,8 @@ def serves_step(module: Module, node: ast.AST) -> bool:
 
 def _of_steps(module: Module) -> set[str]:
     """The functions of the project that a step calls, by name."""
-    said = {*module.project.names(STEP_CALLS.name)}
-    said |= {each.decode() for each in STEP_CALLS.find(b"\n" + module.data)}
     calls: dict[str, list[str]] = {}
-    for each in said:
+    for each in said(module, STEP_CALLS):
         owner, _, called = each.partition(">")
         calls.setdefault(owner, []).append(called)
     new = [owner for owner in calls if owner == STEP or names_module(module, owner)]

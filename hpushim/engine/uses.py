@@ -36,7 +36,7 @@ _OUTSIDE = lazily(rb"\n[^\s)\]}#@]")
 
 class _File(NamedTuple):
     path: str
-    #: The code, without what only speaks of names.
+    #: The code, without comments, imports and texts, in which a name is not used.
     text: bytes
     #: The words of its imports; None of a file that is no Python code, which may have any name.
     imports: frozenset[bytes] | None

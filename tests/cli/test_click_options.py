@@ -1,4 +1,4 @@
-"""What click is told of each argument and option, held by the kept table beside this file: ``python tests/cli/test_click_options.py`` writes it."""
+"""The declaration of each argument and option, held by the kept table beside this file: ``python tests/cli/test_click_options.py`` writes it."""
 
 from __future__ import annotations
 

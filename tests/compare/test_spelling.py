@@ -1,4 +1,4 @@
-"""What a value is called says whether it may be a device's text: names × what is asked of them."""
+"""Whether a value may be a device's text, by its name: names × questions."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_in_every_order(script, order: str, autoload: str) -> None:
 
 @pytest.mark.parametrize("first", IMPORTS)
 def test_in_a_process_that_loads_torch_itself(machine, tmp_path, first: str) -> None:
-    """What is forked from one that holds torch is asked in every order above; this is the start that users have."""
+    """The tests above fork from a process that holds torch; this is the start that users have."""
     path = tmp_path / "script.py"
     path.write_text("\n".join([IMPORTS[first], "import hpushim", USE]))
     done = machine.run("python", path, cwd=tmp_path, own=True)

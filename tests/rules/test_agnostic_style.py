@@ -701,3 +701,16 @@ def test_a_field_that_is_read_from_its_class_stays() -> None:
 def test_a_member_that_is_picked_by_its_value_stays() -> None:
     code = 'import enum\nimport torch\nclass Kind(str, enum.Enum):\n    CPU = "cpu"\n    GPU = "cuda"\nkind = Kind("cuda") if torch.cuda.is_available() else Kind.CPU\nx = torch.ones(2, device=kind.value)\n'
     assert written(code).text == code
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        'p = argparse.ArgumentParser()\nsub = p.add_subparsers()\none = sub.add_parser("one")\none.add_argument("--device", default="cuda")\nargs = p.parse_args([])\n',
+        'p = argparse.ArgumentParser()\np.add_argument("--device", type=torch.device, default="cuda")\nargs = p.parse_args([])\n',
+        '@dataclass\nclass Config:\n    device: str = chosen(default="cuda")\n',
+    ],
+)
+def test_a_default_that_other_code_turns_into_something_stays(declared: str) -> None:
+    code = f"import argparse\nfrom dataclasses import dataclass\nimport torch\n{declared}"
+    assert written(code).text == code
